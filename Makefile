@@ -1,0 +1,57 @@
+# antecede: `make help` lists what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/lock.txt
+STAMP := $(VENV)/.installed
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup study test check format bench explore fuzz docs lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make .venv with everything pinned (does nothing when it is up to date)
+
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "antecede needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing what antecede needs into $(VENV) (once; a few minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
+	@$(BIN)/antecede study $(ARGS)
+
+test: setup ## run the tests (at most 10 minutes on two cores)
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: setup ## format, lint, types, import direction
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@PYTHONPATH=src $(BIN)/lint-imports --no-cache
+
+format: setup ## rewrite files in house style
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## the benchmarks, as ratios (ARGS="..." narrows them)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+explore: setup ## exhaust 3 processes x 4 messages for every protocol (long)
+	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
+
+docs: setup ## write the generated pages and build the site into site/
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/zensical build --clean --strict
+
+lock: setup ## pin anew: versions and hashes, without addresses
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --all-extras --group dev pyproject.toml --output-file $(LOCK)
+
+clean: ## remove what was built (not the results)
+	@rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache
