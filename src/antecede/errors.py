@@ -30,5 +30,5 @@ class HoldFullError(AntecedeError):
     """A packet would have to be held and the holding buffer is full; offer it again later."""
 
 
-class QueueFullError(AntecedeError):
+class QueueFullError(HoldFullError):
     """What waits to be sent has reached its limit; send again after some has gone out."""

@@ -1,0 +1,63 @@
+"""Destinations of a send: names, groups, and which casts a protocol offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antecede.core.registry import PROTOCOLS
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.info import Cast
+
+
+def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:
+    """Return the destinations, sorted and each once; refuse unknown and empty ones."""
+    if isinstance(dests, str):
+        groups = endpoint.options.get("groups")
+        if isinstance(groups, dict) and dests in groups:
+            dests = groups[dests]
+        else:
+            known = (
+                f"one of the groups {', '.join(groups)}" if isinstance(groups, dict) else "a list"
+            )
+            msg = f"dests is the string {dests!r}; expected {known}: write [{dests!r}] for one process"
+            raise UsageError(msg)
+    names = set(dests)
+    if not names:
+        msg = "dests is empty; name at least one process"
+        raise UsageError(msg)
+    unknown = names.difference(endpoint.members)
+    if unknown:
+        shown = ", ".join(sorted(map(repr, unknown)))
+        msg = f"cannot send to {shown}: not a member; the members are {', '.join(endpoint.members)}"
+        raise UsageError(msg)
+    return tuple(sorted(names))
+
+
+def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
+    """Refuse a cast that the protocol does not offer, and name those that do."""
+    others = set(targets) - {endpoint.process}
+    fits: set[Cast] = {"multicast"}
+    if len(others) <= 1:
+        fits.add("unicast")
+    if others == set(endpoint.members) - {endpoint.process}:
+        fits.add("broadcast")
+    groups = endpoint.options.get("groups")
+    if isinstance(groups, dict) and any(
+        set(targets) | {endpoint.process} == set(group) for group in groups.values()
+    ):
+        fits.add("groups")
+    offered = endpoint.INFO.casts
+    if not others or fits.intersection(offered):
+        return
+    wanted: Cast = "unicast" if len(others) == 1 else "multicast"
+    able = ", ".join(name for name, info in PROTOCOLS.items() if wanted in info.casts)
+    msg = (
+        f"{endpoint.INFO.name} does not {wanted} to {', '.join(sorted(others))}: it offers "
+        f"{' and '.join(offered)}; protocols that {wanted}: {able}"
+    )
+    raise UsageError(msg)

@@ -1,0 +1,458 @@
+"""The endpoint base: everything that every protocol needs once.
+
+An endpoint is a plain state machine. Inputs are method calls, outputs are returned
+:class:`Effects`; it does no I/O, reads no clock and uses no randomness. The base owns duplicate
+suppression, the bounded holding buffer with its wake-up index, self-delivery, membership, channel
+numbers, pull mode and the state as plain data. A protocol states only its own rules, in the hooks
+at the end of the class.
+
+Order of deliveries: when several held messages are deliverable, the one that arrived first is
+delivered first; then the choice is made anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from antecede.core.casts import check_cast, target_names
+from antecede.core.channels import Channels
+from antecede.core.hold import HoldingBuffer
+from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet
+from antecede.core.plain import copied
+from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from antecede.core.info import ProtocolInfo
+    from antecede.core.messages import ControlSize
+
+HELD_MAX = 100_000
+QUEUE_MAX = 100_000
+
+
+class Endpoint:
+    """One process's side of a protocol; made by :func:`antecede.endpoint`."""
+
+    INFO: ClassVar[ProtocolInfo]
+    STATE: ClassVar[tuple[str, ...]] = ()
+    """Names of the attributes that hold the protocol's own state, all plain data."""
+    FIFO: ClassVar[bool] = False
+    """Whether the base hands packets to the protocol in channel order."""
+    RELAYS: ClassVar[bool] = False
+    """Whether packets may bring messages of others than their source."""
+
+    def __init__(
+        self,
+        *,
+        process: str,
+        members: tuple[str, ...],
+        options: Mapping[str, object],
+        pull: bool = False,
+        held_max: int = HELD_MAX,
+        queue_max: int = QUEUE_MAX,
+    ) -> None:
+        self.process = process
+        self.members = members
+        self.options = dict(options)
+        self.pull = pull
+        self.held_max = held_max
+        self.queue_max = queue_max
+        self._positions = {member: position for position, member in enumerate(members)}
+        self._removed: set[str] = set()
+        self._seq = 0
+        self._events = 0
+        self._channels = Channels()
+        self._hold = HoldingBuffer()
+        self._out: list[Packet] = []
+        self._delivered: list[Delivery] = []
+        self._start(**options)
+
+    # What applications and drivers call.
+
+    def send(
+        self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
+    ) -> Effects:
+        """Send ``payload`` to ``dests`` (process names, or the name of a group).
+
+        ``after`` is the number of the last local event that the message depends on, by default
+        everything so far; only ``semantic`` makes use of it, the others order by all.
+        """
+        targets = self._targets(dests)
+        if not isinstance(payload, bytes):
+            msg = f"payload is {type(payload).__name__}; expected bytes: encode it first"
+            raise UsageError(msg)
+        basis = self._basis(after)
+        self._admit(targets)
+        self._seq += 1
+        self._events += 1
+        event = self._events
+        message = MessageId(self.process, self._seq)
+        others = tuple(dest for dest in targets if dest != self.process)
+        if others:
+            self._post(message, targets, others, payload, basis)
+        if self.process in targets:
+            self._events += 1
+            self._delivered.append(Delivery(message, targets, payload, self._events))
+        return self._flush(event)
+
+    def receive(self, packet: Packet) -> Effects:
+        """Take a packet from the network; return what it set free, in order."""
+        self._check_packet(packet)
+        if self._channels.is_seen(packet):
+            return self._flush()
+        self._check_room(packet)
+        is_early = self.FIFO and not self._channels.is_next(packet)
+        self._channels.accept(packet)
+        if is_early:
+            self._channels.park(packet)
+        else:
+            self._handle(packet)
+            for due in self._channels.unpark(packet.source):
+                self._handle(due)
+        return self._flush()
+
+    def take(self, source: str | None = None) -> Effects:
+        """Deliver at most one deliverable message (from ``source``, if named); for pull mode."""
+        if not self.pull:
+            msg = "take() needs pull mode: make the endpoint with pull=True"
+            raise UsageError(msg)
+        if source is not None and source not in self._positions and source not in self._removed:
+            raise UsageError(self._not_a_member(source))
+        while (ready := self._next_ready(source)) is not None:
+            arrival, packet = ready
+            need = self._first_unmet(packet)
+            if need is None:
+                self._deliver(packet)
+                break
+            self._hold.packets[arrival] = packet
+            self._hold.file(arrival, need)
+        return self._flush()
+
+    @property
+    def held(self) -> int:
+        """The number of packets that arrived and are kept back."""
+        return len(self._hold) + self._channels.parked_count
+
+    @property
+    def queued(self) -> int:
+        """The number of messages that wait to be sent."""
+        return 0
+
+    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
+        """Return, for each held message, what it waits for (nothing: it can be taken)."""
+        result = {}
+        for _, packet in self._hold:
+            if packet.message is not None:
+                result[packet.message] = tuple(self._unmet(packet))
+        for source, parked in self._channels.parked.items():
+            prefix = self._channels.prefix.get(source, 0)
+            for packet in parked.values():
+                if packet.message is not None:
+                    result[packet.message] = (Need(source, prefix + 1, "channel"),)
+        return result
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information kept: messages and their remaining destinations."""
+        msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
+        raise UsageError(msg)
+
+    def add(self, process: str) -> Effects:
+        """Admit a process at run time; do it everywhere, in any order."""
+        self._check_dynamic()
+        if process in self._removed:
+            msg = f"process {process!r} was removed and cannot come back; use a new name"
+            raise UsageError(msg)
+        if process in self._positions:
+            msg = f"process {process!r} is a member already"
+            raise UsageError(msg)
+        if not isinstance(process, str) or not process:
+            msg = f"process {process!r} is not a name; use a string that is not empty"
+            raise UsageError(msg)
+        self._positions[process] = len(self.members)
+        self.members = (*self.members, process)
+        self._joined(process)
+        return self._flush()
+
+    def remove(self, process: str) -> Effects:
+        """Let a process go for good; what waited only for it is delivered and says so."""
+        self._check_dynamic()
+        if process not in self._positions:
+            raise UsageError(self._not_a_member(process))
+        if process == self.process:
+            msg = f"process {process!r} cannot remove itself; the others remove it"
+            raise UsageError(msg)
+        self.members = tuple(member for member in self.members if member != process)
+        self._positions = {member: position for position, member in enumerate(self.members)}
+        self._removed.add(process)
+        self._channels.forget(process)
+        self._left(process)
+        self._refile(self._hold.wake_all(process))
+        self._drain()
+        return self._flush()
+
+    def state(self) -> dict[str, object]:
+        """Return the whole state as plain data; :func:`registry.restore` is the way back."""
+        return {
+            "protocol": self.INFO.name,
+            "process": self.process,
+            "members": self.members,
+            "removed": set(self._removed),
+            "options": copied(self.options),
+            "pull": self.pull,
+            "held_max": self.held_max,
+            "queue_max": self.queue_max,
+            "seq": self._seq,
+            "events": self._events,
+            "channels": {name: copied(value) for name, value in vars(self._channels).items()},
+            "arrivals": self._hold.arrivals,
+            "held": list(self._hold),
+            "own": {name: copied(getattr(self, name)) for name in self.STATE},
+        }
+
+    def load(self, state: Mapping[str, object]) -> None:
+        """Take over a state made by :meth:`state` on an endpoint of the same kind."""
+        saved = copied(dict(state))
+        self._removed = saved["removed"]  # type: ignore[assignment]
+        self._seq = saved["seq"]  # type: ignore[assignment]
+        self._events = saved["events"]  # type: ignore[assignment]
+        vars(self._channels).update(saved["channels"])  # type: ignore[call-overload]
+        for name, value in saved["own"].items():  # type: ignore[attr-defined]
+            setattr(self, name, value)
+        self._hold.arrivals = saved["arrivals"]  # type: ignore[assignment]
+        for arrival, packet in saved["held"]:  # type: ignore[attr-defined]
+            self._hold.packets[arrival] = packet
+            self._hold.file(arrival, self._first_unmet(packet))
+
+    # What protocols use.
+
+    def _emit(
+        self, dest: str, control: object, message: MessageId, dests: tuple[str, ...], payload: bytes
+    ) -> None:
+        """Put a data packet on the channel to ``dest``."""
+        n = self._channels.next_number(dest)
+        name = self.INFO.name
+        self._out.append(
+            Packet(self.process, dest, n, "data", message, dests, payload, control, name)
+        )
+
+    def _emit_control(self, dest: str, control: object) -> None:
+        """Put a packet of the protocol's own on the channel to ``dest``."""
+        n = self._channels.next_number(dest)
+        name = self.INFO.name
+        self._out.append(Packet(self.process, dest, n, "control", None, (), b"", control, name))
+
+    def _advance(self, reached: Iterable[Need]) -> None:
+        """Wake what waited for the needs that are now met, and deliver what became ready."""
+        for need in reached:
+            self._refile(self._hold.wake(need))
+        self._drain()
+
+    def _arrive(self, packet: Packet) -> None:
+        """Take a data packet into the holding buffer; deliver it if nothing stands against it."""
+        self._refile([self._hold.take_in(packet)])
+        self._drain()
+
+    def _check_names(self, packet: Packet, names: Iterable[object]) -> None:
+        """Refuse a packet that speaks of a process which was never a member."""
+        for name in names:
+            if name not in self._positions and name not in self._removed:
+                msg = (
+                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is not "
+                    f"a member of {self.members}; if it is joining, offer the packet after add()"
+                )
+                raise UnknownProcessError(msg)
+
+    # The base's own steps.
+
+    def _targets(self, dests: Iterable[str] | str) -> tuple[str, ...]:
+        targets = target_names(self, dests)
+        check_cast(self, targets)
+        return targets
+
+    def _basis(self, after: int | None) -> int:
+        if after is None:
+            return self._events
+        if type(after) is not int or not 0 <= after <= self._events:
+            msg = (
+                f"after={after!r} is no local event; expected a number from 1 to {self._events}, "
+                "antecede.NOTHING, or None for everything so far"
+            )
+            raise UsageError(msg)
+        return after
+
+    def _check_packet(self, packet: Packet) -> None:
+        """Refuse what is not for us, before anything changes."""
+        if not isinstance(packet, Packet):
+            msg = f"receive() takes a Packet, got {type(packet).__name__}; decode bytes by a Codec"
+            raise UsageError(msg)
+        if packet.dest != self.process:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} is for {packet.dest!r}, but this endpoint "
+                f"is {self.process!r}; hand it to the endpoint it is for"
+            )
+            raise UsageError(msg)
+        if packet.protocol != self.INFO.name:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} is of protocol {packet.protocol!r}, but "
+                f"this endpoint runs {self.INFO.name!r}; all members must run the same protocol"
+            )
+            raise PeerError(msg)
+        if packet.source in self._removed:
+            msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
+            raise PeerError(msg)
+        if packet.source == self.process:
+            msg = f"packet {packet.n} comes from this process itself; no endpoint sends that"
+            raise PeerError(msg)
+        self._check_names(packet, (packet.source,))
+        self._check_head(packet)
+        self._check(packet)
+
+    def _check_head(self, packet: Packet) -> None:
+        if type(packet.n) is not int or packet.n < 1 or packet.kind not in ("data", "control"):
+            msg = (
+                f"packet from {packet.source!r} has number {packet.n!r} and kind {packet.kind!r}; "
+                "expected a number from 1 and 'data' or 'control'"
+            )
+            raise PeerError(msg)
+        if packet.kind == "control":
+            return
+        self._check_names(packet, packet.dests)
+        message = packet.message
+        if not isinstance(message, MessageId) or type(message.seq) is not int or message.seq < 1:
+            msg = f"packet {packet.n} from {packet.source!r} has no valid message id: {message!r}"
+            raise PeerError(msg)
+        if self.RELAYS:
+            self._check_names(packet, (message.sender,))
+        elif message.sender != packet.source or self.process not in packet.dests:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} brings message {message} for "
+                f"{packet.dests}; expected one of {packet.source!r} for {self.process!r}"
+            )
+            raise PeerError(msg)
+
+    def _check_room(self, packet: Packet) -> None:
+        if self.held < self.held_max or not self._must_hold(packet):
+            return
+        msg = (
+            f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
+            f"already (held_max={self.held_max}); offer it again after others have arrived"
+        )
+        raise HoldFullError(msg)
+
+    def _must_hold(self, packet: Packet) -> bool:
+        if self.FIFO and not self._channels.is_next(packet):
+            return True
+        return packet.kind == "data" and (self.pull or self._first_unmet(packet) is not None)
+
+    def _handle(self, packet: Packet) -> None:
+        if packet.kind == "control":
+            self._advance(self._on_control(packet))
+        else:
+            self._on_data(packet)
+
+    def _first_unmet(self, packet: Packet) -> Need | None:
+        for need in self._unmet(packet):
+            if need.process not in self._removed:
+                return need
+        return None
+
+    def _refile(self, arrivals: Iterable[int]) -> None:
+        for arrival in arrivals:
+            self._hold.file(arrival, self._first_unmet(self._hold.packets[arrival]))
+
+    def _next_ready(self, source: str | None = None) -> tuple[int, Packet] | None:
+        return self._hold.pop_ready(source)
+
+    def _drain(self) -> None:
+        if self.pull:
+            return
+        while (ready := self._next_ready()) is not None:
+            arrival, packet = ready
+            need = self._first_unmet(packet)
+            if need is not None:
+                self._hold.packets[arrival] = packet
+                self._hold.file(arrival, need)
+                continue
+            self._deliver(packet)
+
+    def _deliver(self, packet: Packet) -> None:
+        assert packet.message is not None
+        unmet = tuple(self._unmet(packet)) if self._removed else ()
+        self._events += 1
+        self._delivered.append(
+            Delivery(packet.message, packet.dests, packet.payload, self._events, unmet)
+        )
+        for need in self._absorb(packet):
+            self._refile(self._hold.wake(need))
+
+    def _flush(self, event: int | None = None) -> Effects:
+        effects = Effects(
+            tuple(self._out), tuple(self._delivered), self._events if event is None else event
+        )
+        self._out.clear()
+        self._delivered.clear()
+        return effects
+
+    def _check_dynamic(self) -> None:
+        if not self.INFO.dynamic:
+            msg = f"{self.INFO.name} has a fixed membership; make new endpoints instead"
+            raise UsageError(msg)
+
+    def _not_a_member(self, process: object) -> str:
+        return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
+
+    # The hooks: what a protocol states.
+
+    def _start(self, **options: object) -> None:
+        """Set the protocol's initial state; check its options."""
+
+    def _admit(self, targets: tuple[str, ...]) -> None:
+        """Refuse a send before anything changes (a queue that is full, a call out of turn)."""
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: tuple[str, ...],
+        others: tuple[str, ...],
+        payload: bytes,
+        basis: int,
+    ) -> None:
+        """Carry out a send to ``others``: by default one packet to each with its control."""
+        for dest, control in self._stamp(message, others, basis).items():
+            self._emit(dest, control, message, targets, payload)
+
+    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+        """Return the control for each destination, and record the send."""
+        raise NotImplementedError
+
+    def _check(self, packet: Packet) -> None:
+        """Raise PeerError unless the packet's control is one that this protocol sends."""
+        raise NotImplementedError
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        """Yield what the packet still waits for; nothing means it is deliverable."""
+        raise NotImplementedError
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        """Record the delivery of a packet; return the levels that it reached."""
+        raise NotImplementedError
+
+    def _on_data(self, packet: Packet) -> None:
+        """Treat a data packet on arrival: by default it goes to the holding buffer."""
+        self._arrive(packet)
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
+        """Treat a packet of the protocol's own; return the levels that it reached."""
+        raise NotImplementedError
+
+    def _joined(self, process: str) -> None:
+        """Make room for a new member."""
+
+    def _left(self, process: str) -> None:
+        """Drop what concerns a member that is gone."""
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the size of the packet's control by the papers' model."""
+        raise NotImplementedError

@@ -1,0 +1,53 @@
+"""Plain data: deep copies for snapshots, and the checks on what a peer sent."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from antecede.errors import PeerError
+
+if TYPE_CHECKING:
+    from antecede.core.messages import Packet
+
+T = TypeVar("T")
+
+
+def copied(value: T) -> T:
+    """Return ``value`` with every mutable container in it copied; leaves are shared."""
+    return cast("T", _copied(value))
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    if isinstance(value, set):
+        return set(value)
+    return value
+
+
+def malformed(packet: Packet, expected: str) -> PeerError:
+    """Return the error for a control that is not what this protocol sends."""
+    got = repr(packet.control)
+    shown = got if len(got) <= 60 else got[:57] + "..."
+    return PeerError(
+        f"packet {packet.n} from {packet.source!r} carries malformed {packet.protocol} control "
+        f"{shown}; expected {expected}; the sender probably runs another version or options"
+    )
+
+
+def is_count(value: object, least: int = 0) -> bool:
+    """Tell whether ``value`` is an integer (not a bool) of at least ``least``."""
+    return type(value) is int and value >= least
+
+
+def is_counts(value: object, length: int) -> bool:
+    """Tell whether ``value`` is a tuple of ``length`` counts."""
+    return type(value) is tuple and len(value) == length and all(is_count(x) for x in value)
+
+
+def packet_fields(packet: Packet) -> tuple[object, ...]:
+    """Return a packet's fields in order, for encoders."""
+    return tuple(getattr(packet, item.name) for item in fields(packet))

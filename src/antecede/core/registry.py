@@ -1,0 +1,117 @@
+"""The registry: every protocol by its name, and the one way to make an endpoint."""
+
+from __future__ import annotations
+
+import difflib
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.info import ProtocolInfo
+    from antecede.core.messages import ControlSize, Packet
+
+    E = TypeVar("E", bound=type[Endpoint])
+
+_classes: dict[str, type[Endpoint]] = {}
+_infos: dict[str, ProtocolInfo] = {}
+
+PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_infos)
+"""What there is to choose from, by name."""
+
+_LIMITS = ("held_max", "queue_max")
+
+
+def register(cls: E) -> E:
+    """Enter a protocol's class; used as a decorator by the modules in ``protocols``."""
+    name = cls.INFO.name
+    assert name not in _classes, f"two protocols are named {name}"
+    _classes[name] = cls
+    _infos[name] = cls.INFO
+    return cls
+
+
+def protocol_class(name: str) -> type[Endpoint]:
+    """Return the class behind a protocol's name."""
+    if name not in _classes:
+        near = difflib.get_close_matches(str(name), _classes, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_classes)}"
+        msg = f"unknown protocol {name!r}; {hint}"
+        raise UsageError(msg)
+    return _classes[name]
+
+
+def endpoint(
+    protocol: str,
+    *,
+    process: str,
+    members: Iterable[str],
+    pull: bool = False,
+    **options: object,
+) -> Endpoint:
+    """Make one process's endpoint of a protocol.
+
+    ``members`` are all processes, in the same order everywhere. ``held_max`` and ``queue_max``
+    bound what is held and what waits to be sent; the other options are the protocol's own
+    (``antecede.PROTOCOLS[protocol].options``). ``pull=True`` delivers only by ``take``.
+    """
+    cls = protocol_class(protocol)
+    names = _member_names(members)
+    if process not in names:
+        msg = f"process {process!r} is not a member; the members are {', '.join(names)}"
+        raise UsageError(msg)
+    limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
+    for name in options:
+        if name not in cls.INFO.options:
+            known = ", ".join([*cls.INFO.options, *_LIMITS, "pull"])
+            msg = f"{protocol} has no option {name!r}; it takes {known}"
+            raise UsageError(msg)
+    chosen = {name: option.default for name, option in cls.INFO.options.items()} | options
+    return cls(process=process, members=names, options=chosen, pull=pull, **limits)
+
+
+def restore(state: Mapping[str, object]) -> Endpoint:
+    """Make an endpoint that goes on where ``Endpoint.state()`` was taken."""
+    cls = protocol_class(str(state["protocol"]))
+    made = cls(
+        process=state["process"],  # type: ignore[arg-type]
+        members=state["members"],  # type: ignore[arg-type]
+        options=state["options"],  # type: ignore[arg-type]
+        pull=state["pull"],  # type: ignore[arg-type]
+        held_max=state["held_max"],  # type: ignore[arg-type]
+        queue_max=state["queue_max"],  # type: ignore[arg-type]
+    )
+    made.load(state)
+    return made
+
+
+def size(packet: Packet) -> ControlSize:
+    """Return the size of a packet's control: entries, destinations, and bytes by the model."""
+    return protocol_class(packet.protocol).measure(packet)
+
+
+def _member_names(members: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(members, str):
+        msg = f"members is the string {members!r}; expected a sequence of names"
+        raise UsageError(msg)
+    names = tuple(members)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            msg = f"member {name!r} is not a name; use strings that are not empty"
+            raise UsageError(msg)
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        msg = f"members names {', '.join(twice)} more than once; each process has its own name"
+        raise UsageError(msg)
+    return names
+
+
+def _limit(name: str, value: object) -> int:
+    if type(value) is not int or value < 0:
+        msg = f"{name}={value!r} is not a limit; expected an integer from 0"
+        raise UsageError(msg)
+    return value

@@ -1,0 +1,8 @@
+"""One module for each published algorithm; importing this package registers them all.
+
+The modules never import each other. Where one protocol runs another inside, it asks the registry.
+"""
+
+from antecede.protocols import matrix, optimal
+
+__all__ = ["matrix", "optimal"]
