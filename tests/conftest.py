@@ -28,7 +28,7 @@ def shared() -> Path:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def] # noqa: ANN201, ARG001
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def] # noqa: ANN201
     """Under ANTECEDE_REQUIRE_ALL=1 a skipped test is a failure."""
     outcome = yield
     report = outcome.get_result()

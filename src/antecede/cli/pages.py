@@ -1,0 +1,81 @@
+"""A protocol's page in Markdown, from its registry entry and its module's docstring.
+
+``antecede protocols NAME`` prints it and docs/generate.py writes it, so that both say the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from antecede.core.registry import protocol_class
+
+if TYPE_CHECKING:
+    from antecede.core.info import ProtocolInfo
+
+HEADINGS = ("Guarantee", "Assumes", "Cost", "Names", "Differences from the paper", "References")
+
+
+def protocol_page(info: ProtocolInfo) -> str:
+    """Return the page: idea, facts from the registry, then the docstring's sections."""
+    doc = inspect.getdoc(sys.modules[protocol_class(info.name).__module__]) or ""
+    title, _, body = doc.partition("\n")
+    facts = [
+        ("Paper", info.paper),
+        ("Idea", info.idea),
+        ("Casts", ", ".join(info.casts)),
+        ("Guarantee", info.guarantee),
+        ("Assumptions", info.assumptions),
+        ("Cost", info.cost),
+        ("Checked by the oracle", ", ".join(sorted(info.promises)).replace("_", " ")),
+        ("Membership", "processes may join and leave" if info.dynamic else "fixed"),
+    ]
+    if info.reconstruction:
+        facts.append(("Source", "reconstructed from an abstract; not the authors' text"))
+    lines = [f"# {info.name}", "", _prose(title), "", "| | |", "| --- | --- |"]
+    lines += [f"| {key} | {value} |" for key, value in facts]
+    if info.options:
+        lines += ["", "## Options", "", "| option | default | meaning |", "| --- | --- | --- |"]
+        lines += [
+            f"| `{key}` | `{option.default!r}` | {option.doc} |"
+            for key, option in info.options.items()
+        ]
+    return "\n".join(lines) + "\n\n" + _sections(body) + "\n"
+
+
+def _sections(body: str) -> str:
+    """Turn the docstring's underlined headings, name table and references into Markdown."""
+    text = re.sub(r"^(.+)\n-{3,}$", r"## \1", body.strip(), flags=re.MULTILINE)
+    text = re.sub(r"^\.\. \[(\w+)\] ", r"[\1] ", text, flags=re.MULTILINE)
+    text = _tables(text)
+    return _prose(text)
+
+
+def _tables(text: str) -> str:
+    """Turn a table ruled with ``====`` into a Markdown table."""
+    result: list[str] = []
+    in_table, widths = False, 0
+    for line in text.split("\n"):
+        if re.fullmatch(r"=+(\s+=+)+", line):
+            if not in_table:
+                in_table, widths = True, line.index(" ")
+            elif result and result[-1].startswith("| paper") and not result[-1].endswith("-"):
+                result.append("| --- | --- |")
+            else:
+                in_table = False
+            continue
+        if in_table and line.strip():
+            left, right = line[:widths].strip(), line[widths:].strip()
+            result.append(f"| {left} | {right} |")
+        else:
+            result.append(line)
+    return "\n".join(result)
+
+
+def _prose(text: str) -> str:
+    """Turn reStructuredText's literals and citations into Markdown's."""
+    text = text.replace("``", "`")
+    text = re.sub(r":(?:class|func|meth|data|mod):`~?([^`]+)`", r"`\1`", text)
+    return re.sub(r"\[(\w+)\]_", r"[\1]", text)

@@ -1,0 +1,67 @@
+"""``antecede protocols``: the table of protocols, or one protocol's page, from the registry."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+import antecede
+from antecede.cli.pages import protocol_page
+from antecede.core.registry import protocol_class
+
+
+def protocols(
+    name: Annotated[str | None, typer.Argument(help="A protocol, for its page.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the protocols, or tell all about one.
+
+    Example: `antecede protocols optimal`
+    """
+    if name is not None:
+        protocol_class(name)
+    chosen = [info for info in antecede.PROTOCOLS.values() if name in (None, info.name)]
+    if as_json:
+        rows = [_as_row(info) for info in chosen]
+        typer.echo(json.dumps(rows if name is None else rows[0], indent=2))
+    elif name is None:
+        Console().print(_table(chosen))
+    else:
+        Console().print(Markdown(protocol_page(chosen[0])))
+
+
+def _as_row(info: antecede.ProtocolInfo) -> dict[str, object]:
+    return {
+        "name": info.name,
+        "idea": info.idea,
+        "paper": info.paper,
+        "casts": list(info.casts),
+        "guarantee": info.guarantee,
+        "assumptions": info.assumptions,
+        "cost": info.cost,
+        "promises": sorted(info.promises),
+        "options": {key: option.doc for key, option in info.options.items()},
+        "dynamic": info.dynamic,
+        "reconstruction": info.reconstruction,
+    }
+
+
+def _table(infos: list[antecede.ProtocolInfo]) -> Table:
+    table = Table(title="Protocols", show_lines=False, pad_edge=False)
+    table.add_column("name", style="bold", no_wrap=True)
+    for column in ("paper", "casts", "guarantee", "cost"):
+        table.add_column(column, overflow="fold")
+    for info in infos:
+        mark = " *" if info.reconstruction else ""
+        table.add_row(
+            info.name + mark, info.paper, ", ".join(info.casts), info.guarantee, info.cost
+        )
+    if any(info.reconstruction for info in infos):
+        table.caption = "* reconstructed from an abstract"
+    return table

@@ -1,0 +1,105 @@
+"""Processes that join and leave at run time ([KS98] 4.5), on every dynamic protocol."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import antecede
+
+DYNAMIC = [name for name, info in antecede.PROTOCOLS.items() if info.dynamic]
+FIXED = [name for name, info in antecede.PROTOCOLS.items() if not info.dynamic]
+
+
+def make(protocol: str, process: str, members: tuple[str, ...]) -> antecede.Endpoint:
+    return antecede.endpoint(protocol, process=process, members=members)
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_a_packet_of_a_joining_process_may_be_offered_again(protocol: str) -> None:
+    b = make(protocol, "b", ("a", "b"))
+    c = make(protocol, "c", ("a", "b", "c"))
+    packet = c.send(["b"], b"hello").packets[0]
+    before = b.state()
+    with pytest.raises(antecede.UnknownProcessError, match=r"names process 'c'.*after add"):
+        b.receive(packet)
+    assert b.state() == before
+    b.add("c")
+    assert [d.payload for d in b.receive(packet).deliveries] == [b"hello"]
+    assert b.send(["c"]).packets[0].dest == "c"
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_a_packet_about_a_joining_process_may_be_offered_again(protocol: str) -> None:
+    a, b = make(protocol, "a", ("a", "b")), make(protocol, "b", ("a", "b"))
+    a.add("c")
+    a.send(["c"])
+    packet = a.send(["b"]).packets[0]
+    with pytest.raises(antecede.UnknownProcessError):
+        b.receive(packet)
+    b.add("c")
+    assert len(b.receive(packet).deliveries) == 1
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_what_waits_for_a_removed_process_is_released_and_says_so(protocol: str) -> None:
+    ends = {name: make(protocol, name, ("a", "b", "c")) for name in "abc"}
+    ends["a"].send(["c"])
+    hint = ends["a"].send(["b"]).packets[0]
+    ends["b"].receive(hint)
+    reply = ends["b"].send(["c"], b"reply").packets[0]
+    assert ends["c"].receive(reply).deliveries == ()
+    released = ends["c"].remove("a").deliveries
+    assert [delivery.payload for delivery in released] == [b"reply"]
+    assert [need.process for need in released[0].unmet] == ["a"]
+    assert ends["c"].held == 0
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_a_removed_name_never_comes_back(protocol: str) -> None:
+    a, b = make(protocol, "a", ("a", "b", "c")), make(protocol, "b", ("a", "b", "c"))
+    late = b.send(["a"]).packets[0]
+    a.remove("b")
+    with pytest.raises(antecede.UsageError, match="cannot come back"):
+        a.add("b")
+    with pytest.raises(antecede.PeerError, match="which was removed"):
+        a.receive(late)
+    with pytest.raises(antecede.UsageError, match="not a member"):
+        a.send(["b"])
+    with pytest.raises(antecede.UsageError, match="not a member"):
+        a.remove("b")
+    with pytest.raises(antecede.UsageError, match="cannot remove itself"):
+        a.remove("a")
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_packets_that_speak_of_a_removed_process_are_fine(protocol: str) -> None:
+    ends = {name: make(protocol, name, ("a", "b", "c", "d")) for name in "abcd"}
+    ends["d"].send(["c"])
+    hint = ends["d"].send(["b"]).packets[0]
+    ends["b"].receive(hint)
+    about = ends["b"].send(["a", "d"]).packets[0]
+    ends["a"].remove("d")
+    assert len(ends["a"].receive(about).deliveries) == 1
+    onward = ends["a"].send(["c"]).packets[0]
+    assert ends["c"].receive(onward).deliveries == ()
+    assert len(ends["c"].remove("d").deliveries) == 1
+
+
+@pytest.mark.parametrize("protocol", FIXED)
+def test_a_fixed_membership_says_so(protocol: str) -> None:
+    end = make(protocol, "a", ("a", "b", "c"))
+    for change in (end.add, end.remove):
+        with pytest.raises(antecede.UsageError, match=f"{protocol} has a fixed membership"):
+            change("b")
+
+
+def test_names_are_checked_on_joining() -> None:
+    end = make("optimal", "a", ("a", "b"))
+    for name, words in (("a", "member already"), ("", "not a name"), (7, "not a name")):
+        with pytest.raises(antecede.UsageError, match=words):
+            end.add(name)  # type: ignore[arg-type]
+    assert end.members == ("a", "b")
+    packet = make("optimal", "b", ("a", "b")).send(["a"]).packets[0]
+    assert end.receive(replace(packet)).event == 1

@@ -1,0 +1,68 @@
+"""Making endpoints: what is refused, and what the registry says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import antecede
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"protocol": "optmal"}, "unknown protocol 'optmal'; did you mean optimal"),
+        ({"protocol": "zzz"}, "unknown protocol 'zzz'; known: "),
+        ({"process": "x"}, "process 'x' is not a member; the members are a, b"),
+        ({"members": "ab"}, "members is the string 'ab'"),
+        ({"members": ("a", "a")}, "names a more than once"),
+        ({"members": ("a", "")}, "member '' is not a name"),
+        ({"speed": 3}, "optimal has no option 'speed'; it takes hardware_multicast"),
+        ({"held_max": -1}, "held_max=-1 is not a limit"),
+        ({"held_max": "3"}, "held_max='3' is not a limit"),
+        ({"lookahead": "yes"}, "lookahead='yes' is neither True nor False"),
+    ],
+)
+def test_a_wrong_call_is_one_line(call: dict[str, object], words: str) -> None:
+    arguments: dict[str, object] = {"protocol": "optimal", "process": "a", "members": ("a", "b")}
+    with pytest.raises(antecede.UsageError, match=words) as caught:
+        antecede.endpoint(**(arguments | call))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_every_entry_is_complete() -> None:
+    for name, info in antecede.PROTOCOLS.items():
+        assert name == info.name
+        for text in (info.idea, info.paper, info.guarantee, info.assumptions, info.cost):
+            assert text
+        assert set(info.casts) <= {"unicast", "multicast", "broadcast", "groups"}
+        assert info.casts
+        assert info.promises <= {"safety", "liveness", "quiescence", "no_overblocking", "necessity"}
+        for option in info.options.values():
+            assert option.doc
+
+
+def test_the_registry_is_read_only() -> None:
+    with pytest.raises(TypeError):
+        antecede.PROTOCOLS["mine"] = antecede.PROTOCOLS["matrix"]  # type: ignore[index]
+
+
+def test_every_protocol_works_with_members_alone() -> None:
+    for name in antecede.PROTOCOLS:
+        end = antecede.endpoint(name, process="a", members=("a", "b", "c"))
+        assert end.held == 0
+        assert end.waiting() == {}
+
+
+def test_importing_antecede_imports_nothing_foreign() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import antecede\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names) - {'antecede'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
