@@ -1,0 +1,64 @@
+"""Write the generated pages: one for each protocol, and their index. Run by ``make docs``.
+
+``python docs/generate.py --check`` writes nothing and fails if a page is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import antecede
+from antecede.cli.pages import protocol_page
+
+FOLDER = Path(__file__).parent / "algorithms"
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated file and what it should contain."""
+    result = {
+        FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
+    }
+    result[FOLDER / "index.md"] = index()
+    return result
+
+
+def index() -> str:
+    """Return the table of all protocols."""
+    lines = [
+        "# The protocols",
+        "",
+        "One page each, made from the registry and the module's own text by `make docs`.",
+        "",
+        "| name | idea | paper | casts | cost |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| [{info.name}]({info.name}.md) | {info.idea} | {info.paper} | {', '.join(info.casts)} "
+        f"| {info.cost} |"
+        for info in antecede.PROTOCOLS.values()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    wanted = pages()
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    stale += [path for path in FOLDER.glob("*.md") if path not in wanted]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path.name} is out of date: run make docs")
+        return 1 if stale else 0
+    FOLDER.mkdir(exist_ok=True)
+    for path in stale:
+        if path in wanted:
+            path.write_text(wanted[path])
+        else:
+            path.unlink()
+    print(f"{len(wanted)} pages, {len(stale)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
