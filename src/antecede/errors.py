@@ -26,6 +26,10 @@ class UnknownProcessError(PeerError):
     """
 
 
+class SnapshotError(PeerError):
+    """Bytes that should be a snapshot are not: damaged, of other members, or of another version."""
+
+
 class HoldFullError(AntecedeError):
     """A packet would have to be held and the holding buffer is full; offer it again later."""
 

@@ -1,0 +1,137 @@
+"""The Codec: what both ends of a channel share, so that bytes can be short.
+
+A Codec knows the members by position. Encoding is canonical: one packet has one encoding, and the
+decoder refuses any other bytes for it. It finds out by encoding again what it has read, which is
+the one way to be sure; so a decoder's work is twice a reader's, and still linear in its input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from antecede.errors import UnknownProcessError, UsageError
+from antecede.wire.packets import get_header, put_header
+from antecede.wire.roster import Roster
+from antecede.wire.snapshots import get_snapshot, make_snapshot
+from antecede.wire.stream import PACKET_MARK, VERSION, Reader, check_mark, put_varint
+from antecede.wire.values import get_value, put_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.messages import Packet
+
+PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
+MEMBERS_MAX: Final = 1 << 16
+
+
+class Codec:
+    """Turns packets and endpoints into bytes and back, for members known to both sides.
+
+    Members are numbered by their position, so all must name them in the same order.
+    """
+
+    def __init__(self, members: Iterable[str]) -> None:
+        if isinstance(members, str):
+            msg = f"members is the string {members!r}; expected a sequence of names"
+            raise UsageError(msg)
+        names = tuple(members)
+        for name in names:
+            _check_name(name)
+        if not 1 <= len(names) <= MEMBERS_MAX or len(set(names)) != len(names):
+            msg = f"got {len(names)} members, {len(set(names))} different; expected 1 to {MEMBERS_MAX}"
+            raise UsageError(msg)
+        self._roster = Roster(names)
+        self._earlier = self._roster
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names, by number."""
+        return self._roster.names
+
+    def add(self, process: str) -> None:
+        """Append a member; do it everywhere in the same order."""
+        _check_name(process)
+        names = self._roster.names
+        if process in names:
+            msg = f"process {process!r} is a member of this Codec already"
+            raise UsageError(msg)
+        if len(names) >= MEMBERS_MAX:
+            msg = f"a Codec has at most {MEMBERS_MAX} members"
+            raise UsageError(msg)
+        self._roster = Roster((*names, process))
+
+    def encode(self, packet: Packet, *, payload: bool = True) -> bytes:
+        """Return a packet as bytes; without the payload it fits into another system's header."""
+        head = self._head(packet, self._roster)
+        if len(head) + len(packet.payload) > PACKET_BYTES_MAX:
+            msg = (
+                f"packet takes {len(head)} bytes and a payload of {len(packet.payload)}; at most "
+                f"{PACKET_BYTES_MAX} together can be encoded"
+            )
+            raise UsageError(msg)
+        return bytes(head) + packet.payload if payload else bytes(head)
+
+    def decode(self, data: bytes) -> Packet:
+        """Return the packet that :meth:`encode` made ``data`` from; anything else is a PeerError."""
+        reader = _reader(data)
+        if reader.left > PACKET_BYTES_MAX:
+            reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may take")
+        check_mark(reader, PACKET_MARK, "packet")
+        roster = self._roster_of(reader)
+        packet = get_header(reader, roster)
+        packet = replace(packet, control=get_value(reader, roster, flat=True))
+        if self._head(packet, roster) != reader.data[: reader.position]:
+            reader.fail("is not in canonical form up to here")
+        return replace(packet, payload=reader.take(reader.left))
+
+    def wire_bytes(self, packet: Packet) -> int:
+        """Return the length of the packet's encoded control alone."""
+        out = bytearray()
+        put_value(out, packet.control, self._roster)
+        return len(out)
+
+    def snapshot(self, endpoint: Endpoint) -> bytes:
+        """Return the whole state of an endpoint as bytes."""
+        return make_snapshot(endpoint, self._roster)
+
+    def restore(self, data: bytes) -> Endpoint:
+        """Return an endpoint that goes on as the one that :meth:`snapshot` was given would."""
+        return get_snapshot(_reader(data), self._roster_of)
+
+    def _head(self, packet: Packet, roster: Roster) -> bytearray:
+        out = bytearray((PACKET_MARK + VERSION,))
+        put_varint(out, len(roster))
+        put_header(out, packet, roster)
+        put_value(out, packet.control, roster)
+        return out
+
+    def _roster_of(self, reader: Reader) -> Roster:
+        """Read the number of members assumed; those before a join know fewer than we do."""
+        count = reader.varint()
+        if count > len(self._roster):
+            msg = (
+                f"encoded data assumes {count} members, this Codec has {len(self._roster)}; "
+                "if a process is joining, offer the data again after add()"
+            )
+            raise UnknownProcessError(msg)
+        if count == len(self._roster):
+            return self._roster
+        if count != len(self._earlier):
+            self._earlier = Roster(self._roster.names[:count])
+        return self._earlier
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        msg = f"member {name!r} is not a name; use strings that are not empty"
+        raise UsageError(msg)
+
+
+def _reader(data: bytes) -> Reader:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        msg = f"cannot decode {type(data).__name__}; expected bytes"
+        raise UsageError(msg)
+    return Reader(bytes(data))

@@ -1,0 +1,115 @@
+"""Snapshots: an endpoint's whole state as bytes, with a checksum against damage.
+
+The checksum also covers the members' names, so that a snapshot is not taken up under other names
+by mistake. It is no signature: who can write your snapshots can make an endpoint of their liking.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from antecede.core.registry import PROTOCOLS, protocol_class
+from antecede.core.registry import restore as restored
+from antecede.errors import PeerError, SnapshotError, UsageError
+from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
+from antecede.wire.values import get_value, put_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.wire.roster import Roster
+
+CHECKSUM_BYTES: Final = 8
+SNAPSHOT_BYTES_MAX: Final = 1 << 30
+_FIELD_TYPES: Final[dict[str, type]] = {
+    "protocol": str,
+    "process": str,
+    "members": tuple,
+    "removed": set,
+    "options": dict,
+    "pull": bool,
+    "held_max": int,
+    "queue_max": int,
+    "seq": int,
+    "events": int,
+    "channels": dict,
+    "arrivals": int,
+    "held": list,
+    "own": dict,
+}
+
+
+def make_snapshot(endpoint: Endpoint, roster: Roster) -> bytes:
+    """Return the state of an endpoint whose members the roster knows."""
+    for member in endpoint.members:
+        roster.number(member)
+    out = bytearray((SNAPSHOT_MARK + VERSION,))
+    put_varint(out, len(roster))
+    put_value(out, endpoint.state(), roster)
+    out += _checksum(bytes(out), roster)
+    return bytes(out)
+
+
+def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpoint:
+    """Return the endpoint whose state was written, or raise a SnapshotError that says why not."""
+    if reader.left > SNAPSHOT_BYTES_MAX:
+        msg = f"snapshot of {reader.left} bytes is longer than the {SNAPSHOT_BYTES_MAX} allowed"
+        raise SnapshotError(msg)
+    try:
+        check_mark(reader, SNAPSHOT_MARK, "snapshot")
+        roster = roster_of(reader)
+        _check_sum(reader, roster)
+        state = get_value(reader, roster, flat=False)
+        if reader.left != CHECKSUM_BYTES:
+            reader.fail("goes on after its state")
+    except PeerError as error:
+        msg = f"snapshot is not usable: {error}"
+        raise SnapshotError(msg) from error
+    return _endpoint(state)
+
+
+def _check_sum(reader: Reader, roster: Roster) -> None:
+    body, checksum = reader.data[:-CHECKSUM_BYTES], reader.data[-CHECKSUM_BYTES:]
+    if len(reader.data) < CHECKSUM_BYTES or checksum != _checksum(body, roster):
+        reader.fail(
+            "does not agree with its checksum",
+            "it is damaged, cut off or of other members; take another copy",
+        )
+
+
+def _checksum(body: bytes, roster: Roster) -> bytes:
+    names = bytearray()
+    for name in roster.names:
+        put_value(names, name.encode(errors="surrogatepass"), roster)
+    return hashlib.blake2b(names + body, digest_size=CHECKSUM_BYTES).digest()
+
+
+def _endpoint(state: object) -> Endpoint:
+    """Make the endpoint; a state that fits no endpoint of this version is refused."""
+    if not isinstance(state, dict) or set(state) != set(_FIELD_TYPES):
+        msg = "snapshot holds no endpoint's state; it was made by another version of antecede"
+        raise SnapshotError(msg)
+    for name, kind in _FIELD_TYPES.items():
+        if type(state[name]) is not kind:
+            msg = f"snapshot has {type(state[name]).__name__} as {name}; expected {kind.__name__}"
+            raise SnapshotError(msg)
+    protocol = state["protocol"]
+    if protocol not in PROTOCOLS or set(state["own"]) != set(protocol_class(protocol).STATE):
+        msg = f"snapshot of protocol {protocol!r} does not fit this version of antecede"
+        raise SnapshotError(msg)
+    try:
+        return restored(state)
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        PeerError,
+        TypeError,
+        UsageError,
+        ValueError,
+    ) as error:
+        msg = f"snapshot of protocol {protocol!r} holds an impossible state ({error})"
+        raise SnapshotError(msg) from error

@@ -1,0 +1,101 @@
+"""Bytes in and out: variable-length integers, and a reader that never runs past its input."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from antecede.errors import PeerError, UsageError
+
+VERSION: Final = 1
+"""The version of the format; docs/wire.md says what it covers."""
+PACKET_MARK: Final = 0xA0
+SNAPSHOT_MARK: Final = 0xB0
+"""The first byte of everything encoded is a mark plus the version."""
+INTEGER_MAX: Final = 2**63 - 1
+"""The greatest integer that travels; no counter of ours gets near it."""
+
+
+def put_varint(out: bytearray, value: int) -> None:
+    """Append ``value`` (from 0), seven bits to a byte, the lowest first."""
+    if not 0 <= value <= INTEGER_MAX:
+        msg = f"integer {value} cannot be encoded; expected 0 to {INTEGER_MAX}"
+        raise UsageError(msg)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+class Reader:
+    """A place in some bytes from a peer; whatever is wrong with them is a PeerError."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    @property
+    def left(self) -> int:
+        """The number of bytes not yet read."""
+        return len(self.data) - self.position
+
+    def byte(self) -> int:
+        """Read one byte."""
+        if self.position >= len(self.data):
+            self.fail("ends too early", "it was probably cut off on the way")
+        self.position += 1
+        return self.data[self.position - 1]
+
+    def take(self, length: int) -> bytes:
+        """Read ``length`` bytes."""
+        if length > self.left:
+            self.fail(
+                f"promises {length} bytes where {self.left} are left",
+                "it was probably cut off on the way",
+            )
+        self.position += length
+        return self.data[self.position - length : self.position]
+
+    def varint(self) -> int:
+        """Read an integer written by :func:`put_varint`."""
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 56:
+                self.fail("has an integer of more than 63 bits")
+        if byte == 0 and shift:
+            self.fail("has an integer with a needless byte")
+        return value
+
+    def count(self, what: str, size_min: int = 1) -> int:
+        """Read a number of items that take at least ``size_min`` bytes each."""
+        value = self.varint()
+        if value * size_min > self.left:
+            self.fail(f"promises {value} {what} where {self.left} bytes are left")
+        return value
+
+    def fail(
+        self, fault: str, advice: str = "the sender probably runs another version"
+    ) -> NoReturn:
+        """Raise the error for bytes that are not ours."""
+        msg = f"encoded data of {len(self.data)} bytes {fault} at byte {self.position}; {advice}"
+        raise PeerError(msg)
+
+
+def check_mark(reader: Reader, mark: int, what: str) -> None:
+    """Read the first byte and refuse what is something else, or of another version."""
+    byte = reader.byte()
+    if byte & 0xF0 != mark:
+        msg = f"encoded data starts with {byte:#04x}, so it is no {what} of ours"
+        raise PeerError(msg)
+    if byte - mark != VERSION:
+        msg = (
+            f"the {what} is in version {byte - mark} of the format, this Codec reads version "
+            f"{VERSION}; run the same version of antecede on both sides"
+        )
+        raise PeerError(msg)

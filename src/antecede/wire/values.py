@@ -1,0 +1,256 @@
+"""The general coder: any plain data, each value preceded by its kind.
+
+Snapshots are made of it, and every control that has no coder of its own. Small integers, members
+and the lengths of short tuples share a byte with the kind, so it is not large either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from antecede.core.messages import Delivery, MessageId, Need, Packet
+from antecede.core.plain import packet_fields
+from antecede.errors import UsageError
+from antecede.wire.stream import put_varint
+
+if TYPE_CHECKING:
+    from antecede.wire.roster import Roster
+    from antecede.wire.stream import Reader
+
+DEPTH_MAX: Final = 32
+"""How deep values may nest; far deeper than any control or state of ours."""
+
+MEMBER_AT: Final = 0x80
+TUPLE_AT: Final = 0xC0
+INTEGERS: Final = MEMBER_AT
+MEMBERS: Final = TUPLE_AT - MEMBER_AT
+NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER = range(0xE0, 0xE8)
+TUPLE, LIST, DICT, SET, FROZENSET, MESSAGE, NEED, PACKET, DELIVERY = range(0xE8, 0xF1)
+TUPLES: Final = NONE - TUPLE_AT
+
+RECORDS: Final[dict[type, int]] = {
+    MessageId: MESSAGE,
+    Need: NEED,
+    Packet: PACKET,
+    Delivery: DELIVERY,
+}
+SEQUENCES: Final[dict[type, int]] = {tuple: TUPLE, list: LIST, set: SET, frozenset: FROZENSET}
+FLAT: Final = frozenset({NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE})
+"""What a control may consist of."""
+_CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
+
+
+class _Record(NamedTuple):
+    kind: type
+    length: int
+
+
+_RECORD_OF: Final = {
+    MESSAGE: _Record(MessageId, 2),
+    NEED: _Record(Need, 4),
+    PACKET: _Record(Packet, 9),
+    DELIVERY: _Record(Delivery, 5),
+}
+
+
+def put_value(out: bytearray, value: object, roster: Roster, depth: int = 0) -> None:
+    """Append any plain value."""
+    kind = type(value)
+    if depth > DEPTH_MAX:
+        msg = f"data nests deeper than {DEPTH_MAX} levels and cannot be encoded"
+        raise UsageError(msg)
+    if value is None or kind is bool:
+        out.append(NONE if value is None else TRUE if value else FALSE)
+    elif kind is int:
+        _put_integer(out, value)  # type: ignore[arg-type]
+    elif kind is str:
+        _put_text(out, value, roster)  # type: ignore[arg-type]
+    elif kind is bytes:
+        out.append(BYTES)
+        put_varint(out, len(value))  # type: ignore[arg-type]
+        out += value  # type: ignore[arg-type]
+    elif kind is dict:
+        out.append(DICT)
+        put_varint(out, len(value))  # type: ignore[arg-type]
+        for key, item in value.items():  # type: ignore[attr-defined]
+            put_value(out, key, roster, depth + 1)
+            put_value(out, item, roster, depth + 1)
+    elif kind in SEQUENCES:
+        _put_sequence(out, value, roster, depth)
+    elif kind in RECORDS:
+        out.append(RECORDS[kind])
+        for item in _fields(value):
+            put_value(out, item, roster, depth + 1)
+    else:
+        msg = f"a value of type {kind.__name__} cannot be encoded; use plain data"
+        raise UsageError(msg)
+
+
+def _put_integer(out: bytearray, value: int) -> None:
+    if 0 <= value < INTEGERS:
+        out.append(value)
+    elif value > 0:
+        out.append(INTEGER)
+        put_varint(out, value - INTEGERS)
+    else:
+        out.append(NEGATIVE)
+        put_varint(out, -1 - value)
+
+
+def _put_text(out: bytearray, value: str, roster: Roster) -> None:
+    number = roster.numbers.get(value)
+    if number is None:
+        try:
+            text = value.encode()
+        except UnicodeEncodeError as error:
+            msg = f"text {value!r} is not valid Unicode and cannot be encoded"
+            raise UsageError(msg) from error
+        out.append(TEXT)
+        put_varint(out, len(text))
+        out += text
+    elif number < MEMBERS:
+        out.append(MEMBER_AT + number)
+    else:
+        out.append(MEMBER)
+        put_varint(out, number - MEMBERS)
+
+
+def _put_sequence(out: bytearray, value: object, roster: Roster, depth: int) -> None:
+    kind = type(value)
+    length = len(value)  # type: ignore[arg-type]
+    if kind is tuple and length < TUPLES:
+        out.append(TUPLE_AT + length)
+    else:
+        out.append(SEQUENCES[kind])
+        put_varint(out, length - TUPLES if kind is tuple else length)
+    if kind is tuple or kind is list:
+        for item in value:  # type: ignore[attr-defined]
+            put_value(out, item, roster, depth + 1)
+        return
+    items = []
+    for item in value:  # type: ignore[attr-defined]
+        encoded = bytearray()
+        put_value(encoded, item, roster, depth + 1)
+        items.append(bytes(encoded))
+    for piece in sorted(items):  # a set has no order of its own: the bytes give it one
+        out += piece
+
+
+def _fields(value: object) -> tuple[object, ...]:
+    if isinstance(value, Packet):
+        return packet_fields(value)
+    if isinstance(value, Delivery):
+        return (value.message, value.dests, value.payload, value.event, value.unmet)
+    assert isinstance(value, tuple)
+    return value
+
+
+def get_value(reader: Reader, roster: Roster, *, flat: bool, depth: int = 0) -> object:
+    """Read any plain value; with ``flat`` only what a control may consist of."""
+    if depth > DEPTH_MAX:
+        reader.fail(f"nests deeper than {DEPTH_MAX} levels")
+    tag = reader.byte()
+    if tag < MEMBER_AT:
+        return tag
+    if tag < TUPLE_AT:
+        return _member(reader, tag - MEMBER_AT, roster)
+    if tag < NONE:
+        return _items(reader, tag - TUPLE_AT, roster, flat, depth)
+    if flat and tag not in FLAT:
+        reader.fail(f"has a value of kind {tag:#04x}, which no control consists of")
+    if tag in _CONSTANTS:
+        return _CONSTANTS[tag]
+    if tag in _RECORD_OF:
+        return _record(reader, tag, roster, flat, depth)
+    return _get_sized(reader, tag, roster, flat, depth)
+
+
+def _get_sized(reader: Reader, tag: int, roster: Roster, flat: bool, depth: int) -> object:  # noqa: FBT001
+    value: object = None
+    if tag == INTEGER:
+        value = reader.varint() + INTEGERS
+    elif tag == NEGATIVE:
+        value = -1 - reader.varint()
+    elif tag == MEMBER:
+        value = _member(reader, reader.varint() + MEMBERS, roster)
+    elif tag == BYTES:
+        value = reader.take(reader.varint())
+    elif tag == TEXT:
+        value = _text(reader, roster)
+    elif tag == TUPLE:
+        value = _items(reader, reader.varint() + TUPLES, roster, flat, depth)
+    elif tag == LIST:
+        value = list(_items(reader, reader.varint(), roster, flat, depth))
+    elif tag in (SET, FROZENSET):
+        value = _set(reader, tag, roster, depth)
+    elif tag == DICT:
+        value = _dict(reader, roster, depth)
+    else:
+        reader.fail(f"has a value of unknown kind {tag:#04x}")
+    return value
+
+
+def _member(reader: Reader, number: int, roster: Roster) -> str:
+    if number >= len(roster):
+        reader.fail(f"names member {number} of {len(roster)}")
+    return roster.names[number]
+
+
+def _text(reader: Reader, roster: Roster) -> str:
+    try:
+        text = reader.take(reader.varint()).decode()
+    except UnicodeDecodeError:
+        reader.fail("has text that is not UTF-8")
+    if text in roster.numbers:
+        reader.fail(f"spells out the member {text!r}, which has a number")
+    return text
+
+
+def _items(
+    reader: Reader,
+    length: int,
+    roster: Roster,
+    flat: bool,  # noqa: FBT001
+    depth: int,
+) -> tuple[object, ...]:
+    if length > reader.left:
+        reader.fail(f"promises {length} values where {reader.left} bytes are left")
+    return tuple(get_value(reader, roster, flat=flat, depth=depth + 1) for _ in range(length))
+
+
+def _set(reader: Reader, tag: int, roster: Roster, depth: int) -> object:
+    length = reader.count("values")
+    items: list[object] = []
+    last = b""
+    for _ in range(length):
+        start = reader.position
+        items.append(_hashable(reader, get_value(reader, roster, flat=False, depth=depth + 1)))
+        piece = reader.data[start : reader.position]
+        if piece <= last:
+            reader.fail("has a set out of order")
+        last = piece
+    return set(items) if tag == SET else frozenset(items)
+
+
+def _dict(reader: Reader, roster: Roster, depth: int) -> dict[object, object]:
+    length = reader.count("pairs", 2)
+    result: dict[object, object] = {}
+    for _ in range(length):
+        key = _hashable(reader, get_value(reader, roster, flat=False, depth=depth + 1))
+        result[key] = get_value(reader, roster, flat=False, depth=depth + 1)
+    if len(result) != length:
+        reader.fail("has the same key twice")
+    return result
+
+
+def _hashable(reader: Reader, value: object) -> object:
+    try:
+        hash(value)
+    except TypeError:
+        reader.fail(f"has a {type(value).__name__} as key or in a set")
+    return value
+
+
+def _record(reader: Reader, tag: int, roster: Roster, flat: bool, depth: int) -> object:  # noqa: FBT001
+    kind, length = _RECORD_OF[tag]
+    return kind(*_items(reader, length, roster, flat, depth))

@@ -1,0 +1,1 @@
+"""What goes to bytes and comes back: packets, controls and snapshots."""

@@ -1,0 +1,81 @@
+"""Random runs of real endpoints, for any protocol: where the tests' packets and states come from."""
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import antecede
+from antecede import Delivery, Endpoint, Packet, QueueFullError, UsageError
+
+Swap = Callable[[Endpoint], Endpoint]
+
+
+def names(count: int) -> tuple[str, ...]:
+    """Return member names whose order by name is not their order by number."""
+    return tuple(f"p{(7 * number + 3) % 100:02}" for number in range(count))
+
+
+@dataclass
+class Run:
+    """Endpoints joined by a network that reorders and duplicates, driven by a seed."""
+
+    protocol: str
+    members: tuple[str, ...]
+    seed: int
+    options: dict[str, object] = field(default_factory=dict)
+    swap: Swap | None = None
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    packets: list[Packet] = field(default_factory=list)
+    deliveries: list[tuple[str, Delivery]] = field(default_factory=list)
+    in_flight: list[Packet] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.endpoints = {
+            name: antecede.endpoint(
+                self.protocol,
+                process=name,
+                members=self.members,
+                **self.options,  # type: ignore[arg-type]
+            )
+            for name in self.members
+        }
+
+    def go(self, steps: int) -> "Run":
+        """Take ``steps`` steps; ``swap`` may replace an endpoint before each of its calls."""
+        chance = random.Random(self.seed)
+        for step in range(steps):
+            if self.in_flight and chance.random() < 0.6:
+                place = chance.randrange(len(self.in_flight))
+                twice = chance.random() < 0.1
+                packet = self.in_flight[place] if twice else self.in_flight.pop(place)
+                self.take(packet.dest, self.at(packet.dest).receive(packet))
+            else:
+                name = chance.choice(self.members)
+                self.try_send(chance, name, b"%d" % step)
+        return self
+
+    def at(self, name: str) -> Endpoint:
+        if self.swap is not None:
+            self.endpoints[name] = self.swap(self.endpoints[name])
+        return self.endpoints[name]
+
+    def try_send(self, chance: random.Random, name: str, payload: bytes) -> None:
+        """Send in some cast that the protocol offers; a refused call is no step."""
+        others = [other for other in self.members if other != name]
+        casts = antecede.PROTOCOLS[self.protocol].casts
+        choices: list[Iterable[str]] = [others]
+        if "multicast" in casts:
+            choices.append(chance.sample(others, chance.randint(1, len(others))))
+        if "unicast" in casts:
+            choices.extend([[chance.choice(others)], [self.members[0]]])
+        dests = chance.choice(choices)
+        try:
+            effects = self.at(name).send(dests, payload)
+        except (UsageError, QueueFullError):
+            return
+        self.take(name, effects)
+
+    def take(self, name: str, effects: antecede.Effects) -> None:
+        self.packets.extend(effects.packets)
+        self.in_flight.extend(effects.packets)
+        self.deliveries.extend((name, delivery) for delivery in effects.deliveries)
