@@ -1,0 +1,25 @@
+"""The oracle: histories to violations to sentences, worlds to run protocols in, and the explorer.
+
+Nothing here uses a clock of any protocol; what is judged cannot share its mistakes with the judge.
+"""
+
+from antecede.check.history import Event, History
+from antecede.check.promises import PROPERTIES, BrokenPromiseError, Script
+from antecede.check.scripts import process_names, random_script, run_script
+from antecede.check.violations import Violation, causal_violations, undelivered
+from antecede.check.world import World
+
+__all__ = [
+    "PROPERTIES",
+    "BrokenPromiseError",
+    "Event",
+    "History",
+    "Script",
+    "Violation",
+    "World",
+    "causal_violations",
+    "process_names",
+    "random_script",
+    "run_script",
+    "undelivered",
+]

@@ -1,0 +1,257 @@
+"""Histories and happened-before, by explicit sets and without any clock.
+
+This is the one definition of "correct" in the project. A history is the list of sends and
+deliveries that happened; from it follows, for each message, the set of messages that could have
+influenced it. Sets of messages and of copies are kept as bits of an integer: unions are exact and
+fast, and nothing here shares an idea with the protocols that are judged by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from antecede.core.messages import NOTHING, MessageId
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A send or a delivery.
+
+    ``after`` matters on sends only: the number of the last local event that the message depends
+    on; None stands for everything so far.
+    """
+
+    process: str
+    kind: Literal["send", "deliver"]
+    message: MessageId
+    dests: tuple[str, ...] = ()
+    after: int | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "send":
+            return f"{self.process} sends {self.message} to {', '.join(self.dests)}"
+        return f"{self.process} delivers {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What lies in the causal past of a point of a computation, as sets of bits.
+
+    ``messages``: messages whose send is in the past. ``delivered``: copies whose delivery is.
+    ``replaced``: copies of a message to a process that a later message to the same process follows
+    (the second Propagation Constraint of [KS98] 3.4).
+    """
+
+    messages: int = 0
+    delivered: int = 0
+    replaced: int = 0
+
+    def joined(self, other: Knowledge) -> Knowledge:
+        """Return the union of two pasts."""
+        return Knowledge(
+            self.messages | other.messages,
+            self.delivered | other.delivered,
+            self.replaced | other.replaced,
+        )
+
+
+class History:
+    """What happened, in the order in which it happened, and what follows from it."""
+
+    def __init__(self, members: Iterable[str], events: Iterable[Event] = ()) -> None:
+        self.members = tuple(members)
+        self.events: list[Event] = []
+        self.messages: list[MessageId] = []
+        self._number: dict[MessageId, int] = {}
+        self._dests: list[tuple[str, ...]] = []
+        self._past: list[Knowledge] = []
+        self._sent: list[Knowledge] = []
+        self._local: dict[str, list[Knowledge]] = {}
+        self._copies: dict[tuple[int, str], int] = {}
+        self._copy_names: list[tuple[MessageId, str]] = []
+        self._copies_of: list[int] = []
+        self._copies_to: dict[str, int] = {}
+        self._addressed: dict[str, int] = {}
+        self._delivered: dict[str, int] = {}
+        for event in events:
+            self.append(event)
+
+    def append(self, event: Event) -> None:
+        """Add what happened next."""
+        if event.kind == "send":
+            self._append_send(event)
+        else:
+            self._append_delivery(event)
+        self.events.append(event)
+
+    def send(
+        self, process: str, message: MessageId, dests: Iterable[str], after: int | None = None
+    ) -> None:
+        """Add a send."""
+        self.append(Event(process, "send", message, tuple(dests), after))
+
+    def deliver(self, process: str, message: MessageId) -> None:
+        """Add a delivery."""
+        self.append(Event(process, "deliver", message))
+
+    def _append_send(self, event: Event) -> None:
+        if event.message in self._number:
+            msg = f"{event.message} is sent twice; a message is sent once"
+            raise UsageError(msg)
+        local = self._local_of(event.process)
+        before = local[-1] if event.after is None else local[event.after]
+        number = len(self.messages)
+        self.messages.append(event.message)
+        self._number[event.message] = number
+        self._dests.append(event.dests)
+        self._past.append(before)
+        mine = 0
+        for dest in event.dests:
+            bit = 1 << len(self._copy_names)
+            self._copies[number, dest] = bit
+            self._copy_names.append((event.message, dest))
+            mine |= bit
+        # Copies to a destination of this message that are known here are from now on replaced.
+        known = bits_of(before.messages)
+        past = 0
+        for other in known:
+            past |= self._copies_of[other]
+        replaced = 0
+        for dest in event.dests:
+            replaced |= past & self._copies_to.get(dest, 0)
+        self._copies_of.append(mine)
+        for dest in event.dests:
+            self._copies_to[dest] = self._copies_to.get(dest, 0) | self._copies[number, dest]
+            self._addressed[dest] = self._addressed.get(dest, 0) | 1 << number
+        own = Knowledge(before.messages | 1 << number, before.delivered, before.replaced | replaced)
+        self._sent.append(own)
+        local.append(local[-1].joined(own))
+
+    def _append_delivery(self, event: Event) -> None:
+        number = self._number.get(event.message)
+        if number is None:
+            msg = f"{event.process} delivers {event.message}, which nobody sent before"
+            raise UsageError(msg)
+        if event.process not in self._dests[number]:
+            msg = (
+                f"{event.process} delivers {event.message}, which is for "
+                f"{', '.join(self._dests[number])}"
+            )
+            raise UsageError(msg)
+        if self.is_delivered(event.process, event.message):
+            msg = f"{event.process} delivers {event.message} twice"
+            raise UsageError(msg)
+        local = self._local_of(event.process)
+        here = local[-1].joined(self._sent[number])
+        copy = self._copies[number, event.process]
+        local.append(Knowledge(here.messages, here.delivered | copy, here.replaced))
+        self._delivered[event.process] = self._delivered.get(event.process, 0) | 1 << number
+
+    def _local_of(self, process: str) -> list[Knowledge]:
+        return self._local.setdefault(process, [Knowledge()])
+
+    # What follows from it.
+
+    @property
+    def sends(self) -> list[Event]:
+        """The sends, in order."""
+        return [event for event in self.events if event.kind == "send"]
+
+    def dests(self, message: MessageId) -> tuple[str, ...]:
+        """Return the destinations of a message."""
+        return self._dests[self._number[message]]
+
+    def deliveries(self, process: str) -> list[MessageId]:
+        """Return what a process delivered, in order."""
+        return [
+            event.message
+            for event in self.events
+            if event.kind == "deliver" and event.process == process
+        ]
+
+    def local_count(self, process: str) -> int:
+        """Return how many sends and deliveries a process has had."""
+        return len(self._local_of(process)) - 1
+
+    def causes(self, message: MessageId) -> frozenset[MessageId]:
+        """Return the messages whose send happened before this one's send."""
+        return self._named(self._past[self._number[message]].messages)
+
+    def is_delivered(self, process: str, message: MessageId) -> bool:
+        """Tell whether ``process`` has delivered ``message``."""
+        return bool(self._delivered.get(process, 0) >> self._number[message] & 1)
+
+    def missing_causes(self, process: str, message: MessageId) -> frozenset[MessageId]:
+        """Return the causes of ``message`` that are for ``process`` and not delivered there."""
+        missing = (
+            self._past[self._number[message]].messages
+            & self._addressed.get(process, 0)
+            & ~self._delivered.get(process, 0)
+        )
+        return self._named(missing) if missing else frozenset()
+
+    def undelivered(self, process: str) -> frozenset[MessageId]:
+        """Return the messages for ``process`` that it has not delivered."""
+        return self._named(self._addressed.get(process, 0) & ~self._delivered.get(process, 0))
+
+    def required(self, process: str) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information that the Propagation Constraints require now.
+
+        [KS98] 3.4: "d is a destination of M" is to be kept in the causal future of M's send until
+        its delivery at d is in the past, or the send of a later message to d is. What the sender
+        addressed to itself was delivered with the send and is never in question.
+        """
+        return self._needed(self._local_of(process)[-1])
+
+    def carried(self, message: MessageId, dest: str) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information that the copy of ``message`` for ``dest`` must carry.
+
+        A destination of the message itself is named in the copy to that destination only.
+        """
+        number = self._number[message]
+        elsewhere = frozenset(self._dests[number]) - {dest}
+        needed = self._needed(self._past[number])
+        kept = {cause: names - elsewhere for cause, names in needed.items()}
+        return {cause: names for cause, names in kept.items() if names}
+
+    def _needed(self, past: Knowledge) -> dict[MessageId, frozenset[str]]:
+        open_copies = 0
+        for number in bits_of(past.messages):
+            open_copies |= self._copies_of[number]
+        open_copies &= ~(past.delivered | past.replaced)
+        result: dict[MessageId, set[str]] = {}
+        for bit in bits_of(open_copies):
+            message, dest = self._copy_names[bit]
+            if dest != message.sender:
+                result.setdefault(message, set()).add(dest)
+        return {message: frozenset(names) for message, names in sorted(result.items())}
+
+    def _named(self, numbers: int) -> frozenset[MessageId]:
+        return frozenset(self.messages[number] for number in bits_of(numbers))
+
+    def influenced_directly(self, message: MessageId) -> list[tuple[MessageId, Event]]:
+        """Return what ``message`` was sent after, each with the event that made it so.
+
+        The events are local to the sender: its own earlier sends and its deliveries.
+        """
+        result: list[tuple[MessageId, Event]] = []
+        for event in self.events:
+            if event.process != message.sender:
+                continue
+            if event.message == message and event.kind == "send":
+                return result if event.after is None else result[: max(event.after, NOTHING)]
+            result.append((event.message, event))
+        return result
+
+
+def bits_of(numbers: int) -> Iterator[int]:
+    """Yield the members of a set of bits, in ascending order."""
+    while numbers:
+        low = numbers & -numbers
+        yield low.bit_length() - 1
+        numbers ^= low

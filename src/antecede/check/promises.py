@@ -1,0 +1,55 @@
+"""The properties that the oracle judges, and how a broken one is reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROPERTIES = {
+    "safety": "no process delivers a message before a cause of it that is addressed to it too",
+    "liveness": "when everything sent has arrived, everything is delivered",
+    "quiescence": "when everything sent has arrived, no endpoint sends anything more",
+    "no_overblocking": "a message waits only while a cause addressed to the same process is missing",
+    "necessity": "what is kept is exactly what the Propagation Constraints require",
+}
+"""Names as in ``ProtocolInfo.promises``; ``integrity`` (nothing invented, nothing twice, payloads
+and event numbers right) is due from everyone and has no name there."""
+
+Step = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Script:
+    """Steps for a world, as plain data: print it, keep it, run it again.
+
+    ``("send", process, dests, rank)``: ``rank`` is None for everything so far, 0 for nothing, else
+    how far back the last local event lies that the message depends on (1 is the latest).
+    ``("arrive", choice, keep)``: the packet in flight numbered ``choice`` (modulo their number)
+    arrives; with ``keep`` a duplicate stays in flight. ``("take", process, source)``,
+    ``("add", process)`` and ``("remove", process)`` do what they say.
+    """
+
+    members: tuple[str, ...]
+    steps: tuple[Step, ...]
+    fifo: bool = False
+    pull: bool = False
+    groups: Mapping[str, tuple[str, ...]] | None = field(default=None)
+
+
+class BrokenPromiseError(AssertionError):
+    """A protocol broke a property; says which, why, and how to see it again."""
+
+    def __init__(
+        self, *, protocol: str, promise: str, sentence: str, script: Script, options: object
+    ) -> None:
+        self.protocol = protocol
+        self.promise = promise
+        self.sentence = sentence
+        self.script = script
+        super().__init__(
+            f"{protocol} broke {promise}: {sentence}\n"
+            f"to see it again: run_script({script!r}, {protocol!r}, options={options!r})"
+        )

@@ -1,0 +1,145 @@
+"""Random scripts, and running a script under any protocol."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+from antecede.check.promises import Script, Step
+from antecede.check.world import World
+from antecede.core.registry import protocol_class
+from antecede.errors import HoldFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.info import Cast
+
+
+def process_names(count: int) -> tuple[str, ...]:
+    """Return ``count`` short names: a, b, c and so on."""
+    return tuple(chr(ord("a") + i) if i < 26 else f"p{i}" for i in range(count))
+
+
+def random_script(
+    seed: int,
+    *,
+    members: int | Sequence[str],
+    casts: Sequence[Cast],
+    steps: int,
+    send_share: float = 0.4,
+    duplicate_share: float = 0.15,
+    self_share: float = 0.05,
+    ranks: bool = False,
+    fifo: bool = False,
+    pull: bool = False,
+    groups: Mapping[str, tuple[str, ...]] | None = None,
+) -> Script:
+    """Return a script drawn from ``seed``; the same seed gives the same script everywhere.
+
+    Some scripts bring packets in any order, some mostly the newest first, some mostly the oldest:
+    each finds other mistakes.
+    """
+    rng = Random(seed)  # noqa: S311 - scripts, not secrets
+    names = process_names(members) if isinstance(members, int) else tuple(members)
+    bias = rng.choice((None, None, -1, 0))
+    made: list[Step] = []
+    for _ in range(steps):
+        if rng.random() < send_share:
+            sender = rng.choice(names)
+            dests = _dests(rng, sender, names, rng.choice(casts), groups)
+            if rng.random() < self_share and "groups" not in casts:
+                dests = tuple(sorted({*dests, sender}))
+            rank = rng.choice((None, 0, 1, 2, 3, 5)) if ranks else None
+            made.append(("send", sender, dests, rank))
+        elif pull and rng.random() < 0.4:
+            process = rng.choice(names)
+            made.append(("take", process, rng.choice((None, None, rng.choice(names)))))
+        else:
+            is_any = bias is None or rng.random() < 0.3
+            choice = rng.randrange(1 << 16) if is_any else cast("int", bias)
+            made.append(("arrive", choice, not fifo and rng.random() < duplicate_share))
+    return Script(names, tuple(made), fifo=fifo, pull=pull, groups=groups)
+
+
+def _dests(
+    rng: Random,
+    sender: str,
+    names: tuple[str, ...],
+    cast_name: Cast,
+    groups: Mapping[str, tuple[str, ...]] | None,
+) -> tuple[str, ...]:
+    others = [name for name in names if name != sender]
+    if cast_name == "groups":
+        assert groups is not None
+        mine = [group for group in groups.values() if sender in group]
+        return tuple(sorted(rng.choice(mine)))
+    if cast_name == "broadcast":
+        return tuple(others)
+    size = 1 if cast_name == "unicast" else rng.randint(1, len(others))
+    return tuple(sorted(rng.sample(others, size)))
+
+
+def run_script(
+    script: Script,
+    protocol: str,
+    *,
+    options: Mapping[str, object] | None = None,
+    per_process: Mapping[str, Mapping[str, object]] | None = None,
+    held_max: int | None = None,
+    promises: Iterable[str] | None = None,
+    endpoint_class: type[Endpoint] | None = None,
+    drain: Random | int | None = None,
+) -> World:
+    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and judge the whole.
+
+    Steps that cannot be done (nothing in flight, a queue that is full) are passed over, so that
+    one script serves all protocols.
+    """
+    chosen = dict(options or {})
+    if script.groups is not None and "groups" in protocol_class(protocol).INFO.options:
+        chosen.setdefault("groups", dict(script.groups))
+    world = World(
+        protocol,
+        script.members,
+        options=chosen,
+        per_process=per_process,
+        pull=script.pull,
+        fifo=script.fifo,
+        held_max=held_max,
+        promises=promises,
+        endpoint_class=endpoint_class,
+    )
+    for step in script.steps:
+        run_step(world, step)
+    if drain is not None:
+        world.drain(drain)
+        world.check()
+    return world
+
+
+def run_step(world: World, step: Step) -> None:
+    """Do one step of a script in a world."""
+    match step:
+        case ("send", str(process), dests, rank):
+            if process not in world.endpoints:
+                return
+            count = world.history.local_count(process)
+            after = rank if not rank else max(0, count - cast("int", rank) + 1)
+            try:
+                world.send(process, cast("tuple[str, ...]", dests), after=cast("int | None", after))
+            except HoldFullError:
+                return
+        case ("arrive", int(choice), keep):
+            if world.in_flight:
+                world.arrive(choice % len(world.in_flight), keep=bool(keep))
+        case ("take", str(process), source):
+            world.take(process, cast("str | None", source))
+        case ("add", str(process), *at):
+            world.add(process, cast("tuple[str, ...]", at[0]) if at else None)
+        case ("remove", str(process)):
+            world.remove(process)
+        case _:
+            msg = f"unknown step {step!r}"
+            raise ValueError(msg)

@@ -1,0 +1,114 @@
+"""Histories to violations, and violations to sentences. Results are data, never exceptions."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from antecede.check.history import Event, History
+    from antecede.core.messages import MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A message that a process did not deliver before an effect of it.
+
+    ``overtaker`` is the first effect delivered there. ``lateness`` counts the process's events
+    between the two deliveries; it is None where the message has not been delivered at all.
+    ``chain`` leads from the message to its overtaker, each the cause of the next; ``steps`` are
+    the events that make it so.
+    """
+
+    process: str
+    message: MessageId
+    overtaker: MessageId
+    kind: Literal["fifo", "causal"]
+    lateness: int | None
+    chain: tuple[MessageId, ...]
+    steps: tuple[Event, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The violation explained: why the order was due, and what happened instead."""
+        reasons = [
+            f"because {step.process} {'sent' if step.kind == 'send' else 'delivered'} {cause} "
+            f"before it sent {effect}"
+            for (cause, effect), step in zip(pairwise(self.chain), self.steps, strict=True)
+        ]
+        instead = "delivers it later" if self.lateness is not None else "has not delivered it"
+        return (
+            f"{self.message} comes before {self.overtaker}: {', '.join(reasons)}; however, "
+            f"{self.process} delivered {self.overtaker} first and {instead}"
+        )
+
+
+def causal_violations(history: History) -> list[Violation]:
+    """Return every breach of causal order: one for each process and overtaken message."""
+    return [
+        violation
+        for process in _processes(history)
+        for violation in _violations_at(history, process)
+    ]
+
+
+def undelivered(history: History) -> list[tuple[str, MessageId]]:
+    """Return the copies that were sent and not delivered, as (process, message)."""
+    return [
+        (process, message)
+        for process in _processes(history)
+        for message in sorted(history.undelivered(process))
+    ]
+
+
+def _processes(history: History) -> list[str]:
+    names = dict.fromkeys(history.members)
+    for event in history.events:
+        names.update(dict.fromkeys((event.process, *event.dests)))
+    return list(names)
+
+
+def _violations_at(history: History, process: str) -> list[Violation]:
+    places = {
+        event.message: place
+        for place, event in enumerate(e for e in history.events if e.process == process)
+        if event.kind == "deliver"
+    }
+    order = sorted(places, key=places.__getitem__)
+    overtaken: dict[MessageId, MessageId] = {}
+    seen: set[MessageId] = set()
+    for effect in order:
+        due = history.causes(effect)
+        for cause in sorted(due - seen):
+            if process in history.dests(cause):
+                overtaken.setdefault(cause, effect)
+        seen.add(effect)
+    result = []
+    for cause, effect in overtaken.items():
+        chain, steps = witness(history, cause, effect)
+        late = places[cause] - places[effect] if cause in places else None
+        kind: Literal["fifo", "causal"] = "fifo" if cause.sender == effect.sender else "causal"
+        result.append(Violation(process, cause, effect, kind, late, chain, steps))
+    return result
+
+
+def witness(
+    history: History, cause: MessageId, effect: MessageId
+) -> tuple[tuple[MessageId, ...], tuple[Event, ...]]:
+    """Return a shortest chain of messages from cause to effect, and the events that link it."""
+    link: dict[MessageId, tuple[MessageId, Event]] = {}
+    queue = deque([effect])
+    while cause not in link:
+        message = queue.popleft()
+        for earlier, event in history.influenced_directly(message):
+            if earlier not in link and earlier != effect:
+                link[earlier] = (message, event)
+                queue.append(earlier)
+    chain, steps = [cause], []
+    while chain[-1] != effect:
+        later, event = link[chain[-1]]
+        chain.append(later)
+        steps.append(event)
+    return tuple(chain), tuple(steps)
