@@ -3,6 +3,14 @@
 The modules never import each other. Where one protocol runs another inside, it asks the registry.
 """
 
-from antecede.protocols import matrix, optimal
+from antecede.protocols import (
+    matrix,
+    optimal,
+    pruned,
+)
 
-__all__ = ["matrix", "optimal"]
+__all__ = [
+    "matrix",
+    "optimal",
+    "pruned",
+]
