@@ -4,13 +4,21 @@ The modules never import each other. Where one protocol runs another inside, it 
 """
 
 from antecede.protocols import (
+    broadcast,
+    context,
+    direct,
     matrix,
     optimal,
     pruned,
+    vectors,
 )
 
 __all__ = [
+    "broadcast",
+    "context",
+    "direct",
     "matrix",
     "optimal",
     "pruned",
+    "vectors",
 ]
