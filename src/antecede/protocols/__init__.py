@@ -5,6 +5,7 @@ The modules never import each other. Where one protocol runs another inside, it 
 
 from antecede.protocols import (
     broadcast,
+    buffered,
     context,
     direct,
     matrix,
@@ -15,6 +16,7 @@ from antecede.protocols import (
 
 __all__ = [
     "broadcast",
+    "buffered",
     "context",
     "direct",
     "matrix",
