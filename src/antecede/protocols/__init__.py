@@ -11,6 +11,7 @@ from antecede.protocols import (
     matrix,
     optimal,
     pruned,
+    semantic,
     vectors,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "matrix",
     "optimal",
     "pruned",
+    "semantic",
     "vectors",
 ]
