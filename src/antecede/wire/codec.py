@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from antecede.errors import UnknownProcessError, UsageError
 from antecede.wire.packets import get_header, put_header
-from antecede.wire.roster import Roster
+from antecede.wire.roster import Roster, Scope
 from antecede.wire.snapshots import get_snapshot, make_snapshot
 from antecede.wire.stream import PACKET_MARK, VERSION, Reader, check_mark, put_varint
 from antecede.wire.values import get_value, put_value
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16
+LOG_PROTOCOLS: Final = frozenset({"optimal", "pruned"})
+"""Protocols whose controls hold no text but names of processes."""
 
 
 class Codec:
@@ -81,8 +83,9 @@ class Codec:
             reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may take")
         check_mark(reader, PACKET_MARK, "packet")
         roster = self._roster_of(reader)
-        packet = get_header(reader, roster)
-        packet = replace(packet, control=get_value(reader, roster, flat=True))
+        scope = Scope(roster)
+        packet = get_header(reader, scope)
+        packet = replace(packet, control=get_value(reader, scope, flat=True))
         if self._head(packet, roster) != reader.data[: reader.position]:
             reader.fail("is not in canonical form up to here")
         return replace(packet, payload=reader.take(reader.left))
@@ -90,7 +93,7 @@ class Codec:
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""
         out = bytearray()
-        put_value(out, packet.control, self._roster)
+        put_value(out, packet.control, _scope(packet, self._roster))
         return len(out)
 
     def snapshot(self, endpoint: Endpoint) -> bytes:
@@ -104,8 +107,9 @@ class Codec:
     def _head(self, packet: Packet, roster: Roster) -> bytearray:
         out = bytearray((PACKET_MARK + VERSION,))
         put_varint(out, len(roster))
-        put_header(out, packet, roster)
-        put_value(out, packet.control, roster)
+        scope = _scope(packet, roster)
+        put_header(out, packet, scope)
+        put_value(out, packet.control, scope)
         return out
 
     def _roster_of(self, reader: Reader) -> Roster:
@@ -135,3 +139,7 @@ def _reader(data: bytes) -> Reader:
         msg = f"cannot decode {type(data).__name__}; expected bytes"
         raise UsageError(msg)
     return Reader(bytes(data))
+
+
+def _scope(packet: Packet, roster: Roster) -> Scope:
+    return Scope(roster, is_strict=packet.protocol in LOG_PROTOCOLS)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
 from antecede.errors import PeerError, SnapshotError, UsageError
+from antecede.wire.roster import Scope
 from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
 from antecede.wire.values import get_value, put_value
 
@@ -47,7 +48,7 @@ def make_snapshot(endpoint: Endpoint, roster: Roster) -> bytes:
         roster.number(member)
     out = bytearray((SNAPSHOT_MARK + VERSION,))
     put_varint(out, len(roster))
-    put_value(out, endpoint.state(), roster)
+    put_value(out, endpoint.state(), Scope(roster))
     out += _checksum(bytes(out), roster)
     return bytes(out)
 
@@ -61,7 +62,7 @@ def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpo
         check_mark(reader, SNAPSHOT_MARK, "snapshot")
         roster = roster_of(reader)
         _check_sum(reader, roster)
-        state = get_value(reader, roster, flat=False)
+        state = get_value(reader, Scope(roster), flat=False)
         if reader.left != CHECKSUM_BYTES:
             reader.fail("goes on after its state")
     except PeerError as error:
@@ -82,7 +83,9 @@ def _check_sum(reader: Reader, roster: Roster) -> None:
 def _checksum(body: bytes, roster: Roster) -> bytes:
     names = bytearray()
     for name in roster.names:
-        put_value(names, name.encode(errors="surrogatepass"), roster)
+        text = name.encode(errors="surrogatepass")
+        put_varint(names, len(text))
+        names += text
     return hashlib.blake2b(names + body, digest_size=CHECKSUM_BYTES).digest()
 
 
