@@ -49,10 +49,10 @@ class BitWriter:
         self.put(code, 2 * code.bit_length() - k - 1)
 
     def small(self, values: Sequence[int]) -> None:
-        """Append numbers that are near 0: the parameter that suits their mean, and their codes."""
+        """Append numbers that are near 0: a parameter that suits their mean, and their codes."""
         if not values:
             return
-        k = min((sum(values) // len(values)).bit_length(), _PARAMETER_MAX)
+        k = min((sum(values) // len(values) // 2).bit_length(), _PARAMETER_MAX)
         self.put(k, PARAMETER_BITS)
         for value in values:
             self.golomb(value, k)
