@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from antecede.core.messages import MessageId, Packet
 from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.packed import is_names, put_names
-from antecede.wire.sets import get_set, number_width
+from antecede.wire.sets import get_set, is_names, number_width, put_names
 from antecede.wire.stream import put_varint
 
 if TYPE_CHECKING:

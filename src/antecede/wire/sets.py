@@ -85,3 +85,18 @@ def _numbers(bits: BitReader, length: int, count: int) -> list[int]:
     if numbers and numbers[-1] >= count:
         bits.fail(f"names member {numbers[-1]} of {count}")
     return numbers
+
+
+def is_names(value: tuple[object, ...], scope: Scope) -> bool:
+    """Tell whether a tuple holds members, sorted by name and each once."""
+    numbers = scope.roster.numbers
+    return all(type(name) is str and name in numbers for name in value) and all(
+        a < b  # type: ignore[operator]
+        for a, b in itertools.pairwise(value)
+    )
+
+
+def put_names(bits: BitWriter, names: tuple[str, ...], scope: Scope) -> None:
+    """Append members as a set."""
+    numbers = scope.roster.numbers
+    put_set(bits, sorted(numbers[name] for name in names), scope)
