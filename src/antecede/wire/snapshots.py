@@ -68,7 +68,7 @@ def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpo
     except PeerError as error:
         msg = f"snapshot is not usable: {error}"
         raise SnapshotError(msg) from error
-    return _endpoint(state)
+    return _endpoint(state, roster)
 
 
 def _check_sum(reader: Reader, roster: Roster) -> None:
@@ -89,7 +89,7 @@ def _checksum(body: bytes, roster: Roster) -> bytes:
     return hashlib.blake2b(names + body, digest_size=CHECKSUM_BYTES).digest()
 
 
-def _endpoint(state: object) -> Endpoint:
+def _endpoint(state: object, roster: Roster) -> Endpoint:
     """Make the endpoint; a state that fits no endpoint of this version is refused."""
     if not isinstance(state, dict) or set(state) != set(_FIELD_TYPES):
         msg = "snapshot holds no endpoint's state; it was made by another version of antecede"
@@ -98,6 +98,13 @@ def _endpoint(state: object) -> Endpoint:
         if type(state[name]) is not kind:
             msg = f"snapshot has {type(state[name]).__name__} as {name}; expected {kind.__name__}"
             raise SnapshotError(msg)
+    members = state["members"]
+    if len(set(members)) != len(members) or not set(members) <= set(roster.names):
+        msg = f"snapshot is of members {members}; expected members of this Codec, each once"
+        raise SnapshotError(msg)
+    if state["process"] not in members:
+        msg = f"snapshot is of process {state['process']!r}, which is not among its own members"
+        raise SnapshotError(msg)
     protocol = state["protocol"]
     if protocol not in PROTOCOLS or set(state["own"]) != set(protocol_class(protocol).STATE):
         msg = f"snapshot of protocol {protocol!r} does not fit this version of antecede"
@@ -110,6 +117,7 @@ def _endpoint(state: object) -> Endpoint:
         AttributeError,
         LookupError,
         PeerError,
+        RuntimeError,
         TypeError,
         UsageError,
         ValueError,
