@@ -38,7 +38,9 @@ SCHEMA = pa.schema(
         pa.field("think", pa.float64(), nullable=False),
         pa.field("rank", pa.int32(), nullable=False),
         pa.field("dests", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False),
-        pa.field("delays", pa.list_(pa.field("item", pa.float64(), nullable=False)), nullable=False),
+        pa.field(
+            "delays", pa.list_(pa.field("item", pa.float64(), nullable=False)), nullable=False
+        ),
     ]
 )
 
@@ -212,9 +214,7 @@ class Schedule:
             seed=np.array([self.seed % 2**64], np.uint64),
         )
 
-    def _triggers(
-        self, message: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _triggers(self, message: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each copy, the rows its delivery sets off, in compressed rows."""
         rows = np.flatnonzero(self.trigger >= 0)
         if len(rows) == 0:

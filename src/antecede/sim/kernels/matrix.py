@@ -73,9 +73,7 @@ def release(matrices: Matrices, reg: Ints, slab: int) -> None:
 
 
 @helper
-def advance(
-    plan: Plan, matrices: Matrices, holding: Holding, n: int, dest: int, copy: int
-) -> bool:
+def advance(plan: Plan, matrices: Matrices, holding: Holding, n: int, dest: int, copy: int) -> bool:
     """Test what is missing; hold the copy for the first that is."""
     message = plan.message[at(copy)]
     row = (np.int64(matrices.slab[at(message)]) * n + dest) * n
@@ -221,9 +219,7 @@ class State(Common):
         old, slabs, have = self.matrices, len(self.matrices.refs), int(self.reg[FREE])
         more = 2 * slabs
         free = longer(old.free, more)
-        free[: have + slabs] = np.concatenate(
-            [np.arange(more - 1, slabs - 1, -1), old.free[:have]]
-        )
+        free[: have + slabs] = np.concatenate([np.arange(more - 1, slabs - 1, -1), old.free[:have]])
         self.reg[FREE] = have + slabs
         self.matrices = old._replace(
             cells=longer(old.cells, more * self.n**2), refs=longer(old.refs, more), free=free

@@ -12,9 +12,7 @@ from antecede.sim.kernels.drive import Common, Progress
 Simulator = Callable[[Plan, int, Mapping[str, Any], "Progress | None"], Common]
 
 
-def _optimal(
-    plan: Plan, n: int, _options: Mapping[str, Any], progress: Progress | None
-) -> Common:
+def _optimal(plan: Plan, n: int, _options: Mapping[str, Any], progress: Progress | None) -> Common:
     return optimal.simulate(plan, n, pruned=False, progress=progress)
 
 
