@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
@@ -16,6 +17,7 @@ from antecede.sim.kernels.common import Trace
 from antecede.sim.kernels.drive import Progress
 from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
 from antecede.sim.metrics import MODEL_BYTES, Metric, measure
+from antecede.sim.plain import run_plain
 from antecede.sim.schedule import Schedule
 
 KERNELS = tuple(SIMULATORS)
@@ -62,17 +64,20 @@ def run(
         raise UsageError(msg)
     check_cast(protocol, schedule)
     begin = time.perf_counter()
-    state = SIMULATORS[protocol](schedule.plan(), schedule.n, options, progress)
+    model_bytes: NDArray[np.int64]
+    if chosen == "plain":
+        result = run_plain(protocol, schedule, options=options, progress=progress)
+        trace, model_bytes, extras = result.trace, result.model_bytes, {}
+    else:
+        state = SIMULATORS[protocol](schedule.plan(), schedule.n, options, progress)
+        trace, extras = state.trace, state.extras()
+        model_bytes = MODEL_BYTES[protocol](
+            trace.entries.astype(np.int64), trace.destinations.astype(np.int64)
+        )
     seconds = time.perf_counter() - begin
-    trace = state.trace
-    figures = measure(
-        schedule, trace, warm_up=warm_up,
-        model_bytes=MODEL_BYTES[protocol](
-            trace.entries.astype(np.int64), trace.destinations.astype(np.int64), schedule.n
-        ),
-    )  # fmt: skip
+    figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
+    figures |= extras
     figures["seconds"] = seconds
-    figures["state_bytes"] = state.bytes()
     return Run(protocol, chosen, figures, event_table(schedule, trace) if events else None, trace)
 
 

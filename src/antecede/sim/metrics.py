@@ -24,15 +24,15 @@ from antecede.sim.kernels.common import Trace
 from antecede.sim.schedule import Schedule
 
 Metric = float | int | bool | None
-# DESIGN 2.1: model bytes from (entries, destinations, n), by papers/000's sizes.
+# DESIGN 2.1: model bytes from (entries, destinations), by papers/000's sizes.
 MODEL_BYTES: dict[str, Callable[..., NDArray[np.int64]]] = {
-    "matrix": lambda e, d, n: 4 * e + 0 * d,
-    "direct": lambda e, d, n: 6 * e + 0 * d,
-    "pruned": lambda e, d, n: 6 * e + 2 * d,
-    "optimal": lambda e, d, n: 6 * e + 2 * d,
-    "semantic": lambda e, d, n: 4 * e + 0 * d,
-    "bounded": lambda e, d, n: 8 * e + 0 * d,
-    "buffered": lambda e, d, n: 0 * e + 0 * d,
+    "matrix": lambda e, d: 4 * e + 0 * d,
+    "direct": lambda e, d: 6 * e + 0 * d,
+    "pruned": lambda e, d: 6 * e + 2 * d,
+    "optimal": lambda e, d: 6 * e + 2 * d,
+    "semantic": lambda e, d: 4 * e + 0 * d,
+    "bounded": lambda e, d: 8 * e + 0 * d,
+    "buffered": lambda e, d: 0 * e + 0 * d,
 }
 # A run is saturated if what waits keeps growing: see `is_saturated`.
 GROWTH, BACKLOG = 1.5, 2.0
@@ -78,6 +78,7 @@ def measure(
     copies, messages = max(1, len(part.copies)), max(1, len(part.sends))
     order_end = int((trace.order >= 0).sum())
     kept = trace.kept[part.first : order_end]
+    kept = kept[kept >= 0]
     added = trace.added[part.first : order_end]
     added_bytes = trace.added_bytes[part.first : order_end]
     sent = model_bytes[part.copies]
@@ -88,8 +89,8 @@ def measure(
         "model_bytes_per_copy": float(sent.sum() / copies),
         "model_bytes_per_message": float(sent.sum() / messages),
         "wire_bytes_per_copy": None,
-        "log_entries_mean": float(kept.mean()) if len(kept) else 0.0,
-        "log_entries_peak": int(kept.max(initial=0)),
+        "log_entries_mean": float(kept.mean()) if len(kept) else None,
+        "log_entries_peak": int(kept.max()) if len(kept) else None,
         **_times(schedule, trace, part),
         "extra_packets_per_message": float(added.sum() / messages),
         "extra_bytes_per_message": float(added_bytes.sum() / messages),

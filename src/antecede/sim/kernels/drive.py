@@ -32,6 +32,24 @@ Progress = Callable[[float], None]
 CHUNK = 1 << 18
 
 
+def new_trace(messages: int, copies: int) -> Trace:
+    """Return a trace in which nothing has happened yet."""
+    events = messages + copies
+    return Trace(
+        order=np.full(events, NOTHING, np.int64),
+        kept=np.zeros(events, np.int32),
+        sent=np.full(messages, np.nan),
+        number=np.zeros(messages, np.int32),
+        posted=np.full(copies, np.nan),
+        arrived=np.full(copies, np.nan),
+        delivered=np.full(copies, np.nan),
+        entries=np.zeros(copies, np.int32),
+        destinations=np.zeros(copies, np.int32),
+        added=np.zeros(events, np.int32),
+        added_bytes=np.zeros(events, np.int32),
+    )
+
+
 class Common:
     """The arrays every kernel needs, sized for a plan."""
 
@@ -45,19 +63,7 @@ class Common:
         widest = int(np.diff(plan.offsets).max(initial=0))
         widest = max(widest, int(np.diff(plan.trigger_offsets).max(initial=0)))
         self.reg[WIDEST] = widest + n + 2
-        self.trace = Trace(
-            order=np.full(messages + copies, NOTHING, np.int64),
-            kept=np.zeros(messages + copies, np.int32),
-            sent=np.full(messages, np.nan),
-            number=np.zeros(messages, np.int32),
-            posted=np.full(copies, np.nan),
-            arrived=np.full(copies, np.nan),
-            delivered=np.full(copies, np.nan),
-            entries=np.zeros(copies, np.int32),
-            destinations=np.zeros(copies, np.int32),
-            added=np.zeros(messages + copies, np.int32),
-            added_bytes=np.zeros(messages + copies, np.int32),
-        )
+        self.trace = new_trace(messages, copies)
         self.holding = Holding(
             heads=np.full(n * n, NOTHING, np.int32),
             link=np.full(copies, NOTHING, np.int32),
@@ -76,6 +82,10 @@ class Common:
         if self.room() < self.reg[WIDEST]:
             size = 2 * len(self.heap.when) + int(self.reg[WIDEST])
             self.heap = Heap(longer(self.heap.when, size), longer(self.heap.what, size))
+
+    def extras(self) -> dict[str, float | int]:
+        """Return figures only this kernel has."""
+        return {"state_bytes": self.bytes()}
 
     def bytes(self) -> int:
         """Return the memory of what grows with the messages in flight, not with the schedule."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from antecede.sim.kernels import matrix, optimal
+from antecede.sim.kernels import logs, matrix
 from antecede.sim.kernels.common import Plan
 from antecede.sim.kernels.drive import Common, Progress
 
@@ -13,11 +13,11 @@ Simulator = Callable[[Plan, int, Mapping[str, Any], "Progress | None"], Common]
 
 
 def _optimal(plan: Plan, n: int, _options: Mapping[str, Any], progress: Progress | None) -> Common:
-    return optimal.simulate(plan, n, pruned=False, progress=progress)
+    return logs.simulate(plan, n, pruned=False, progress=progress)
 
 
 def _pruned(plan: Plan, n: int, _options: Mapping[str, Any], progress: Progress | None) -> Common:
-    return optimal.simulate(plan, n, pruned=True, progress=progress)
+    return logs.simulate(plan, n, pruned=True, progress=progress)
 
 
 def _matrix(plan: Plan, n: int, _options: Mapping[str, Any], progress: Progress | None) -> Common:
