@@ -121,6 +121,12 @@ def helper(function: Function) -> Function:
     return compiled
 
 
+def separate(function: Function) -> Function:
+    """Compile a loop as a function of its own: inlined into a large kernel it stays scalar."""
+    compiled: Function = njit(_nrt=False, inline="never")(function)
+    return compiled
+
+
 def entry(function: Function) -> Function:
     """Compile a kernel and keep the result on disk where there is a place for it.
 
