@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
+import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from antecede.sim.schedule import Schedule
 
@@ -54,7 +56,8 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         wire_sample=int(arguments.get("wire_sample", 0)),
     )
     seconds = time.perf_counter() - begun
-    return {**run.metrics, "seconds": seconds}
+    network = float(schedule.delays.mean()) if len(schedule.delays) else 0.0
+    return {**run.metrics, "seconds": seconds, "network_delay_mean": network}
 
 
 @lru_cache(maxsize=1)
@@ -66,7 +69,7 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> S
     semantics = chosen.pop("semantics", None)
     chosen.pop("wire_sample", None)
     if data is not None:
-        schedule = workloads.replay_edges(_edges(data), seed=seed, delay=chosen["delay"])
+        schedule = _replayed(data, seed=seed, delay=chosen["delay"])
     else:
         schedule = workloads.WORKLOADS[workload](seed=seed, **chosen)
     if semantics is not None:
@@ -74,12 +77,23 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> S
     return schedule
 
 
-def pack_edges(table: pa.Table) -> bytes:
-    """Return an edge list as bytes that travel in a row of the grid."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue())
+def pack_edges(path: Path) -> bytes:
+    """Read an edge list as bytes that travel in a row of the grid; refuse one that is none."""
+    from antecede.sim import workloads
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"cannot read --traffic {path} ({error.strerror}): give a file of edges"
+        raise UsageError(msg) from error
+    workloads.replay_edges(path)
+    return zlib.compress(content)
 
 
-def _edges(data: bytes) -> pa.Table:
-    return pq.read_table(pa.BufferReader(data))
+def _replayed(data: bytes, *, seed: int, delay: str) -> Schedule:
+    from antecede.sim import workloads
+
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(zlib.decompress(data))
+        file.flush()
+        return workloads.replay_edges(file.name, seed=seed, delay=delay)

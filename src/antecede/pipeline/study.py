@@ -120,6 +120,8 @@ DERIVED: Mapping[str, str] = {
     "entries_per_n": "entries_per_copy / nullif(n, 0)",
     "entries_share": "entries_per_copy / nullif(n * n, 0)",
     "microseconds_per_delivery": "1e6 * seconds / nullif(deliveries, 0)",
+    "rst_share": "model_bytes_per_copy / nullif(4 * n * n, 0)",
+    "latency_in_delays": "latency_mean / nullif(extras['network_delay_mean'], 0)",
     "throughput": "deliveries / nullif(extras['simulated_seconds'], 0)",
 }
 """Metrics that follow from others, as Spark SQL."""

@@ -35,7 +35,7 @@ def cases(scale: Scale) -> list[Case]:
                 if fifo:
                     pipelined = Case(
                         "buffered", "paper", *place, "buffered, pipelined", load, facet,
-                        {"pipelining": True},
+                        {"pipelined": True},
                     )  # fmt: skip
                     found.append(pipelined)
     return found
