@@ -249,3 +249,17 @@ def test_payload_and_after_are_checked() -> None:
 def test_dependencies_are_refused_where_none_are_kept() -> None:
     with pytest.raises(antecede.UsageError, match="matrix keeps no explicit dependencies"):
         group("matrix")["a"].dependencies()
+
+
+@pytest.mark.parametrize("held_max", [1, 2])
+def test_in_pull_mode_blocked_packets_never_fill_the_last_place(held_max: int) -> None:
+    ends, question, reply = triangle(pull=True, held_max=held_max)
+    if held_max == 1:
+        with pytest.raises(antecede.HoldFullError):
+            ends["c"].receive(reply)
+    else:
+        ends["c"].receive(reply)
+    ends["c"].receive(question)
+    assert ids(ends["c"].take()) == ["a:1"]
+    ends["c"].receive(reply)
+    assert ids(ends["c"].take()) == ["b:1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from antecede.core.groups import group_of
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import UsageError
 
@@ -47,10 +48,10 @@ def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
     if others == set(endpoint.members) - {endpoint.process}:
         fits.add("broadcast")
     groups = endpoint.options.get("groups")
-    if isinstance(groups, dict) and any(
-        set(targets) | {endpoint.process} == set(group) for group in groups.values()
-    ):
-        fits.add("groups")
+    if isinstance(groups, dict):  # a broadcast is to one of the groups, too
+        fits.discard("broadcast")
+        if group_of(groups, endpoint.process, targets) is not None:
+            fits.add("groups")
     offered = endpoint.INFO.casts
     if not others or fits.intersection(offered):
         return

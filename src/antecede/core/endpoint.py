@@ -38,7 +38,10 @@ class Endpoint:
     STATE: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes that hold the protocol's own state, all plain data."""
     FIFO: ClassVar[bool] = False
-    """Whether the base hands packets to the protocol in channel order."""
+    """Whether the base hands packets to the protocol in channel order.
+
+    A protocol for which that depends on an option sets ``_fifo`` in ``_start``.
+    """
     RELAYS: ClassVar[bool] = False
     """Whether packets may bring messages of others than their source."""
 
@@ -66,6 +69,7 @@ class Endpoint:
         self._hold = HoldingBuffer()
         self._out: list[Packet] = []
         self._delivered: list[Delivery] = []
+        self._fifo = self.FIFO
         self._start(**options)
 
     # What applications and drivers call.
@@ -102,7 +106,7 @@ class Endpoint:
         if self._channels.is_seen(packet):
             return self._flush()
         self._check_room(packet)
-        is_early = self.FIFO and not self._channels.is_next(packet)
+        is_early = self._fifo and not self._channels.is_next(packet)
         self._channels.accept(packet)
         if is_early:
             self._channels.park(packet)
@@ -332,7 +336,15 @@ class Endpoint:
             raise PeerError(msg)
 
     def _check_room(self, packet: Packet) -> None:
-        if self.held < self.held_max or not self._must_hold(packet):
+        if self.held + 1 < self.held_max:
+            return
+        is_blocked = self._is_blocked(packet)
+        if not is_blocked and not (self.pull and packet.kind == "data"):
+            return
+        # In pull mode the last place is for a packet that can be taken: if blocked packets filled
+        # the buffer, what they wait for would be refused and nothing could go on.
+        kept_free = 1 if self.pull and is_blocked else 0
+        if self.held + kept_free < self.held_max:
             return
         msg = (
             f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
@@ -340,10 +352,11 @@ class Endpoint:
         )
         raise HoldFullError(msg)
 
-    def _must_hold(self, packet: Packet) -> bool:
-        if self.FIFO and not self._channels.is_next(packet):
+    def _is_blocked(self, packet: Packet) -> bool:
+        """Tell whether the packet must wait for others."""
+        if self._fifo and not self._channels.is_next(packet):
             return True
-        return packet.kind == "data" and (self.pull or self._first_unmet(packet) is not None)
+        return packet.kind == "data" and self._first_unmet(packet) is not None
 
     def _handle(self, packet: Packet) -> None:
         if packet.kind == "control":

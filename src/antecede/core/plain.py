@@ -48,6 +48,20 @@ def is_counts(value: object, length: int) -> bool:
     return type(value) is tuple and len(value) == length and all(is_count(x) for x in value)
 
 
+def is_pairs(value: object) -> bool:
+    """Tell whether ``value`` is a tuple of pairs (name, number from 1), sorted, each name once."""
+    if type(value) is not tuple:
+        return False
+    last = ""
+    for pair in value:
+        if type(pair) is not tuple or len(pair) != 2:
+            return False
+        if type(pair[0]) is not str or pair[0] <= last or not is_count(pair[1], 1):
+            return False
+        last = pair[0]
+    return True
+
+
 def packet_fields(packet: Packet) -> tuple[object, ...]:
     """Return a packet's fields in order, for encoders."""
     return tuple(getattr(packet, item.name) for item in fields(packet))

@@ -3,6 +3,22 @@
 The modules never import each other. Where one protocol runs another inside, it asks the registry.
 """
 
-from antecede.protocols import matrix, optimal
+from antecede.protocols import (
+    broadcast,
+    context,
+    direct,
+    matrix,
+    optimal,
+    pruned,
+    vectors,
+)
 
-__all__ = ["matrix", "optimal"]
+__all__ = [
+    "broadcast",
+    "context",
+    "direct",
+    "matrix",
+    "optimal",
+    "pruned",
+    "vectors",
+]

@@ -1,0 +1,273 @@
+"""``antecede study``: run the experiments, write tables and the page, say where they are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from antecede.pipeline.campaign import Progress
+    from antecede.pipeline.experiments.base import Experiment, Scale
+    from antecede.pipeline.jobs import RunFolder
+
+_ASKED = "asked.json"
+_INTERRUPTED = 130
+
+
+def study(
+    *,
+    preset: Annotated[
+        str | None, typer.Option(help="How much to run: quick (the default) or paper.")
+    ] = None,
+    experiment: Annotated[
+        list[str] | None, typer.Option(help="Only this experiment; may be repeated.")
+    ] = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="Only this protocol; may be repeated.")
+    ] = None,
+    traffic: Annotated[
+        Path | None, typer.Option(help="An edge list (source destination time) to replay.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results [antecede-out/study-TIME].")
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the study in --out.")] = False,
+    master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Shifts every run's seed [0].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Compare the protocols: the papers' figures, claims and open questions.
+
+    Writes one folder with tables (Parquet, CSV), figures (PNG, SVG), summary.json and
+    index.html, a page that needs no network.
+
+    Example: `antecede study --preset quick --experiment overhead --out my-study`
+    """
+    given = {
+        "preset": preset,
+        "experiment": experiment or None,
+        "protocol": protocol or None,
+        "traffic": None if traffic is None else str(traffic),
+        "seed": seed,
+    }
+    asked = _asked(given, out, resume=resume)
+    experiments, scale = _choose(asked)
+    rows = _grid(experiments, scale, asked)
+    from antecede.pipeline.jobs import RunFolder
+
+    folder = RunFolder.open(
+        out,
+        "study",
+        options={**asked, "master": master or "local[*]"},
+        seed=asked["seed"],
+        resume=resume,
+        resumable=True,
+    )
+    try:
+        summary = _run(folder, experiments, rows, asked, master, quiet=as_json)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"antecede: interrupted; go on with: antecede study --resume --out {folder.path}",
+            err=True,
+        )
+        raise typer.Exit(_INTERRUPTED) from None
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        _show(summary, folder.path)
+
+
+def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str, Any]:
+    """Return what to run: this call's options, else the resumed study's, else the defaults."""
+    earlier: dict[str, Any] = {}
+    if resume:
+        if out is None:
+            msg = "--resume needs --out: the folder of the study to go on with"
+            raise UsageError(msg)
+        for place in (out / ".unfinished" / _ASKED, out / _ASKED):
+            if place.is_file():
+                earlier = json.loads(place.read_text(encoding="utf-8"))
+                break
+    defaults = {"preset": "quick", "experiment": [], "protocol": [], "traffic": None, "seed": 0}
+    chosen = {key: value for key, value in given.items() if value is not None}
+    return {**defaults, **earlier, **chosen}
+
+
+def _choose(asked: dict[str, Any]) -> tuple[list[Experiment], Scale]:
+    import difflib
+
+    from antecede.core.registry import protocol_class
+    from antecede.pipeline.experiments import chosen
+    from antecede.pipeline.experiments.base import PRESETS
+
+    for name in asked["protocol"]:
+        protocol_class(name)
+    if asked["preset"] not in PRESETS:
+        near = difflib.get_close_matches(asked["preset"], PRESETS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(PRESETS)}"
+        msg = f"unknown preset {asked['preset']!r}; {hint}"
+        raise UsageError(msg)
+    experiments = chosen(asked["experiment"])
+    scale = PRESETS[asked["preset"]]
+    if asked["traffic"] is not None:
+        scale = replace(scale, traffic=_traffic(Path(asked["traffic"])))
+    elif "traffic" in asked["experiment"]:
+        msg = "the traffic experiment needs --traffic FILE: an edge list (source destination time)"
+        raise UsageError(msg)
+    return experiments, scale
+
+
+def _traffic(path: Path) -> bytes:
+    from antecede.pipeline.runner import pack_edges
+
+    return pack_edges(path)
+
+
+def _grid(
+    experiments: list[Experiment], scale: Scale, asked: dict[str, Any]
+) -> list[dict[str, Any]]:
+    from antecede.pipeline.grid import grid_rows
+
+    rows = [
+        row
+        for each in experiments
+        for row in grid_rows(each.name, each.cases(scale), seed=asked["seed"])
+        if not asked["protocol"] or row["protocol"] in asked["protocol"]
+    ]
+    if not rows:
+        names = ", ".join(each.name for each in experiments)
+        msg = (
+            f"nothing to run: no experiment of {names} runs protocol {', '.join(asked['protocol'])}"
+        )
+        raise UsageError(msg)
+    return rows
+
+
+def _run(
+    folder: RunFolder,
+    experiments: list[Experiment],
+    rows: list[dict[str, Any]],
+    asked: dict[str, Any],
+    master: str | None,
+    *,
+    quiet: bool,
+) -> dict[str, Any]:
+    from antecede.pipeline.campaign import PARTS, run_grid, tables, write_tables
+    from antecede.pipeline.session import is_embedded, session
+
+    with folder:
+        folder.write_text(_ASKED, json.dumps(asked) + "\n")
+        if is_embedded(master or "local[*]"):
+            _warm()
+        with _progress(len(rows), quiet=quiet) as progress:
+            with session(master, app="antecede study", light=True) as spark:
+                runs = run_grid(spark, rows, folder, progress=progress)
+                found = tables(spark, runs, experiments)
+        write_tables(folder, found)
+        result = _report(folder, experiments, found)
+        _drop(folder.stage / PARTS)
+        return folder.finish(result)
+
+
+def _warm() -> None:
+    """Compile the kernels (or load them) beside Spark's start, for its workers to find cached."""
+
+    def compile_all() -> None:
+        from antecede import sim
+
+        sim.warm()
+
+    threading.Thread(target=compile_all, name="warm", daemon=True).start()
+
+
+def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dict[str, Any]:  # noqa: ANN401
+    from antecede.pipeline.jobs import provenance, version
+    from antecede.report.study_page import build, write
+
+    overview = found.overview.to_pylist()
+    facts = {
+        "version": version(),
+        "preset": folder.options["preset"],
+        "seed": folder.seed,
+        "started": folder.started,
+        "seconds": round(folder.seconds, 1),
+        "master": folder.options["master"],
+        **provenance(),
+    }
+    page = build(experiments, found.points.to_pylist(), overview, facts)
+    for name, contents in write(page).items():
+        if isinstance(contents, str):
+            folder.write_text(name, contents)
+        else:
+            (folder.stage / name).write_bytes(contents)
+    return {
+        "experiments": sorted({row["experiment"] for row in overview}),
+        "runs": found.runs.num_rows,
+        "deliveries": sum(row["deliveries"] for row in overview),
+        "core_seconds": round(sum(row["seconds"] for row in overview), 3),
+        "saturated": sum(row["saturated"] for row in overview),
+        "figures": sorted(p.name for p in (folder.stage / "figures").glob("*.svg")),
+    }
+
+
+def _drop(parts: Path) -> None:
+    import shutil
+
+    shutil.rmtree(parts, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Progress | None]:
+    """Show a bar with runs done, deliveries per second and time left, only on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    import time
+
+    begun = time.monotonic()
+    with bar:
+        task = bar.add_task("starting Spark", total=total, rate="")
+
+        def show(done: int, every: int, deliveries: int) -> None:
+            rate = deliveries / max(0.1, time.monotonic() - begun)
+            text = f"{rate:,.0f} deliveries/s"
+            bar.update(task, description="runs", completed=done, total=every, rate=text)
+
+        yield show
+
+
+def _show(summary: dict[str, Any], path: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    result = summary["result"]
+    table = Table(title="antecede study", show_header=False)
+    table.add_row("experiments", ", ".join(result["experiments"]))
+    table.add_row("runs", f"{result['runs']:,}")
+    table.add_row("deliveries", f"{result['deliveries']:,}")
+    table.add_row("seconds", f"{summary['seconds']:,.1f}")
+    table.add_row("page", str(path / "index.html"))
+    Console().print(table)

@@ -1,0 +1,77 @@
+"""Groups as an option: their form, their defaults, and which one a message is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Groups = dict[str, tuple[str, ...]]
+
+
+def as_groups(value: object, members: tuple[str, ...]) -> Groups:
+    """Return the option ``groups`` in its one form; by default one group of all, named "all"."""
+    if value is None:
+        return {"all": members}
+    if not isinstance(value, dict) or not value:
+        msg = f"groups={value!r} is no mapping of names to members; write {{'g': ('a', 'b')}}"
+        raise UsageError(msg)
+    result = {}
+    for name, group in value.items():
+        if not isinstance(name, str) or not name:
+            msg = f"group {name!r} is not a name; use strings that are not empty"
+            raise UsageError(msg)
+        result[name] = as_names(f"group {name!r}", group, members)
+    return result
+
+
+def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the option ``zones`` or ``clusters``: tuples of members that together name all."""
+    if value is None:
+        return (members,)
+    if not isinstance(value, (tuple, list)) or not value:
+        msg = f"{option}={value!r} is no sequence of tuples; write {option}=(('a', 'b'), ...)"
+        raise UsageError(msg)
+    parts = tuple(as_names(f"one of the {option}", part, members) for part in value)
+    missing = [member for member in members if not any(member in part for part in parts)]
+    if missing:
+        msg = f"{option} leave out {', '.join(missing)}; every member belongs to one of them"
+        raise UsageError(msg)
+    return parts
+
+
+def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a non-empty tuple of members, each named once, in the order given."""
+    if isinstance(value, str) or not isinstance(value, (tuple, list)) or not value:
+        msg = f"{what} is {value!r}; expected a tuple of members that is not empty"
+        raise UsageError(msg)
+    names = tuple(value)
+    for name in names:
+        if name not in members:
+            msg = f"{what} names {name!r}, which is not a member; use {', '.join(members)}"
+            raise UsageError(msg)
+    if len(set(names)) != len(names):
+        msg = f"{what} names a member more than once: {', '.join(names)}"
+        raise UsageError(msg)
+    return names
+
+
+def as_member(option: str, value: object, members: tuple[str, ...]) -> str:
+    """Return the option ``server`` or ``relay``; by default the first member."""
+    if value is None:
+        return members[0]
+    if not isinstance(value, str) or value not in members:
+        msg = f"{option}={value!r} is not a member; the members are {', '.join(members)}"
+        raise UsageError(msg)
+    return value
+
+
+def group_of(
+    groups: Mapping[str, tuple[str, ...]], source: str, dests: Iterable[str]
+) -> str | None:
+    """Return the group that a source and its destinations form together, if there is one."""
+    wanted = {source, *dests}
+    return next((name for name, group in groups.items() if set(group) == wanted), None)

@@ -1,0 +1,181 @@
+"""Drive a study from the command line: units of work, progress, resumption, tables.
+
+Each unit is a small Spark job of its own, with a few in flight at once. That shows progress
+without a ``sparkContext``, leaves no core idle at the end as waves with a barrier would, and
+puts every finished unit on disk, so that an interrupted study goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from antecede.pipeline.grid import GRID, digest, units
+from antecede.pipeline.runner import execute
+from antecede.pipeline.session import parallelism
+from antecede.pipeline.study import RUNS, differences, overview, pending, points, study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from antecede.pipeline.experiments.base import Experiment
+    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.study import Execute
+
+    Progress = Callable[[int, int, int], None]
+    """Called with runs done, runs in all, and deliveries simulated since the start."""
+
+PARTS = "parts"
+TABLE = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A study's tables, small enough for the driver."""
+
+    runs: pa.Table
+    points: pa.Table
+    differences: pa.Table
+    overview: pa.Table
+
+
+@dataclass(slots=True)
+class _Tally:
+    done: int
+    total: int
+    deliveries: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def finished_runs(folder: Path) -> pa.Table:
+    """Return the runs that an earlier call left in ``folder``, finished or not."""
+    schema = to_arrow_schema(RUNS)
+    found = [
+        pq.read_table(path, schema=schema)
+        for path in sorted((folder / ".unfinished" / PARTS).glob("*.parquet"))
+    ]
+    if (folder / TABLE).is_dir():
+        found.append(pq.read_table(folder / TABLE, schema=schema, partitioning="hive"))
+    table = pa.concat_tables(found) if found else schema.empty_table()
+    seen: dict[str, int] = {}
+    for number, run_id in enumerate(table.column("run_id").to_pylist()):
+        seen.setdefault(str(run_id), number)
+    return table.take(pa.array(sorted(seen.values()), pa.int64()))
+
+
+def run_grid(
+    spark: SparkSession,
+    rows: Sequence[dict[str, Any]],
+    folder: RunFolder,
+    *,
+    progress: Progress | None = None,
+    run: Execute = execute,
+) -> pa.Table:
+    """Run what is missing of ``rows`` and return all of their results, in the grid's order."""
+    earlier = finished_runs(folder.path)
+    grid = spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=GRID))
+    wanted = {row["run_id"] for row in rows}
+    if earlier.num_rows:
+        left = pending(grid, spark.createDataFrame(earlier)).select("run_id").toArrow()
+        missing = set(left.column("run_id").to_pylist())
+    else:
+        missing = set(wanted)
+    todo = [row for row in rows if row["run_id"] in missing]
+    tally = _Tally(len(wanted) - len(todo), len(wanted))
+    if progress is not None:
+        progress(tally.done, tally.total, 0)
+    fresh = []
+    if todo:
+        parts = folder.stage / PARTS
+        fresh = _run_units(spark, units(todo), parts, tally=tally, progress=progress, run=run)
+    together = pa.concat_tables([earlier, *fresh])
+    order = {row["run_id"]: number for number, row in enumerate(rows)}
+    ids = [str(value) for value in together.column("run_id").to_pylist()]
+    mine = sorted((order[run_id], place) for place, run_id in enumerate(ids) if run_id in order)
+    return together.take(pa.array([place for _, place in mine], pa.int64()))
+
+
+def _run_units(
+    spark: SparkSession,
+    work: list[list[dict[str, Any]]],
+    parts: Path,
+    *,
+    tally: _Tally,
+    progress: Progress | None,
+    run: Execute,
+) -> list[pa.Table]:
+    """Keep one unit more in flight than there are cores, until all are done."""
+    parts.mkdir(parents=True, exist_ok=True)
+    results: list[pa.Table] = []
+
+    def one(unit: list[dict[str, Any]]) -> pa.Table:
+        frame = spark.createDataFrame(pa.Table.from_pylist(unit, schema=GRID)).coalesce(1)
+        table = study(frame, run=run).toArrow()
+        name = digest(*(row["run_id"] for row in unit))
+        aside = parts / f".{name}"
+        pq.write_table(table, aside)
+        aside.rename(parts / f"{name}.parquet")
+        return table
+
+    with ThreadPoolExecutor(parallelism(spark) + 1, thread_name_prefix="study") as pool:
+        waiting = {pool.submit(one, unit) for unit in work}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                results += [_count(future, tally, progress) for future in done]
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
+    return results
+
+
+def _count(future: Future[pa.Table], tally: _Tally, progress: Progress | None) -> pa.Table:
+    table = future.result()
+    with tally.lock:
+        tally.done += table.num_rows
+        tally.deliveries += sum(
+            row["deliveries"] for row in table.select(["deliveries"]).to_pylist()
+        )
+    if progress is not None:
+        progress(tally.done, tally.total, tally.deliveries)
+    return table
+
+
+def tables(spark: SparkSession, runs: pa.Table, experiments: Sequence[Experiment]) -> Tables:
+    """Aggregate a study's runs in Spark and bring the small answers back."""
+    frame = spark.createDataFrame(runs)
+    baselines = spark.createDataFrame(
+        [(experiment.name, experiment.baseline) for experiment in experiments],
+        "experiment string, baseline string",
+    )
+    return Tables(
+        runs,
+        _sorted(points(frame), "experiment", "metric", "facet", "series", "x"),
+        _sorted(differences(frame, baselines), "experiment", "metric", "facet", "series", "x"),
+        _sorted(overview(frame), "experiment", "series"),
+    )
+
+
+def _sorted(frame: DataFrame, *keys: str) -> pa.Table:
+    return frame.toArrow().sort_by([(key, "ascending") for key in keys])
+
+
+def write_tables(folder: RunFolder, found: Tables) -> None:
+    """Stage a study's tables: Parquet for programs, CSV for spreadsheets."""
+    import pyarrow.csv as pc
+
+    folder.write_table(TABLE, found.runs, by="experiment")
+    for name in ("points", "differences", "overview"):
+        table: pa.Table = getattr(found, name)
+        folder.write_table(name, table)
+        pc.write_csv(table, folder.stage / f"{name}.csv")

@@ -1,0 +1,69 @@
+"""papers/004, section 5: the claim its authors could not test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antecede.pipeline.experiments.base import Case, Chart, Experiment, paper_arguments
+
+if TYPE_CHECKING:
+    from antecede.pipeline.experiments.base import Scale
+
+LOADS = (0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
+"""Mean round trip as a multiple of the mean gap between a process's sends."""
+
+GAP = 0.1
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Return buffered, with and without pipelining, and matrix, as the round trip grows."""
+    found = []
+    for facet, fifo in (("channels reorder", False), ("FIFO channels", True)):
+        for load in scale.thin(LOADS):
+            arguments = paper_arguments(
+                scale,
+                n=scale.side_n,
+                cast="unicast",
+                delay=f"exponential:{load * GAP / 2:g}",
+                side=True,
+                fifo=fifo,
+            )
+            for seed in scale.seeds:
+                place = (arguments, seed)
+                found.append(Case("matrix", "paper", *place, "matrix (RST)", load, facet))
+                found.append(Case("buffered", "paper", *place, "buffered", load, facet))
+                if fifo:
+                    pipelined = Case(
+                        "buffered", "paper", *place, "buffered, pipelined", load, facet,
+                        {"pipelined": True},
+                    )  # fmt: skip
+                    found.append(pipelined)
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="buffered",
+    paper="papers/004, section 5",
+    question=(
+        "Without any control information, how much delay do acknowledged buffers add as the round "
+        "trip approaches the gap between sends, and does pipelining (footnote 4) remove it?"
+    ),
+    x="round trip / gap between sends",
+    cases=cases,
+    baseline="matrix (RST)",
+    how=(
+        "Unicast at a mean gap of 0.1 s; exponential delays, so that the axis is the load on each "
+        "process's output buffer. Runs whose queues grow without bound are left out and counted."
+    ),
+    charts=(
+        Chart("added", "Delay added by the protocol", "added_delay_mean", "seconds", log_x=True),
+        Chart(
+            "relative",
+            "From send to delivery, in network delays",
+            "latency_in_delays",
+            "mean network delays",
+            log_x=True,
+        ),
+        Chart("acks", "Bytes per message in all", "total_bytes_per_message", "bytes", log_x=True),
+    ),
+)

@@ -1,0 +1,70 @@
+"""papers/002, section 6: how overhead, log and work of the optimal protocol grow with n."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antecede.pipeline.experiments.base import Case, Chart, Experiment
+
+if TYPE_CHECKING:
+    from antecede.pipeline.experiments.base import Scale
+
+RATIOS = (0.1, 1.0, 10.0)
+_BUDGET = 40_000
+"""Deliveries per run in the quick preset; larger n, fewer received by each process."""
+
+
+def series(ratio: float) -> str:
+    """Return the name of a line."""
+    return f"delay = {ratio:g} gaps"
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Return optimal at sizes up to hundreds, for three casts and three delays."""
+    found = []
+    for cast in ("unicast", "multicast", "broadcast"):
+        for n in scale.large:
+            received = max(60, min(scale.side, scale.side * 40 // n))
+            for ratio in RATIOS:
+                arguments = {
+                    "n": n,
+                    "cast": cast,
+                    "delay": f"exponential:{ratio / 10:g}",
+                    "received": received,
+                    "warm_up": received // 2,
+                }
+                found += [
+                    Case("optimal", "paper", arguments, seed, series(ratio), n, cast)
+                    for seed in scale.seeds[:3]
+                ]
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="growth",
+    paper="papers/002, section 6",
+    question=(
+        "The bound is n² entries, and the average is said to be much smaller: how does it grow "
+        "with n, with the number of destinations, and with the delay?"
+    ),
+    x="processes",
+    cases=cases,
+    baseline=series(RATIOS[0]),
+    how=(
+        "The optimal protocol on papers/000's workload; unicast, multicast to n/2 on average, and "
+        "broadcast; mean delay a tenth of, equal to, and ten times the mean gap between sends. A "
+        "straight line on these logarithmic scales is a power of n; the table gives its exponent."
+    ),
+    charts=(
+        Chart("entries", "Entries per copy", "entries_per_copy", "entries", log_x=True, log_y=True),
+        Chart("log", "Entries in the log", "log_entries_mean", "entries", log_x=True, log_y=True),
+        Chart(
+            "work",
+            "Time per delivery (compiled kernel, this machine)",
+            "microseconds_per_delivery",
+            "microseconds",
+            log_x=True,
+            log_y=True,
+        ),
+    ),
+)

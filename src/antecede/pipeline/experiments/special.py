@@ -1,0 +1,66 @@
+"""papers/002, section 7.1: what simplifying assumptions buy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antecede.pipeline.experiments.base import Case, Chart, Experiment
+
+if TYPE_CHECKING:
+    from antecede.pipeline.experiments.base import Scale
+
+_N = 10
+BROADCAST = ("optimal", "matrix", "broadcast", "context", "serial", "two_hop")
+UNICAST = ("optimal", "matrix", "buffered", "synchronous", "central", "hierarchy")
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Return the special cases beside optimal and matrix, where each applies."""
+    found = []
+    received = min(scale.side, 200)
+    for cast, protocols in (("broadcast", BROADCAST), ("unicast", UNICAST)):
+        arguments = {
+            "n": _N,
+            "cast": cast,
+            "delay": "exponential:0.02",
+            "received": received,
+            "warm_up": received // 4,
+        }
+        for seed in scale.seeds[:3]:
+            found += [
+                Case(name, "paper", arguments, seed, name, 0, cast, _options(name))
+                for name in protocols
+            ]
+    return found
+
+
+def _options(protocol: str) -> dict[str, object]:
+    if protocol == "hierarchy":
+        names = [f"p{number}" for number in range(_N)]
+        return {"clusters": [names[:5], names[5:]]}
+    return {}
+
+
+EXPERIMENT = Experiment(
+    name="special",
+    paper="papers/002, section 7.1",
+    question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
+    x="",
+    cases=cases,
+    baseline="optimal",
+    how=(
+        f"{_N} processes, mean delay a fifth of the gap. Left: every message to everyone; right: "
+        "one destination each. What a protocol saves in bytes it pays in packets or in delay."
+    ),
+    charts=(
+        Chart("special-bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
+        Chart(
+            "special-packets",
+            "Packets beyond the copies themselves, per message",
+            "extra_packets_per_message",
+            "packets",
+            kind="bar",
+        ),
+        Chart("special-delay", "From send to delivery", "latency_mean", "seconds", kind="bar"),
+    ),
+)

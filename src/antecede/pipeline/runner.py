@@ -1,0 +1,99 @@
+"""What an executor does with one row of the grid: make the schedule, run the protocol."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import zlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from antecede.sim.schedule import Schedule
+
+METRICS: tuple[str, ...] = (
+    "deliveries",
+    "entries_per_copy",
+    "destinations_per_copy",
+    "model_bytes_per_copy",
+    "model_bytes_per_message",
+    "wire_bytes_per_copy",
+    "log_entries_mean",
+    "log_entries_peak",
+    "held_fraction",
+    "held_time_mean",
+    "held_time_p50",
+    "held_time_p95",
+    "held_time_p99",
+    "held_time_max",
+    "latency_mean",
+    "buffer_mean",
+    "buffer_peak",
+    "extra_packets_per_message",
+    "extra_bytes_per_message",
+)
+"""The measured columns of the ``study`` table, in its order."""
+
+
+def execute(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras."""
+    from antecede import sim
+
+    schedule = _schedule(row["workload"], row["arguments"], row["seed"], row["data"])
+    arguments = json.loads(row["arguments"])
+    begun = time.perf_counter()
+    run = sim.run(
+        row["protocol"],
+        schedule,
+        options=json.loads(row["options"]),
+        warm_up=int(arguments.get("warm_up", 0)),
+        wire_sample=int(arguments.get("wire_sample", 0)),
+    )
+    seconds = time.perf_counter() - begun
+    network = float(schedule.delays.mean()) if len(schedule.delays) else 0.0
+    return {**run.metrics, "seconds": seconds, "network_delay_mean": network}
+
+
+@lru_cache(maxsize=1)
+def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> Schedule:
+    """Return the schedule of a row; the last one is kept, as neighbours share it."""
+    from antecede.sim import workloads
+
+    chosen: dict[str, Any] = json.loads(arguments)
+    semantics = chosen.pop("semantics", None)
+    chosen.pop("wire_sample", None)
+    if data is not None:
+        schedule = _replayed(data, seed=seed, delay=chosen["delay"])
+    else:
+        schedule = workloads.WORKLOADS[workload](seed=seed, **chosen)
+    if semantics is not None:
+        schedule = workloads.with_semantics(schedule, **semantics)
+    return schedule
+
+
+def pack_edges(path: Path) -> bytes:
+    """Read an edge list as bytes that travel in a row of the grid; refuse one that is none."""
+    from antecede.sim import workloads
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"cannot read --traffic {path} ({error.strerror}): give a file of edges"
+        raise UsageError(msg) from error
+    workloads.replay_edges(path)
+    return zlib.compress(content)
+
+
+def _replayed(data: bytes, *, seed: int, delay: str) -> Schedule:
+    from antecede.sim import workloads
+
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(zlib.decompress(data))
+        file.flush()
+        return workloads.replay_edges(file.name, seed=seed, delay=delay)

@@ -1,0 +1,77 @@
+"""Bring the package to executors whose Python has never heard of it.
+
+On the driver, :func:`archive` packs the package's own source into a zip file, which Spark puts on
+the executors' import path. Compiled kernels cannot be cached beside a source that lies in a zip
+file, so :func:`settle`, called first by every function that runs on an executor, unpacks it once
+per machine and version, and points the package there. On a machine where the package is installed
+it does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import antecede
+
+_LEFT_BEHIND = ("cli", "net", "report")
+"""Rooms that only the driver needs."""
+
+
+def archive(folder: Path) -> Path:
+    """Pack the package's source into ``folder``; equal sources give equal bytes and name."""
+    root = Path(antecede.__path__[0])
+    files = sorted(
+        path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in _LEFT_BEHIND
+    )
+    digest = hashlib.sha256()
+    contents = []
+    for path in files:
+        name = f"antecede/{path.relative_to(root).as_posix()}"
+        data = path.read_bytes()
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+        contents.append((name, data))
+    target = folder / f"antecede-{digest.hexdigest()[:16]}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in contents:
+            packed.writestr(zipfile.ZipInfo(name), data)
+    return target
+
+
+def settle() -> None:
+    """Import the rest of the package from an unpacked copy, if it is running from a zip file."""
+    packed = Path(antecede.__path__[0]).parent
+    if packed.is_file():
+        _redirect(_unpacked(packed))
+
+
+def _redirect(folder: Path) -> None:
+    """Let every package of ours find its remaining modules in the unpacked copy."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "antecede" and hasattr(module, "__path__"):
+            module.__path__ = [str(folder.joinpath(*name.split(".")))]
+    sys.path.insert(0, str(folder))
+
+
+def _unpacked(packed: Path) -> Path:
+    """Return the folder with the unpacked archive; made aside and renamed, so never half there."""
+    folder = Path(tempfile.gettempdir()) / f"{packed.stem}-{os.getuid()}"
+    if not folder.exists():
+        aside = Path(tempfile.mkdtemp(prefix=f"{packed.stem}-"))
+        with zipfile.ZipFile(packed) as archived:
+            archived.extractall(aside)
+        try:
+            aside.rename(folder)
+        except OSError:  # another worker of this machine was quicker
+            shutil.rmtree(aside, ignore_errors=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        # Someone else's folder by that name: code must not be taken from there.
+        folder = Path(tempfile.mkdtemp(prefix=f"{packed.stem}-"))
+        with zipfile.ZipFile(packed) as archived:
+            archived.extractall(folder)
+    return folder

@@ -1,0 +1,115 @@
+"""Causal broadcast by the ids of direct predecessors: the context graph of Psync [PBS89]_.
+
+A conversation is a graph: a message hangs below the messages that its sender had seen and that no
+other seen message followed. It carries their ids and waits for them, and for nothing else.
+
+Guarantee
+---------
+Causal order; a message waits only while a real cause of it is missing.
+
+Assumes
+-------
+One fixed group in which every message goes to all, and a network that brings every packet
+eventually. It may reorder and duplicate.
+
+Cost
+----
+One id for each direct predecessor: at most ``n``, usually far fewer.
+
+Names
+-----
+==================  ====================================================
+paper               here
+==================  ====================================================
+context graph       ``Context._newest``: what is in it, by sender
+leaves              ``Context._leaves``
+predecessors        ``Packet.control``: sorted pairs (process, number)
+==================  ====================================================
+
+Differences from the paper
+--------------------------
+Written from descriptions of Psync. The graph is kept as one number for each sender, because a
+sender's messages enter it in order. Asking the sender for missing predecessors is left to networks
+that lose packets; ours bring every packet eventually.
+
+References
+----------
+.. [PBS89] L. L. Peterson, N. C. Buchholz and R. D. Schlichting. "Preserving and using context
+   information in interprocess communication". ACM Transactions on Computer Systems 7(3):217-246,
+   1989. https://doi.org/10.1145/65000.65001
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.plain import is_pairs, malformed
+from antecede.core.registry import register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
+
+Pairs = tuple[tuple[str, int], ...]
+
+
+@register
+class Context(Endpoint):
+    """One process's view of the conversation."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="context",
+        idea="ids of direct predecessors",
+        paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
+        casts=("broadcast",),
+        guarantee="causal order",
+        assumptions="one fixed group; any network that brings every packet eventually",
+        cost="one id per direct predecessor; at most n",
+        promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+    )
+    STATE: ClassVar = ("_newest", "_leaves")
+
+    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+        self._newest: dict[str, int] = {}
+        self._leaves: dict[str, int] = {}
+
+    def _stamp(
+        self,
+        message: MessageId,
+        others: tuple[str, ...],
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> dict[str, object]:
+        predecessors: Pairs = tuple(sorted(self._leaves.items()))
+        self._newest[self.process] = message.seq
+        self._leaves = {self.process: message.seq}
+        return dict.fromkeys(others, predecessors)
+
+    def _check(self, packet: Packet) -> None:
+        if packet.kind != "data" or not is_pairs(packet.control):
+            raise malformed(packet, "sorted pairs (process, number)")
+        self._check_names(packet, (process for process, _ in cast("Pairs", packet.control)))
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        for process, seq in cast("Pairs", packet.control):
+            if self._newest.get(process, 0) < seq:
+                yield Need(process, seq)
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        assert packet.message is not None
+        seq = packet.message.seq
+        self._newest[packet.source] = seq
+        for process, number in cast("Pairs", packet.control):
+            if self._leaves.get(process) == number:
+                del self._leaves[process]
+        self._leaves[packet.source] = seq
+        return (Need(packet.source, seq),)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return one entry for each direct predecessor."""
+        pairs = len(cast("Pairs", packet.control))
+        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)

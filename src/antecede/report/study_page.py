@@ -1,0 +1,156 @@
+"""The study's page: what was asked, what came out, and the papers' claims one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from antecede.report.charts import bar_chart, draw, line_chart
+from antecede.report.claims import claim_rows
+from antecede.report.findings import findings, fits_table
+from antecede.report.measured import Measured
+from antecede.report.page import Figure, Page, Section, Table, Text, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from antecede.pipeline.experiments.base import Chart, Experiment
+    from antecede.report.page import Block
+
+COLUMNS = ("No.", "What the paper says", "How it was tested", "What came out", "Verdict")
+
+
+def build(
+    experiments: Sequence[Experiment],
+    points: Iterable[Mapping[str, Any]],
+    overview: Iterable[Mapping[str, Any]],
+    facts: Mapping[str, object],
+) -> Page:
+    """Return the page of a study."""
+    measured = Measured(points)
+    totals = list(overview)
+    runs = sum(row["runs"] for row in totals)
+    deliveries = sum(row["deliveries"] for row in totals)
+    saturated = sum(row["saturated"] for row in totals)
+    lead = (
+        f"{runs:,} runs of {len({row['protocol'] for row in totals})} protocols, {deliveries:,} "
+        "measured deliveries. Every point is a mean over seeds with its 95% confidence interval; "
+        "protocols are compared on the same schedules."
+    )
+    if saturated:
+        lead += f" {saturated} runs whose queues grew without bound are left out of the means."
+    shown = [experiment for experiment in experiments if measured.has(experiment.name)]
+    sections = [
+        Section("claims", "The papers' claims", [_claims(measured)]),
+        *(_section(experiment, measured) for experiment in shown),
+        Section("speed", "What was run", [_overview(totals)]),
+    ]
+    return Page("Causal message ordering: the study", lead, sections, facts)
+
+
+def write(page: Page) -> dict[str, str | bytes]:
+    """Return the page and every figure as files: name to contents."""
+    files: dict[str, str | bytes] = {"index.html": render(page)}
+    for section in page.sections:
+        for block in section.blocks:
+            if isinstance(block, Figure):
+                svg, png = draw(block.specs)
+                files[f"figures/{block.name}.svg"] = svg
+                files[f"figures/{block.name}.png"] = png
+    return files
+
+
+def _claims(measured: Measured) -> Table:
+    return Table(COLUMNS, [row.cells() for row in claim_rows(measured)], cards=True)
+
+
+def _section(experiment: Experiment, measured: Measured) -> Section:
+    blocks: list[Block] = []
+    sentences = findings(experiment.name, measured)
+    if sentences:
+        blocks.append(Text(tuple(sentences)))
+    blocks += [_figure(experiment, chart, measured) for chart in experiment.charts]
+    fits = fits_table(experiment.name, measured)
+    if fits is not None:
+        blocks.append(fits)
+    blocks.append(Text((experiment.how,)))
+    blocks += [_numbers(experiment, chart, measured) for chart in experiment.charts]
+    title = f"{experiment.name.capitalize()}: {experiment.paper}"
+    return Section(experiment.name, title, blocks, experiment.question)
+
+
+def _figure(experiment: Experiment, chart: Chart, measured: Measured) -> Figure:
+    order = [
+        name
+        for name in measured.series(experiment.name)
+        if chart.series in (None, ()) or name in chart.series
+    ]
+    specs = []
+    for facet in measured.facets(experiment.name):
+        rows = measured.rows(experiment.name, chart.metric, facet, order)
+        if not rows:
+            continue
+        if chart.kind == "bar":
+            specs.append(bar_chart(rows, title=facet, y=chart.y, order=order, log_y=chart.log_y))
+        else:
+            specs.append(_line(experiment, chart, facet, rows, order))
+    return Figure(f"{experiment.name}-{chart.name}", chart.title, tuple(specs))
+
+
+def _line(
+    experiment: Experiment,
+    chart: Chart,
+    facet: str,
+    rows: list[dict[str, Any]],
+    order: list[str],
+) -> dict[str, Any]:
+    if chart.log_y:
+        rows = [row for row in rows if row["mean"] > 0]
+        for row in rows:
+            if row["low"] is not None and row["low"] <= 0:
+                row["low"] = row["mean"] / 2
+    return line_chart(
+        rows,
+        title=facet,
+        x=experiment.x,
+        y=chart.y,
+        order=order,
+        log_x=chart.log_x,
+        log_y=chart.log_y,
+    )
+
+
+def _numbers(experiment: Experiment, chart: Chart, measured: Measured) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for facet in measured.facets(experiment.name):
+        for name in measured.series(experiment.name, facet):
+            for x, point in measured.line(experiment.name, chart.metric, facet, name).items():
+                place = () if chart.kind == "bar" else (x,)
+                rows.append((facet, name, *place, point.mean, point.low, point.high))
+    middle = () if chart.kind == "bar" else (experiment.x,)
+    columns = ("", "series", *middle, chart.y, "95% from", "to")
+    return Table(columns, rows, f"The numbers: {chart.title}", folded=True)
+
+
+def _overview(totals: list[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            row["experiment"],
+            row["series"],
+            row["runs"],
+            row["deliveries"],
+            row["seconds"],
+            row["deliveries"] / row["seconds"] if row["seconds"] else None,
+            row["saturated"],
+        )
+        for row in totals
+    ]
+    columns = (
+        "experiment",
+        "series",
+        "runs",
+        "deliveries",
+        "core seconds",
+        "deliveries/s",
+        "saturated",
+    )
+    return Table(columns, rows, "Measured deliveries (the warm-up is not counted) and their time")

@@ -1,0 +1,167 @@
+"""Fixtures of the pipeline's tests: one embedded session, one standalone cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from antecede.pipeline.java import find_java, java_home
+from antecede.pipeline.session import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Return the one embedded session that all tests of a worker share."""
+    with session("local[2]", app="antecede-tests", memory="1g", light=True) as started:
+        yield started
+
+
+@dataclass
+class Cluster:
+    """A standalone master with two workers on loopback.
+
+    ``python`` is their interpreter: it has Spark's needs, NumPy and Numba, but not antecede.
+    ``hidden`` is a folder that the driver can write and the workers see as empty and read-only
+    (where the machine allows mount namespaces; ``hides`` tells).
+    """
+
+    master: str
+    python: Path
+    hidden: Path
+    hides: bool
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def environment(self) -> dict[str, str]:
+        """Return the driver's environment for this cluster."""
+        return {**os.environ, "PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def kill_worker(self) -> None:
+        """Kill one worker with everything it started, as a lost machine would."""
+        worker = self.workers.pop()
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait(timeout=30)
+
+
+def _foreign_python(folder: Path) -> Path:
+    """Make an interpreter that finds the libraries of ours, but not the package itself.
+
+    A path file is not read inside a folder that a path file names, so the editable install of
+    the package stays out of sight.
+    """
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60
+    )
+    site = Path(next(p for p in sys.path if p.endswith("site-packages")))
+    inner = next((folder / "lib").glob("python*")) / "site-packages"
+    (inner / "libraries.pth").write_text(f"{site}\n", encoding="utf-8")
+    python = folder / "bin" / "python"
+    code = "import pyspark, numba, pyarrow, importlib.util as u; assert not u.find_spec('antecede')"
+    subprocess.run([str(python), "-c", code], check=True, timeout=60, env=_clean(), cwd="/")
+    return python
+
+
+def _clean() -> dict[str, str]:
+    dropped = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_DIRS")
+    kept = {key: value for key, value in os.environ.items() if key not in dropped}
+    return kept | {"JAVA_HOME": str(java_home(find_java())), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _hiding(folder: Path) -> list[str]:
+    """Return the words that start a program which sees ``folder`` empty and read-only."""
+    words = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o ro none "{folder}" && exec "$@"',
+        "sh",
+    ]
+    try:
+        subprocess.run([*words, "true"], check=True, timeout=20, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return words
+
+
+def _await(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        time.sleep(0.2)
+    pytest.fail(f"the Spark master did not listen within 60 s: {log.read_text(encoding='utf-8')}")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Start a standalone cluster whose Python has never heard of the package."""
+    import pyspark
+
+    base = Path(tempfile.mkdtemp(prefix="antecede-cluster-"))
+    hidden = base / "hidden"
+    hidden.mkdir()
+    home = Path(pyspark.__file__).parent
+    environment = _clean() | {
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LOCAL_DIRS": str(base / "local"),
+        "TMPDIR": str(base / "tmp"),
+    }
+    (base / "tmp").mkdir()
+    port, started = _free_port(), list[subprocess.Popen[bytes]]()
+
+    def launch(name: str, *words: str) -> subprocess.Popen[bytes]:
+        with (base / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                words, stdout=log, stderr=log, env=environment, cwd=base, start_new_session=True
+            )
+        started.append(process)
+        return process
+
+    def daemon(name: str) -> list[str]:
+        program = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+        return [*program, "--host", "127.0.0.1", "--webui-port", "0"]
+
+    hiding = _hiding(hidden)
+    try:
+        master = launch("master", *daemon("master.Master"), "--port", str(port))
+        _await(port, master, base / "master.log")
+        url, room = f"spark://127.0.0.1:{port}", ("--cores", "1", "--memory", "1g")
+        workers = []
+        for number in range(2):
+            folder = ("--work-dir", str(base / f"work{number}"))
+            words = [*hiding, *daemon("worker.Worker"), *room, *folder, url]
+            workers.append(launch(f"worker{number}", *words))
+        yield Cluster(url, _foreign_python(base / "venv"), hidden, bool(hiding), workers)
+    finally:
+        for process in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=30)
+        shutil.rmtree(base, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Tests of the protocols, one by one and all together."""

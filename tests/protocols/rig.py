@@ -1,0 +1,143 @@
+"""What the tests of single protocols share: campaigns, bad controls, restarts, mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from antecede.check import World, random_script, run_script
+from antecede.check.promises import BrokenPromiseError, Script
+from antecede.check.scripts import run_step
+from antecede.core.registry import PROTOCOLS, restore
+from antecede.errors import PeerError
+from antecede.wire import Codec
+
+if TYPE_CHECKING:
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.info import Cast
+    from antecede.core.messages import Packet
+
+Options = Mapping[str, object]
+Groups = Mapping[str, tuple[str, ...]]
+
+RING: Groups = {"A": ("a", "b"), "B": ("a", "c"), "C": ("b", "c", "d"), "D": ("a", "d", "e")}
+"""Overlapping groups that form rings: the hard case for what travels along."""
+
+
+def scripts(
+    casts: Sequence[Cast],
+    count: int,
+    *,
+    sizes: Sequence[int] = (2, 3, 4, 5),
+    steps: int = 60,
+    pull: bool = False,
+    groups: Groups | None = None,
+    send_share: float = 0.4,
+) -> Iterator[Script]:
+    """Yield random scripts that reorder and duplicate, one cast at a time."""
+    for cast in casts:
+        for seed in range(count):
+            members = sizes[seed % len(sizes)]
+            yield random_script(
+                seed,
+                members=5 if groups else members,
+                casts=(cast,),
+                steps=steps,
+                pull=pull,
+                groups=groups,
+                send_share=send_share,
+            )
+
+
+def chosen_casts(
+    protocol: str, casts: Sequence[Cast] | None = None, groups: Groups | None = None
+) -> Sequence[Cast]:
+    """Return the casts asked for; by default groups where there are some, else all others."""
+    if casts is not None:
+        return casts
+    if groups:
+        return ("groups",)
+    return [cast for cast in PROTOCOLS[protocol].casts if cast != "groups"]
+
+
+def campaign(
+    protocol: str,
+    count: int,
+    *,
+    casts: Sequence[Cast] | None = None,
+    options: Options | None = None,
+    pull: bool = False,
+    groups: Groups | None = None,
+    sizes: Sequence[int] = (2, 3, 4, 5),
+    steps: int = 60,
+) -> list[World]:
+    """Run random scripts under the oracle; return the worlds for more questions."""
+    chosen = chosen_casts(protocol, casts, groups)
+    return [
+        run_script(script, protocol, options=options, drain=Random(7))
+        for script in scripts(chosen, count, pull=pull, groups=groups, sizes=sizes, steps=steps)
+    ]
+
+
+def assert_refused(endpoint: Endpoint, packet: Packet, controls: Iterable[object]) -> None:
+    """Each control in the packet's place is a PeerError and changes nothing."""
+    before = endpoint.state()
+    for control in controls:
+        with pytest.raises(PeerError):
+            endpoint.receive(replace(packet, control=control))
+        assert endpoint.state() == before, f"{control!r} left a trace"
+    endpoint.receive(packet)
+
+
+def assert_restarts(protocol: str, options: Options | None = None) -> None:
+    """Endpoints that are saved and restored before every step go on as if never stopped."""
+    for pull in (False, True):
+        for script in scripts(chosen_casts(protocol), 4, sizes=(5,), pull=pull):
+            plain = run_script(script, protocol, options=options)
+            again = World(protocol, script.members, options=options, pull=pull)
+            codec = Codec(script.members)
+            for step in script.steps:
+                for name, endpoint in again.endpoints.items():
+                    state = endpoint.state()
+                    once, twice = restore(state), codec.restore(codec.snapshot(endpoint))
+                    assert once.state() == state == twice.state()
+                    again.endpoints[name] = twice
+                run_step(again, step)
+            assert again.history.events == plain.history.events
+            assert again.packets == plain.packets
+
+
+def caught(
+    protocol: str,
+    mutant: type[Endpoint],
+    *,
+    count: int = 300,
+    casts: Sequence[Cast] | None = None,
+    options: Options | None = None,
+    groups: Groups | None = None,
+) -> str:
+    """Return the promise that a mutant breaks on the first random script that shows it."""
+    for script in scripts(chosen_casts(protocol, casts, groups), count, groups=groups):
+        try:
+            run_script(script, protocol, options=options, endpoint_class=mutant, drain=Random(7))
+        except BrokenPromiseError as broken:
+            return broken.promise
+    pytest.fail(f"no script shows that {mutant.__name__} is wrong")
+
+
+def control_of(world: World, sender: str, seq: int, dest: str) -> object:
+    """Return what a message carried to one destination."""
+    return next(
+        packet.control
+        for packet in world.packets
+        if packet.message == (sender, seq) and packet.dest == dest
+    )
+
+
+def delivered(world: World, process: str) -> list[tuple[str, int]]:
+    """Return what a process delivered, in order."""
+    return [tuple(message) for message in world.history.deliveries(process)]  # type: ignore[misc]

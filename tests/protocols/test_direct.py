@@ -1,0 +1,172 @@
+"""direct: [PRS97] with the three readings of its pruning."""
+
+import pytest
+
+from antecede.check import World
+from antecede.core.messages import Need, Packet
+from antecede.core.registry import endpoint, size
+from antecede.errors import UsageError
+from antecede.protocols.direct import PRUNES, Direct
+from tests.protocols.rig import (
+    assert_refused,
+    assert_restarts,
+    campaign,
+    caught,
+    control_of,
+    delivered,
+)
+
+
+def sets(world: World, sender: str, seq: int, dest: str) -> list[dict[str, int]]:
+    """Return the sets that a message carried, in the order of the members."""
+    control = control_of(world, sender, seq, dest)
+    assert isinstance(control, tuple)
+    return [dict(pairs) for pairs in control]
+
+
+@pytest.mark.parametrize("prune", PRUNES)
+def test_worked_example_of_three_waiting_messages(prune: str) -> None:
+    """The example T3: exactly these pairs travel, and m3 waits for both others."""
+    world = World("direct", "abcd", options={"prune": prune})
+    world.send("a", [*"bcd"])
+    world.arrive_packet("a", "b")
+    world.send("b", [*"cd"])
+    world.arrive_packet("b", "c")
+    world.arrive_packet("a", "c")
+    world.send("c", [*"d"])
+    for source in "cba":
+        world.arrive_packet(source, "d")
+    world.send("d", [*"ab"])
+    world.drain()
+    world.check()
+
+    assert delivered(world, "a") == [("d", 1)]
+    assert delivered(world, "b") == [("a", 1), ("d", 1)]
+    assert delivered(world, "c") == [("a", 1), ("b", 1)]
+    assert delivered(world, "d") == [("a", 1), ("b", 1), ("c", 1)]
+    is_literal = prune == "literal"
+    assert sets(world, "a", 1, "d") == [{}, {}, {}, {}]
+    assert sets(world, "b", 1, "d") == [{}, {"a": 1}, {"a": 1}, {"a": 1}]
+    last = {"a": 1, "b": 1} if is_literal else {"b": 1}
+    assert sets(world, "c", 1, "d") == [{}, {}, {"b": 1}, last]
+    assert sets(world, "d", 1, "a") == [{}, {}, {"a": 1} if is_literal else {}, {"c": 1}]
+
+
+@pytest.mark.parametrize("prune", PRUNES)
+def test_triangle(prune: str) -> None:
+    world = World("direct", "abc", options={"prune": prune})
+    world.send("a", [*"c"])
+    world.send("a", [*"b"])
+    world.arrive_packet("a", "b")
+    world.send("b", [*"c"])
+    world.arrive_packet("b", "c")
+    assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1),)}
+    world.drain()
+    world.check()
+
+    assert delivered(world, "c") == [("a", 1), ("b", 1)]
+    assert sets(world, "a", 1, "c") == [{}, {}, {}]
+    assert sets(world, "a", 2, "b") == [{"a": 1}, {}, {"a": 1}]
+    assert sets(world, "b", 1, "c") == [{}, {"a": 2}, {"a": 1}]
+
+
+@pytest.mark.parametrize("prune", PRUNES)
+def test_worked_example_where_optimal_has_nothing_left_to_say(prune: str) -> None:
+    """The example T3c: two pairs of v are redundant here, and absent in optimal."""
+
+    def run(protocol: str, options: dict[str, object]) -> World:
+        world = World(protocol, "abc", options=options)
+        for sender, dest in (("a", "b"), ("a", "c")):
+            world.send(sender, [dest])
+        world.arrive_packet("a", "c")
+        world.send("c", [*"b"])
+        world.arrive_packet("a", "b")
+        world.arrive_packet("c", "b")
+        world.send("c", [*"a"])
+        world.send("b", [*"a"])
+        world.arrive_packet("c", "a")
+        world.arrive_packet("b", "a")
+        world.send("a", [*"bc"])
+        return world
+
+    world = run("direct", {"prune": prune})
+    assert sets(world, "a", 3, "b") == [{"a": 2, "b": 1, "c": 2}, {"a": 1}, {"a": 2}]
+    assert control_of(run("optimal", {}), "a", 3, "b") == (
+        ("a", 2, ()),
+        ("b", 1, ()),
+        ("c", 2, ()),
+    )
+
+
+@pytest.mark.parametrize("prune", PRUNES)
+def test_every_cast_under_the_oracle_within_its_bound(prune: str) -> None:
+    for world in campaign("direct", 60, options={"prune": prune}):
+        n = len(world.endpoints)
+        for packet in world.packets:
+            entries, dests, model_bytes = size(packet)
+            assert entries <= n * n
+            assert (dests, model_bytes) == (0, 6 * entries)
+    campaign("direct", 20, options={"prune": prune}, pull=True)
+
+
+def test_the_readings_differ_only_in_what_they_carry() -> None:
+    def pairs(prune: str) -> tuple[int, list[object]]:
+        worlds = campaign("direct", 30, casts=["multicast"], options={"prune": prune})
+        orders: list[object] = [world.history.events for world in worlds]
+        return sum(size(packet).entries for w in worlds for packet in w.packets), orders
+
+    literal, direct, full = (pairs(prune) for prune in PRUNES)
+    assert literal[1] == direct[1] == full[1]
+    assert literal[0] > direct[0] > full[0]
+
+
+def test_malformed_control_is_refused_and_changes_nothing() -> None:
+    world = World("direct", "abc")
+    world.send("a", [*"b"])
+    packet = world.in_flight[0]
+    empty = ((), (), ())
+    bad: list[object] = [
+        None,
+        (),
+        empty[:2],
+        ((), (), [("a", 1)]),
+        ((), (), (("a", 0),)),
+        ((), (), (("a",),)),
+    ]
+    bad += [((), (), (("x", 1),)), ((), (), (("b", 1), ("a", 1))), ((), (), (("a", True),))]
+    assert_refused(world.endpoints["b"], packet, bad)
+
+
+def test_an_unknown_reading_is_refused() -> None:
+    with pytest.raises(UsageError, match="prune='none' is unknown; expected one of literal"):
+        endpoint("direct", process="a", members=("a", "b", "c"), prune="none")
+
+
+def test_going_on_after_a_restart() -> None:
+    assert_restarts("direct")
+
+
+class ForgetsOthers(Direct):
+    """Records a message only for the receiver, not for the other destinations."""
+
+    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
+        kept = {name: dict(pairs) for name, pairs in self._barriers.items()}
+        reached = super()._absorb(packet)
+        for name in self.members:
+            if name not in (packet.source, self.process):
+                self._barriers[name] = kept[name]
+        return reached
+
+
+class AttachesTooLate(Direct):
+    """Attaches the sets after the update: a message waits for itself."""
+
+    def _stamp(self, message: object, others: object, basis: object) -> dict[str, object]:
+        stamped = super()._stamp(message, others, basis)  # type: ignore[arg-type]
+        after = tuple(tuple(sorted(self._barriers[name].items())) for name in self.members)
+        return dict.fromkeys(stamped, after)
+
+
+def test_mutants_are_caught() -> None:
+    assert caught("direct", ForgetsOthers) == "safety"
+    assert caught("direct", AttachesTooLate) == "no_overblocking"

@@ -1,0 +1,379 @@
+"""pruned against [JCY98]: figure 1, the four kinds of redundancy, and exactness."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from antecede import MessageId, PeerError, UnknownProcessError, endpoint, size
+from antecede.check import World
+from antecede.check.scripts import run_step
+from antecede.protocols.pruned import Control, Info, Pruned, merge, without_empty
+from tests.protocols.support import (
+    assert_goes_on_equal,
+    assert_refused,
+    promise_broken_by,
+    run,
+    scripts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede import Endpoint, Need, Packet
+    from antecede.core.info import Cast
+
+ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
+
+
+def pruned_at(world: World, process: str) -> dict[str, int]:
+    return cast("Pruned", world.endpoints[process]).pruned
+
+
+def control_of(world: World, message: MessageId, dest: str) -> Control:
+    packet = next(p for p in world.packets if p.message == message and p.dest == dest)
+    return cast("Control", packet.control)
+
+
+# Figure 1: what k knows of m1, a message from i to j. World checks necessity after every step.
+
+
+def test_type_1_nothing_known_of_the_delivery_so_it_is_carried() -> None:
+    world = World("pruned", "ijk")
+    m1 = world.send("i", ["j"])
+    world.send("i", ["k"])
+    world.arrive_packet("i", "k")
+    assert world.endpoints["k"].dependencies() == {m1: {"j"}}
+    m2 = world.send("k", ["j"])
+    assert control_of(world, m2, "j")[1] == (("i", 1),)
+    world.arrive_packet("k", "j")
+    assert world.endpoints["j"].held == 1
+
+
+def test_type_2_just_delivered() -> None:
+    world = World("pruned", "ij")
+    world.send("i", ["j"])
+    world.arrive_packet("i", "j")
+    assert world.endpoints["j"].dependencies() == {}
+    assert pruned_at(world, "j") == {"just_delivered": 1, "just_replaced": 0, "already": 0}
+    m2 = world.send("j", ["i"])
+    assert control_of(world, m2, "i") == ((("i", 1, ()),), ())
+
+
+def test_type_3_already_delivered() -> None:
+    world = World("pruned", "ijk")
+    m1 = world.send("i", ["j"])
+    world.send("i", ["k"])
+    world.arrive_packet("i", "k")
+    world.arrive_packet("i", "j")
+    world.send("j", ["k"])
+    assert world.endpoints["k"].dependencies() == {m1: {"j"}}
+    world.arrive_packet("j", "k")
+    assert m1 not in world.endpoints["k"].dependencies()
+    assert pruned_at(world, "k") == {"just_delivered": 2, "just_replaced": 0, "already": 1}
+
+
+def test_type_4_just_replaced() -> None:
+    world = World("pruned", "ijk")
+    world.send("i", ["j"])
+    world.send("i", ["k"])
+    world.arrive_packet("i", "k")
+    m4 = world.send("k", ["j"])
+    assert control_of(world, m4, "j")[1] == (("i", 1),)
+    assert world.endpoints["k"].dependencies() == {m4: {"j"}}
+    assert pruned_at(world, "k")["just_replaced"] == 1
+    m2 = world.send("k", ["j"])
+    assert control_of(world, m2, "j")[1] == (("k", 1),)
+
+
+def test_type_5_already_replaced() -> None:
+    world = World("pruned", "ijkl")
+    m1 = world.send("i", ["j"])
+    world.send("i", ["k"])
+    world.send("i", ["l"])
+    world.arrive_packet("i", "k")
+    world.arrive_packet("i", "l")
+    m5 = world.send("l", ["j"])
+    world.send("l", ["k"])
+    assert m1 in world.endpoints["k"].dependencies()
+    world.arrive_packet("l", "k")
+    assert world.endpoints["k"].dependencies()[m5] == {"j"}
+    assert m1 not in world.endpoints["k"].dependencies()
+    m2 = world.send("k", ["j"])
+    assert control_of(world, m2, "j")[1] == (("l", 1),)
+
+
+# Random scripts: World checks safety, over-blocking and necessity at every step.
+
+
+@pytest.mark.parametrize("cast_name", ALL_CASTS)
+def test_promises_hold_and_copies_carry_exactly_what_they_must(cast_name: Cast) -> None:
+    for script in scripts(60, (cast_name,)):
+        world = run(script, "pruned")
+        for packet in world.packets:
+            assert packet.message is not None
+            assert named(packet) == world.history.carried(packet.message, packet.dest)
+
+
+def named(packet: Packet) -> dict[MessageId, frozenset[str]]:
+    """Return what a packet says explicitly, constraints on its receiver among it."""
+    entries, constraints = cast("Control", packet.control)
+    result = {MessageId(sender, clock): set(dests) for sender, clock, dests in entries if dests}
+    for sender, clock in constraints:
+        result.setdefault(MessageId(sender, clock), set()).add(packet.dest)
+    return {message: frozenset(dests) for message, dests in result.items()}
+
+
+def test_it_keeps_and_delivers_what_optimal_does() -> None:
+    for script in scripts(25, ALL_CASTS, first=500):
+        one, other = (World(p, script.members, fifo=script.fifo) for p in ("pruned", "optimal"))
+        for step in script.steps:
+            run_step(one, step)
+            run_step(other, step)
+            for name in script.members:
+                ours, theirs = one.endpoints[name], other.endpoints[name]
+                assert ours.dependencies() == theirs.dependencies()
+        assert one.history.events == other.history.events
+
+
+def test_step_r8_never_has_anything_to_do() -> None:
+    for script in scripts(25, ALL_CASTS, first=700):
+        world = World("pruned", script.members, fifo=script.fifo)
+        for step in script.steps:
+            run_step(world, step)
+            for ep in world.endpoints.values():
+                for entries in cast("Pruned", ep)._info.values():
+                    dests = [dest for names in entries.values() for dest in names]
+                    assert len(dests) == len(set(dests))
+
+
+def test_one_entry_for_each_known_sender_stays() -> None:
+    for script in scripts(20, ALL_CASTS, first=800):
+        world = run(script, "pruned")
+        for packet in world.packets:
+            senders = {sender for sender, _, _ in cast("Control", packet.control)[0]}
+            assert packet.message is not None
+            causes = {
+                m.sender for m in world.history.causes(packet.message) if not is_self(world, m)
+            }
+            assert senders == causes
+
+
+def is_self(world: World, message: MessageId) -> bool:
+    return world.history.dests(message) == (message.sender,)
+
+
+# What was pruned: the endpoint counts, the oracle says which kind it was.
+
+units: list[tuple[str, set[tuple[MessageId, str]]]] = []
+
+
+class Watched(Pruned):
+    """Notes what each delivery prunes from the union of both sides."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        entries, _ = cast("Control", packet.control)
+        assert packet.message is not None
+        before = {(m, d) for m, dests in self.dependencies().items() for d in dests}
+        before |= {(MessageId(s, c), d) for s, c, dests in entries for d in dests}
+        before |= {(packet.message, d) for d in packet.dests if d != packet.source}
+        before.discard((packet.message, self.process))
+        reached = super()._absorb(packet)
+        after = {(m, d) for m, dests in self.dependencies().items() for d in dests}
+        units.append((self.process, before - after))
+        return reached
+
+
+def split(world: World, process: str, gone: set[tuple[MessageId, str]]) -> Counter[str]:
+    """Tell already delivered from already replaced, by the whole history."""
+    past = world.history._local_of(process)[-1]
+    kinds: Counter[str] = Counter()
+    for message, dest in gone:
+        bit = world.history._copies[world.history._number[message], dest]
+        if past.delivered & bit:
+            kinds["already_delivered"] += 1
+        else:
+            assert past.replaced & bit, f"{message} to {dest} was pruned at {process} for no reason"
+            kinds["already_replaced"] += 1
+    return kinds
+
+
+def test_what_is_pruned_was_delivered_or_replaced_and_is_counted() -> None:
+    totals: Counter[str] = Counter()
+    for script in scripts(40, ALL_CASTS, first=900, self_share=0.0):
+        world = World("pruned", script.members, endpoint_class=Watched, fifo=script.fifo)
+        already: Counter[str] = Counter()
+        for step in script.steps:
+            units.clear()
+            run_step(world, step)
+            for process, gone in units:
+                already[process] += len(gone)
+                totals += split(world, process, gone)
+        for name in script.members:
+            counts = pruned_at(world, name)
+            assert counts["already"] == already[name]
+            assert counts["just_delivered"] == len(world.history.deliveries(name))
+        totals["just_replaced"] += sum(pruned_at(world, n)["just_replaced"] for n in script.members)
+    assert min(totals[k] for k in ("already_delivered", "already_replaced", "just_replaced")) > 50
+
+
+# Size, bad packets, snapshots.
+
+
+def test_size_counts_entries_pairs_and_remaining_destinations() -> None:
+    world = World("pruned", "abc")
+    world.send("a", ("b", "c"))
+    message = world.send("a", ["b"])
+    packet = next(p for p in world.packets if p.message == message)
+    assert packet.control == ((("a", 1, ("c",)),), (("a", 1),))
+    assert size(packet) == (2, 1, 6 + 2 + 6)
+
+
+def test_at_most_one_entry_for_each_sender_and_destination() -> None:
+    for script in scripts(20, ALL_CASTS, first=1000, steps=120):
+        n = len(script.members)
+        for packet in run(script, "pruned").packets:
+            counted = size(packet)
+            assert counted.entries <= n * n
+            assert counted.destinations <= n * (n - 1)
+
+
+def pair() -> tuple[Endpoint, Packet]:
+    a, b = (endpoint("pruned", process=name, members=("a", "b", "c")) for name in "ab")
+    a.send(["c"])
+    return b, a.send(["b"]).packets[0]
+
+
+def test_malformed_control_is_refused_and_leaves_no_trace() -> None:
+    b, packet = pair()
+    entry = ("a", 1, ("c",))
+    bad: list[object] = [
+        None,
+        7,
+        (),
+        ((),),
+        ((), (), ()),
+        [[], []],
+        ((entry,), None),
+        (None, ()),
+        ([entry], ()),
+    ]
+    bad += [(((1, 1, ()),), ()), ((("a", 0, ()),), ()), ((("a", True, ()),), ()), ((("a", 1),), ())]
+    bad += [((("a", 1, ["c"]),), ()), ((("a", 1, (3,)),), ()), ((("a", 1, ("c", "c")),), ())]
+    bad += [((("a", 1, ("c", "a")),), ()), ((entry, entry), ()), ((("c", 1, ()), entry), ())]
+    bad += [((entry,), (("a",),)), ((entry,), (("a", 0),)), ((entry,), ((1, 1),))]
+    bad += [((entry,), (("c", 1), ("a", 1))), ((entry,), (("a", 1), ("a", 1))), ((entry,), ("a1",))]
+    bad += [((("a", 1, ("b",)),), ()), ((entry,), (("b", 1),))]
+    assert_refused(b, packet, bad)
+
+
+@pytest.mark.parametrize(
+    "control", [((("x", 1, ()),), ()), ((("a", 1, ("x",)),), ()), ((), (("x", 1),))]
+)
+def test_control_about_strangers_is_refused(control: object) -> None:
+    b, packet = pair()
+    assert_refused(b, packet, [control], UnknownProcessError)
+
+
+def test_a_control_packet_is_refused() -> None:
+    b, packet = pair()
+    before = b.state()
+    with pytest.raises(PeerError, match="malformed pruned control"):
+        b.receive(type(packet)("a", "b", 9, "control", None, (), b"", packet.control, "pruned"))
+    assert b.state() == before
+
+
+@pytest.mark.parametrize("pull", [False, True])
+def test_a_snapshot_goes_on_as_if_nothing_happened(pull: bool) -> None:
+    for script in scripts(6, ALL_CASTS, first=40, pull=pull):
+        assert_goes_on_equal(script, "pruned")
+
+
+# Mutants: each breaks one step; the oracle must notice.
+
+
+class WithoutConstraints(Pruned):
+    """R1 left out."""
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        yield from ()
+
+
+class WithoutEntering(Pruned):
+    """S5 left out: the sender forgets what it sent."""
+
+    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+        controls = super()._stamp(message, others, basis)
+        del self._info[self.process][message.seq]
+        if not self._info[self.process]:
+            del self._info[self.process]
+        return controls
+
+
+class WithoutReceived(Pruned):
+    """R4 forgets the other destinations of a multicast."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        reached = super()._absorb(packet)
+        assert packet.message is not None
+        self._info[packet.source][packet.message.seq] = frozenset()
+        return reached
+
+
+class WithoutReplacing(Pruned):
+    """S2 carries the constraints, but the sender does not prune them."""
+
+    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+        before = self._info
+        controls = super()._stamp(message, others, basis)
+        self._info = before
+        self._info.setdefault(self.process, {})[message.seq] = frozenset(others)
+        return controls
+
+
+class WithoutComparing(Pruned):
+    """R5 and R6 left out: both sides are simply united."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        before = self._info
+        reached = super()._absorb(packet)
+        united: Info = {s: dict(entries) for s, entries in self._info.items()}
+        for sender, entries in before.items():
+            for clock, dests in entries.items():
+                here = united.setdefault(sender, {})
+                here[clock] = here.get(clock, frozenset()) | dests
+        self._info = without_empty(united)
+        return reached
+
+
+class WithoutNewest(Pruned):
+    """R9 also drops the newest entry when it is empty, and absence loses its meaning."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        reached = super()._absorb(packet)
+        kept = {s: {c: d for c, d in es.items() if d} for s, es in self._info.items()}
+        self._info = {sender: entries for sender, entries in kept.items() if entries}
+        return reached
+
+
+@pytest.mark.parametrize(
+    ("mutant", "promises"),
+    [
+        (WithoutConstraints, {"safety"}),
+        (WithoutEntering, {"safety"}),
+        (WithoutReceived, {"safety"}),
+        (WithoutReplacing, {"necessity"}),
+        (WithoutComparing, {"necessity"}),
+        (WithoutNewest, {"necessity"}),
+    ],
+)
+def test_a_broken_step_is_noticed(mutant: type[Pruned], promises: set[str]) -> None:
+    assert promise_broken_by(mutant, promises=promises) in promises
+
+
+def test_merging_says_how_much_it_pruned() -> None:
+    mine: Info = {"a": {1: frozenset("bc"), 3: frozenset("b")}}
+    theirs: Info = {"a": {2: frozenset("d"), 3: frozenset("bc")}}
+    assert merge(mine, theirs) == ({"a": {3: frozenset("b")}}, 4)
