@@ -1,0 +1,400 @@
+"""The event log: one row per send, delivery or local event of a process.
+
+Any program can write one with one call per event and no dependency, and ``antecede audit``,
+``advise`` and ``report`` read it. Two forms need nothing installed: JSON lines (any name) and
+CSV with a header (a name that ends in ``.csv``)::
+
+    with EventLog("shop.jsonl", process="billing") as log:
+        log.send("order-17/invoice", ["mail", "stock"])
+        log.deliver("order-17/paid")
+
+Guarantee
+---------
+A line reaches the file in one ``write`` to a descriptor opened for appending, before the call
+returns, so several processes may share a file, a killed program loses nothing it has logged,
+and no line is ever interleaved with another. A line that a crash of the machine tore is closed
+off by the next writer and read as one rejected row.
+
+Assumes
+-------
+``seq`` is each process's own order and is taken up again where the file left it, so one process
+is written by one ``EventLog`` at a time. ``time`` is that process's clock and is never trusted
+for order.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import threading
+import time as clock
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from antecede.core.tables import (
+    DELIVER,
+    DESTS_SEPARATOR,
+    EVENT_COLUMNS,
+    EVENT_COLUMNS_NEEDED,
+    EVENT_KINDS,
+    LOCAL,
+    SEND,
+)
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+
+_TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of the log; ``message`` is None for a local event without a name."""
+
+    process: str
+    seq: int
+    kind: str
+    message: str | None = None
+    dests: tuple[str, ...] | None = None
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A line that is no event: where it stands, its text and why it was refused."""
+
+    line: int
+    text: str
+    reason: str
+
+
+class EventLog:
+    """Append one process's events to a log that ``antecede audit`` reads.
+
+    Parameters
+    ----------
+    path
+        The file, made if absent; ``.csv`` means CSV, anything else JSON lines.
+    process
+        The name of the process whose events these are.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], process: str) -> None:
+        if not process:
+            msg = f"process is {process!r}; give the name of the process as a non-empty string"
+            raise UsageError(msg)
+        self.path = Path(path)
+        self.process = process
+        self._csv = self.path.suffix == ".csv"
+        self._lock = threading.Lock()
+        try:
+            self._seq = _last_seq(self.path, process)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            msg = f"cannot write the event log {str(self.path)!r}: {error.strerror}"
+            raise UsageError(msg) from None
+        self._open = True
+        self._begin()
+
+    def send(
+        self, message: object, dests: Iterable[str] | None = None, time: float | None = None
+    ) -> int:
+        """Log that this process sent ``message`` to ``dests``; return the event's seq."""
+        if isinstance(dests, str):
+            msg = f"dests is the string {dests!r}; give a list of process names"
+            raise UsageError(msg)
+        listed = None if dests is None else tuple(dests)
+        return self._append(SEND, message_name(message), listed, time)
+
+    def deliver(self, message: object, time: float | None = None) -> int:
+        """Log that ``message`` was delivered to this process; return the event's seq."""
+        return self._append(DELIVER, message_name(message), None, time)
+
+    def local(self, name: object = None, time: float | None = None) -> int:
+        """Log that something happened here alone; return the event's seq."""
+        return self._append(LOCAL, None if name is None else message_name(name), None, time)
+
+    def close(self) -> None:
+        """Close the file; calling again does nothing."""
+        with self._lock:
+            if self._open:
+                self._open = False
+                os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        """Close off a torn last line and give a new CSV file its header."""
+        with _exclusive(self._file):
+            size = os.fstat(self._file).st_size
+            if size == 0 and self._csv:
+                _write(self._file, (",".join(EVENT_COLUMNS) + "\n").encode())
+            elif size and os.pread(self._file, 1, size - 1) != b"\n":
+                _write(self._file, b"\n")
+
+    def _append(
+        self, kind: str, message: str | None, dests: tuple[str, ...] | None, time: float | None
+    ) -> int:
+        with self._lock:
+            if not self._open:
+                msg = f"the event log {str(self.path)!r} is closed; open a new EventLog to go on"
+                raise UsageError(msg)
+            when = clock.time() if time is None else time
+            event = Event(self.process, self._seq + 1, kind, message, dests, when)
+            line = _csv_line(event) if self._csv else _json_line(event)
+            _write(self._file, line.encode())
+            self._seq += 1
+            return self._seq
+
+
+def message_name(message: object) -> str:
+    """Return the id of ``message`` as the log writes it: ``sender:seq`` of a MessageId.
+
+    A message's id must be the same text at its sender and at every destination.
+    """
+    if isinstance(message, str):
+        name = message
+    elif isinstance(message, int):
+        name = str(message)
+    else:
+        sender, seq = getattr(message, "sender", None), getattr(message, "seq", None)
+        name = "" if sender is None or seq is None else f"{sender}:{seq}"
+    if not name:
+        msg = f"message is {message!r}; give its id as a non-empty string or a MessageId"
+        raise UsageError(msg)
+    return name
+
+
+def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
+    """Write ``events`` of any processes as a new log, whole or not at all."""
+    target = Path(path)
+    line = _csv_line if target.suffix == ".csv" else _json_line
+    part = target.with_name(target.name + ".part")
+    with part.open("w", encoding="utf-8", newline="") as file:
+        if target.suffix == ".csv":
+            file.write(",".join(EVENT_COLUMNS) + "\n")
+        file.writelines(line(event) for event in events)
+    part.replace(target)
+
+
+def read(path: str | os.PathLike[str], *, rejected: list[Rejected] | None = None) -> list[Event]:
+    """Read a JSON lines or CSV log into memory, in the order of its lines.
+
+    Lines that are no events go to ``rejected``; without that list the first one raises.
+    """
+    source = Path(path)
+    events: list[Event] = []
+    try:
+        with source.open(encoding="utf-8", errors="replace", newline="") as file:
+            rows = _csv_rows(file) if source.suffix == ".csv" else _json_rows(file)
+            for line, text, row in rows:
+                found = row if isinstance(row, str) else parse(row)
+                if isinstance(found, Event):
+                    events.append(found)
+                elif rejected is None:
+                    msg = f"{source.name} line {line} is no event: {found}; got {text[:80]!r}"
+                    raise UsageError(msg)
+                else:
+                    rejected.append(Rejected(line, text, found))
+    except OSError as error:
+        msg = f"cannot read the event log {str(source)!r}: {error.strerror}"
+        raise UsageError(msg) from None
+    return events
+
+
+def parse(row: Mapping[str, object]) -> Event | str:
+    """Return the event that ``row`` says, or the reason why it says none."""
+    fault = _identity_fault(row) or _detail_fault(row)
+    if fault:
+        return fault
+    message, dests, when = row.get("message"), row.get("dests"), row.get("time")
+    assert isinstance(row["seq"], int)
+    return Event(
+        str(row["process"]),
+        row["seq"],
+        str(row["kind"]),
+        str(message) if message else None,
+        tuple(dests) if isinstance(dests, list | tuple) else None,
+        float(when) if isinstance(when, int | float) else None,
+    )
+
+
+def _identity_fault(row: Mapping[str, object]) -> str:
+    """Say what is wrong with where, in which place and as what the event happened."""
+    process, seq, kind = row.get("process"), row.get("seq"), row.get("kind")
+    fault = ""
+    if not isinstance(process, str) or not process:
+        fault = "process is missing or not a string"
+    elif isinstance(seq, bool) or not isinstance(seq, int) or not -(2**63) <= seq < 2**63:
+        fault = "seq is missing or not a whole number of 64 bits"
+    elif kind not in EVENT_KINDS:
+        fault = f"kind is {kind!r}, expected one of {', '.join(EVENT_KINDS)}"
+    return fault
+
+
+def _detail_fault(row: Mapping[str, object]) -> str:
+    """Say what is wrong with the message, the destinations or the time."""
+    message, dests, when = row.get("message"), row.get("dests"), row.get("time")
+    fault = ""
+    if message is not None and not isinstance(message, str):
+        fault = "message is not a string"
+    elif row["kind"] != LOCAL and not message:
+        fault = f"a {row['kind']} needs a message"
+    elif dests is not None and not (
+        isinstance(dests, list | tuple) and all(isinstance(dest, str) for dest in dests)
+    ):
+        fault = "dests is not a list of strings"
+    elif when is not None and (isinstance(when, bool) or not isinstance(when, int | float)):
+        fault = "time is not a number"
+    elif isinstance(when, int | float) and not math.isfinite(when):
+        fault = "time is not finite"
+    return fault
+
+
+def _json_line(event: Event) -> str:
+    row: dict[str, object] = {
+        "process": event.process,
+        "seq": event.seq,
+        "kind": event.kind,
+        "message": event.message,
+        "dests": None if event.dests is None else list(event.dests),
+        "time": event.time,
+    }
+    row = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _csv_line(event: Event) -> str:
+    names = (event.process, event.message or "", *(event.dests or ()))
+    if any(DESTS_SEPARATOR in dest for dest in event.dests or ()) or "\n" in "".join(names):
+        msg = f"a name in {names} has {DESTS_SEPARATOR!r} or a line break; log to .jsonl instead"
+        raise UsageError(msg)
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(
+        (
+            event.process,
+            event.seq,
+            event.kind,
+            event.message or "",
+            "" if event.dests is None else DESTS_SEPARATOR.join(event.dests),
+            "" if event.time is None else repr(event.time),
+        )
+    )
+    return out.getvalue()
+
+
+def _json_rows(file: Iterable[str]) -> Iterator[tuple[int, str, Mapping[str, object] | str]]:
+    for line, raw in enumerate(file, start=1):
+        text = raw.strip()
+        if not text:
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            yield line, text, "not JSON"
+            continue
+        yield line, text, row if isinstance(row, dict) else "not a JSON object"
+
+
+def _csv_rows(file: Iterable[str]) -> Iterator[tuple[int, str, Mapping[str, object] | str]]:
+    reader = csv.reader(file, strict=True)
+    header = next(reader, None)
+    if header is None:
+        return
+    absent = [name for name in EVENT_COLUMNS_NEEDED if name not in header]
+    if absent:
+        msg = f"the CSV header lacks {', '.join(absent)}; it has {', '.join(header)}"
+        raise UsageError(msg)
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            yield reader.line_num, "", f"not CSV: {error}"
+            continue
+        if fields is None:
+            return
+        if fields:
+            text = ",".join(fields)
+            full = len(fields) == len(header)
+            row = csv_values(dict(zip(header, fields, strict=False))) if full else None
+            yield reader.line_num, text, row or f"{len(fields)} fields, expected {len(header)}"
+
+
+def csv_values(fields: Mapping[str, str]) -> dict[str, object]:
+    """Give a CSV row's fields the types an event has; leave as text what has not that form."""
+    row: dict[str, object] = {name: value or None for name, value in fields.items()}
+    for name, kind in (("seq", int), ("time", float)):
+        try:
+            row[name] = kind(fields[name]) if fields.get(name) else None
+        except ValueError:
+            row[name] = fields[name]
+    if fields.get("dests"):
+        row["dests"] = tuple(filter(None, fields["dests"].split(DESTS_SEPARATOR)))
+    return row
+
+
+def _last_seq(path: Path, process: str) -> int:
+    """Return the last seq the file has for ``process``, looking from its end backwards."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        header = file.readline().decode(errors="replace").strip() if path.suffix == ".csv" else ""
+        end = file.seek(0, os.SEEK_END)
+        rest = b""
+        while end > 0:
+            start = max(0, end - _TAIL_BYTES)
+            file.seek(start)
+            lines = (file.read(end - start) + rest).split(b"\n")
+            rest = lines[0] if start else b""
+            for raw in reversed(lines[1:] if start else lines):
+                seq = _seq_of(raw.decode(errors="replace"), header, process)
+                if seq is not None:
+                    return seq
+            end = start
+    return 0
+
+
+def _seq_of(text: str, header: str, process: str) -> int | None:
+    """Return the seq of one line if it is an event of ``process``."""
+    if process not in text and "\\" not in text:
+        return None
+    rows = _csv_rows([header + "\n", text]) if header else _json_rows([text])
+    found = [parse(row) for _, _, row in rows if not isinstance(row, str)]
+    return next((e.seq for e in found if isinstance(e, Event) and e.process == process), None)
+
+
+def _write(file: int, data: bytes) -> None:
+    """Write all of ``data`` to an appending descriptor; one call unless the disk is full."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+@contextmanager
+def _exclusive(file: int) -> Iterator[None]:
+    """Hold other openers of the file off, where the system can (Windows cannot)."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,0 +1,32 @@
+"""One way to compile: typed for the checker, cached on disk for every worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+Ints: TypeAlias = NDArray[np.int64]
+Vectors: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
+#: A NumPy scalar whose width Numba knows and the checker need not.
+Scalar: TypeAlias = Any
+#: An Arrow array or chunked array; the stubs know too few of their attributes.
+Column: TypeAlias = Any
+
+
+def jit(function: Function) -> Function:
+    """Compile ``function`` with Numba and keep the result beside its source."""
+    return cast("Function", numba.njit(cache=True, nogil=True)(function))
+
+
+def inline(function: Function) -> Function:
+    """Compile ``function`` into its callers."""
+    return cast("Function", numba.njit(cache=True, nogil=True, inline="always")(function))

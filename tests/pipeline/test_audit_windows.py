@@ -1,0 +1,147 @@
+"""The windowed audit equals the oracle, however the log is cut."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from antecede.core.tables import (
+    CAUSAL_CYCLE,
+    CONTRADICTORY_SEQ,
+    DELIVERED_TWICE,
+    DELIVERY_WITHOUT_SEND,
+    SENT_TWICE,
+)
+from antecede.pipeline.windows import window as window_module
+from antecede.pipeline.windows.cuts import UNSAID, lower
+from antecede.pipeline.windows.hashing import hash_lists, hash_names
+from antecede.pipeline.windows.join import Answer, add_chains, check
+from antecede.pipeline.windows.matching import Events
+from antecede.pipeline.windows.whole import Whole
+from tests.pipeline.histories import KIND, SHAPES, Shape, Truth, history, oracle
+
+if TYPE_CHECKING:
+    from antecede.eventlog import Event
+    from antecede.pipeline.windows.jit import Ints
+
+
+def columns(log: list[Event]) -> tuple[Events, list[str]]:
+    import pyarrow as pa
+
+    names = sorted({e.process for e in log})
+    number = {name: p for p, name in enumerate(names)}
+    known = np.array([4 * (e.kind == "send" and e.dests is not None) for e in log], np.int8)
+    dests = pa.chunked_array([pa.array([e.dests for e in log], pa.list_(pa.string()))])
+    events = Events(
+        np.array([number[e.process] for e in log], np.int32),
+        np.array([e.seq for e in log], np.int64),
+        np.array([KIND[e.kind] for e in log], np.int8) + known,
+        hash_names([e.message or "" for e in log]),
+        hash_lists(dests),
+    )
+    return events, names
+
+
+def run(log: list[Event], cuts: Ints | None) -> tuple[Truth, Answer]:
+    events, names = columns(log)
+
+    def lookup(rows: Ints) -> list[tuple[str | None, tuple[str, ...] | None]]:
+        return [(log[row].message, log[row].dests) for row in rows]
+
+    where = Whole(events, names, lookup, cuts)
+    answer = check(where)
+    add_chains(where, answer, answer.joined.late)
+    return told(answer, names), answer
+
+
+def told(answer: Answer, names: list[str]) -> Truth:
+    joined, truth, name = answer.joined, Truth(), {}
+    for window in answer.windows:
+        assert not window.collision
+        name.update(window.names)
+    for late in joined.late:
+        key = (names[late.process], name[late.key])
+        assert key not in truth.violations
+        effect = late.effect
+        truth.violations[key] = (name[effect.key], late.seq, effect.seq, late.lateness)
+        chain = joined.chains[late.process, late.key]
+        assert (chain[0], chain[-1]) == (late.key, effect.key)
+        truth.chain_lengths[key] = len(chain)
+    for lost in answer.lost:
+        truth.missing[names[lost.process], name[lost.key]] = (name[lost.effect.key], lost.effect.seq)
+    found = [(DELIVERY_WITHOUT_SEND, row) for row in joined.unsent]
+    found += [(DELIVERED_TWICE, row) for row in joined.repeats]
+    for window in answer.windows:
+        for kind, rows in (
+            (DELIVERED_TWICE, window.again),
+            (CAUSAL_CYCLE, window.cycles),
+            (CONTRADICTORY_SEQ, window.clashes),
+            (SENT_TWICE, window.repeated),
+        ):
+            found += [(kind, tuple(row)) for row in rows.tolist()]
+    for kind, (process, seq, key) in found:
+        truth.findings.add((kind, names[process], seq, name.get(key)))
+    return truth
+
+
+def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints:
+    """Return cuts at random places of the log, consistent ones or not even that."""
+    rng = random.Random(seed)
+    events, names = columns(log)
+    found = np.zeros((count, len(names)), np.int64)
+    for k, place in enumerate(sorted(rng.randint(0, len(log)) for _ in range(count))):
+        for e in range(place):
+            p = events.process[e]
+            found[k, p] = max(found[k, p], events.seq[e] + rng.randint(-1, 1) * (not fixed))
+        if fixed:
+            found[k] = lower(found[k], events)
+    assert (found != UNSAID).all()
+    return np.maximum.accumulate(found, axis=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+def test_one_window_equals_the_oracle(shape: Shape) -> None:
+    for seed in range(25):
+        log = history(shape, seed)
+        random.Random(seed).shuffle(log)
+        truth, _ = run(log, None)
+        assert truth == oracle(log), f"shape={shape} seed={seed}"
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["consistent", "careless"])
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+def test_many_windows_equal_the_oracle(shape: Shape, fixed: bool) -> None:
+    for seed in range(40):
+        log = history(shape, seed)
+        cuts = random_cuts(log, 1 + seed % 9, seed, fixed=fixed)
+        truth, answer = run(log, cuts)
+        assert truth == oracle(log), f"shape={shape} seed={seed} cuts={len(cuts)}"
+        assert sum(window.events for window in answer.windows) == len(log)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+def test_every_cut_gives_the_same_chains(shape: Shape) -> None:
+    for seed in range(100, 108):
+        log = history(shape, seed)
+        _, whole = run(log, None)
+        _, cut = run(log, random_cuts(log, 4, seed, fixed=True))
+        assert cut.joined.chains == whole.joined.chains, f"shape={shape} seed={seed}"
+
+
+@pytest.mark.parametrize("limit", ["bits", "told", "both"])
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+def test_windows_that_may_tell_little_are_asked_again(
+    shape: Shape, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if limit != "told":
+        monkeypatch.setattr(window_module, "BITS_MAX", 0)
+        monkeypatch.setattr(window_module, "BITS_PER_PROCESS", 0)
+    if limit != "bits":
+        monkeypatch.setattr(window_module, "TOLD_MAX", 0)
+    for seed in range(200, 206):
+        log = history(shape, seed)
+        truth, _ = run(log, random_cuts(log, 1 + seed % 5, seed, fixed=True))
+        assert truth == oracle(log), f"shape={shape} seed={seed}"
