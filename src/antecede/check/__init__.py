@@ -3,6 +3,8 @@
 Nothing here uses a clock of any protocol; what is judged cannot share its mistakes with the judge.
 """
 
+from antecede.check.classes import HistoryClass, crown, history_class
+from antecede.check.exploration import Exploration, explore
 from antecede.check.history import Event, History
 from antecede.check.promises import PROPERTIES, BrokenPromiseError, Script
 from antecede.check.scripts import process_names, random_script, run_script
@@ -13,11 +15,16 @@ __all__ = [
     "PROPERTIES",
     "BrokenPromiseError",
     "Event",
+    "Exploration",
     "History",
+    "HistoryClass",
     "Script",
     "Violation",
     "World",
     "causal_violations",
+    "crown",
+    "explore",
+    "history_class",
     "process_names",
     "random_script",
     "run_script",

@@ -97,7 +97,7 @@ class World:
         self._sends[process] = message.seq
         self._payloads[message] = payload
         basis = after if self.protocol in SEMANTIC else None
-        self.history.send(process, message, self._targets(names), basis)
+        self.history.send(process, message, self._targets(process, names), basis)
         if effects.event != count + 1:
             self._broken(
                 "integrity", f"the send of {message} is event {count + 1}, not {effects.event}"
@@ -177,7 +177,7 @@ class World:
         ``order`` is a generator that chooses, or an index: 0 oldest first, -1 newest first. In pull
         mode everything deliverable is taken.
         """
-        limit = 1000 + 500 * len(self.endpoints) * (1 + len(self.history.messages))
+        limit = 100 + 50 * len(self.endpoints) * (1 + len(self.history.messages))
         refused: set[int] = set()
         for _ in range(limit):
             choices = [i for i, p in enumerate(self.in_flight) if id(p) not in refused]
@@ -303,9 +303,9 @@ class World:
                 f"{shown(due)}",
             )
 
-    def _targets(self, names: str | tuple[str, ...]) -> tuple[str, ...]:
+    def _targets(self, process: str, names: str | tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(names, str):
-            groups = self.options["groups"]
+            groups = self.endpoints[process].options["groups"]
             assert isinstance(groups, dict)
             names = groups[names]
         return tuple(sorted(set(names)))
