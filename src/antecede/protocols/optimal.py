@@ -179,7 +179,8 @@ class Optimal(Endpoint):
         for sender, clock, dests in cast("tuple[Entry, ...]", packet.control):
             carried.setdefault(sender, {})[clock] = frozenset(dests) - self._removed
         if self._hardware:
-            common = purged(_without(carried, frozenset(packet.dests)))
+            others = frozenset(packet.dests) - {packet.source}
+            common = purged(_without(carried, others))
             carried = _copy_for(self.process, carried, common)
         return carried
 
