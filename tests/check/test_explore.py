@@ -111,7 +111,7 @@ def test_a_broken_line_is_found_with_a_shortest_script(mutant: type[Endpoint]) -
     if result.promise != "integrity":
         assert result.script is not None
         with pytest.raises(BrokenPromiseError, match=f"broke {result.promise}"):
-            run_script(result.script, protocol, endpoint_class=mutant).check()
+            run_script(result.script, protocol, endpoint_class=mutant, drain=0)
 
 
 def test_the_shortest_script_of_no_order_at_all_has_three_steps() -> None:
@@ -119,7 +119,7 @@ def test_the_shortest_script_of_no_order_at_all_has_three_steps() -> None:
     mutant = next(one for one in MUTANTS if one.__name__ == "Unordered")
     result = explore("matrix", 3, 4, casts=("multicast",), endpoint_class=mutant)
     assert result.script is not None
-    assert [step[0] for step in result.script.steps] == ["send", "send", "arrive"]
+    assert [step[0] for step in result.script.steps] == ["send", "send", "packet"]
     assert result.sentence == (
         "a:1 comes before a:2: because a sent a:1 before it sent a:2; however, b delivered a:2 "
         "first and has not delivered it"

@@ -7,7 +7,7 @@ from antecede.check.classes import HistoryClass, crown, history_class
 from antecede.check.exploration import Exploration, explore
 from antecede.check.history import Event, History
 from antecede.check.promises import PROPERTIES, BrokenPromiseError, Script
-from antecede.check.scripts import process_names, random_script, run_script
+from antecede.check.scripts import process_names, random_script, run_script, shrunk
 from antecede.check.violations import Violation, causal_violations, undelivered
 from antecede.check.world import World
 
@@ -28,5 +28,6 @@ __all__ = [
     "process_names",
     "random_script",
     "run_script",
+    "shrunk",
     "undelivered",
 ]

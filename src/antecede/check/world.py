@@ -118,7 +118,7 @@ class World:
                 key=lambda i: self.in_flight[i].n,
             )
         packet = self.in_flight[index]
-        self.steps.append(("arrive", index % len(self.in_flight), keep))
+        self.steps.append(("packet", packet.source, packet.dest, packet.n, keep))
         try:
             effects = self.endpoints[packet.dest].receive(packet)
         except (HoldFullError, UnknownProcessError):
@@ -130,16 +130,16 @@ class World:
         self._carry_out(packet.dest, effects)
         return True
 
-    def arrive_packet(self, source: str, dest: str, n: int | None = None) -> bool:
-        """Let the packet numbered ``n`` (by default the oldest) of a channel arrive."""
-        numbers = [p.n for p in self.in_flight if _channel(p) == (source, dest)]
-        wanted = min(numbers) if n is None else n
-        index = next(
-            i
-            for i, p in enumerate(self.in_flight)
-            if _channel(p) == (source, dest) and p.n == wanted
-        )
-        return self.arrive(index)
+    def arrive_packet(
+        self, source: str, dest: str, n: int | None = None, *, keep: bool = False
+    ) -> bool:
+        """Let the packet ``n`` (by default the oldest) of a channel arrive, if it is in flight."""
+        fitting = [
+            (packet.n, index)
+            for index, packet in enumerate(self.in_flight)
+            if _channel(packet) == (source, dest) and n in (None, packet.n)
+        ]
+        return bool(fitting) and self.arrive(min(fitting)[1], keep=keep)
 
     def take(self, process: str, source: str | None = None) -> Delivery | None:
         """In pull mode, let the application of ``process`` take a message."""
