@@ -4,6 +4,7 @@ The modules never import each other. Where one protocol runs another inside, it 
 """
 
 from antecede.protocols import (
+    bounded,
     broadcast,
     buffered,
     central,
@@ -22,6 +23,7 @@ from antecede.protocols import (
 )
 
 __all__ = [
+    "bounded",
     "broadcast",
     "buffered",
     "central",
