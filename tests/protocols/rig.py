@@ -93,10 +93,12 @@ def assert_refused(endpoint: Endpoint, packet: Packet, controls: Iterable[object
     restore(before).receive(packet)
 
 
-def assert_restarts(protocol: str, options: Options | None = None) -> None:
+def assert_restarts(
+    protocol: str, options: Options | None = None, sizes: Sequence[int] = (4, 5)
+) -> None:
     """Endpoints that are saved and restored all the time go on as if never stopped."""
     for pull in (False, True):
-        for script in scripts(chosen_casts(protocol), 4, sizes=(4, 5), pull=pull):
+        for script in scripts(chosen_casts(protocol), 3, sizes=sizes, pull=pull):
             plain = run_script(script, protocol, options=options)
             again = World(protocol, script.members, options=options, pull=pull)
             codec = Codec(script.members)
@@ -118,9 +120,10 @@ def caught(
     casts: Sequence[Cast] | None = None,
     options: Options | None = None,
     groups: Groups | None = None,
+    sizes: Sequence[int] = (2, 3, 4, 5),
 ) -> str:
     """Return the promise that a mutant breaks on the first random script that shows it."""
-    for script in scripts(chosen_casts(protocol, casts, groups), count, groups=groups):
+    for script in scripts(chosen_casts(protocol, casts, groups), count, groups=groups, sizes=sizes):
         try:
             run_script(script, protocol, options=options, endpoint_class=mutant, drain=Random(7))
         except BrokenPromiseError as broken:

@@ -10,9 +10,11 @@ from antecede.protocols import (
     central,
     context,
     direct,
+    hierarchy,
     history,
     matrix,
     optimal,
+    phases,
     pruned,
     semantic,
     serial,
@@ -20,6 +22,7 @@ from antecede.protocols import (
     synchronous,
     two_hop,
     vectors,
+    zones,
 )
 
 __all__ = [
@@ -29,9 +32,11 @@ __all__ = [
     "central",
     "context",
     "direct",
+    "hierarchy",
     "history",
     "matrix",
     "optimal",
+    "phases",
     "pruned",
     "semantic",
     "serial",
@@ -39,4 +44,5 @@ __all__ = [
     "synchronous",
     "two_hop",
     "vectors",
+    "zones",
 ]
