@@ -58,7 +58,7 @@ def test_what_all_have_delivered_no_longer_travels() -> None:
 
 
 def test_every_cast_under_the_oracle_and_nothing_ever_waits() -> None:
-    for world in campaign("history", 60):
+    for world in campaign("history", 30):
         for packet in world.packets:
             assert packet.message is not None
             entries, dests, model_bytes = size(packet)

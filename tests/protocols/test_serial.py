@@ -42,7 +42,7 @@ def test_the_token_brings_the_order() -> None:
 
 
 def test_one_pair_on_every_copy_and_at_most_n_on_the_token() -> None:
-    for world in campaign("serial", 60):
+    for world in campaign("serial", 40):
         for packet in world.packets:
             entries, dests, model_bytes = size(packet)
             limit = 1 if packet.kind == "data" else len(world.endpoints)

@@ -31,7 +31,7 @@ def test_worked_example() -> None:
 def test_the_server_serves_in_causal_order_and_clients_need_not(place: int) -> None:
     violations_elsewhere = 0
     options = {"server": "b"} if place else None
-    for world in campaign("server", 200, options=options):
+    for world in campaign("server", 100, options=options):
         n, at = len(world.endpoints), "ab"[place]
         found = causal_violations(world.history)
         assert [v for v in found if v.process == at] == []

@@ -61,7 +61,7 @@ def test_a_process_stands_still_until_its_message_is_delivered() -> None:
 @pytest.mark.parametrize("pull", [False, True])
 def test_safe_and_without_control_information(pull: bool) -> None:
     deliveries = deadlocks = 0
-    for seed in range(300):
+    for seed in range(150):
         script = random_script(
             seed, members=2 + seed % 4, casts=("unicast",), steps=60, send_share=0.2, pull=pull
         )
@@ -73,7 +73,7 @@ def test_safe_and_without_control_information(pull: bool) -> None:
         assert len(acks) <= len(sent)
         deliveries += len(acks)
         deadlocks += len(acks) < len(sent)
-    assert deliveries > 500
+    assert deliveries > 250
     assert deadlocks > 0
 
 
