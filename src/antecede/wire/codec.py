@@ -69,6 +69,9 @@ class Codec:
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
             raise UsageError(msg)
+        if not isinstance(packet.payload, bytes):
+            msg = f"payload is {type(packet.payload).__name__}; expected bytes"
+            raise UsageError(msg)
         head = self._head(packet, self._roster)
         if len(head) + len(packet.payload) > PACKET_BYTES_MAX:
             msg = (

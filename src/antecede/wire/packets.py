@@ -81,7 +81,7 @@ def get_packet(reader: Reader, scope: Scope) -> Packet:
         message = MessageId(sender, _positive(reader, "seq"))
         dests = _dests(reader, scope)
     kind: Literal["data", "control"] = "control" if message is None else "data"
-    control = get_value(reader, scope, flat=True) if absence == FOLLOWS else NO_BYTES[absence]
+    control = get_value(reader, scope) if absence == FOLLOWS else NO_BYTES[absence]
     return Packet(source, dest, n, kind, message, dests, b"", control, protocol)
 
 
@@ -110,9 +110,9 @@ def _shape(packet: Packet) -> int:
 
 
 def _put_name(out: bytearray, protocol: str) -> None:
-    name = protocol.encode()
-    if not 0 < len(name) <= NAME_BYTES_MAX:
-        msg = f"protocol name {protocol!r} is not of 1 to {NAME_BYTES_MAX} bytes"
+    name = protocol.encode(errors="replace")
+    if not 0 < len(name) <= NAME_BYTES_MAX or name.decode() != protocol:
+        msg = f"protocol name {protocol!r} is not UTF-8 of 1 to {NAME_BYTES_MAX} bytes"
         raise UsageError(msg)
     put_varint(out, len(name))
     out += name

@@ -48,7 +48,7 @@ def make_snapshot(endpoint: Endpoint, roster: Roster) -> bytes:
         roster.number(member)
     out = bytearray((SNAPSHOT_MARK + VERSION,))
     put_varint(out, len(roster))
-    put_value(out, endpoint.state(), Scope(roster))
+    put_value(out, endpoint.state(), Scope(roster, is_flat=False))
     out += _checksum(bytes(out), roster)
     return bytes(out)
 
@@ -62,7 +62,7 @@ def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpo
         check_mark(reader, SNAPSHOT_MARK, "snapshot")
         roster = roster_of(reader)
         _check_sum(reader, roster)
-        state = get_value(reader, Scope(roster), flat=False)
+        state = get_value(reader, Scope(roster, is_flat=False))
         if reader.left != CHECKSUM_BYTES:
             reader.fail("goes on after its state")
     except PeerError as error:

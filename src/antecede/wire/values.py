@@ -38,6 +38,7 @@ RECORDS: Final[dict[type, int]] = {
 SEQUENCES: Final[dict[type, int]] = {tuple: TUPLE, list: LIST, set: SET, frozenset: FROZENSET}
 FLAT: Final = frozenset({NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE})
 """What a control may consist of."""
+FLAT_TYPES: Final = (tuple, MessageId)
 _CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
 
 
@@ -70,6 +71,9 @@ def put_value(out: bytearray, value: object, scope: Scope, depth: int = 0) -> No
         out.append(BYTES)
         put_varint(out, len(value))  # type: ignore[arg-type]
         out += value  # type: ignore[arg-type]
+    elif scope.is_flat and kind not in FLAT_TYPES:
+        msg = f"a value of type {kind.__name__} cannot be encoded in a control; use tuples"
+        raise UsageError(msg)
     elif kind is dict:
         out.append(DICT)
         put_varint(out, len(value))  # type: ignore[arg-type]
@@ -150,8 +154,8 @@ def _fields(value: object) -> tuple[object, ...]:
     return value
 
 
-def get_value(reader: Reader, scope: Scope, *, flat: bool, depth: int = 0) -> object:
-    """Read any plain value; with ``flat`` only what a control may consist of."""
+def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
+    """Read any plain value; in a control, only what one may consist of."""
     if depth > DEPTH_MAX:
         reader.fail(f"nests deeper than {DEPTH_MAX} levels")
     tag = reader.byte()
@@ -161,21 +165,21 @@ def get_value(reader: Reader, scope: Scope, *, flat: bool, depth: int = 0) -> ob
     elif tag < TUPLE_AT:
         value = _member(reader, tag - MEMBER_AT, scope)
     elif tag < NONE:
-        value = _items(reader, tag - TUPLE_AT, scope, flat, depth)
+        value = _items(reader, tag - TUPLE_AT, scope, depth)
     elif tag in PACKED:
         value = get_packed(reader, tag, scope)
-    elif flat and tag not in FLAT:
+    elif scope.is_flat and tag not in FLAT:
         reader.fail(f"has a value of kind {tag:#04x}, which no control consists of")
     elif tag in _CONSTANTS:
         value = _CONSTANTS[tag]
     elif tag in _RECORD_OF:
-        value = _record(reader, tag, scope, flat, depth)
+        value = _record(reader, tag, scope, depth)
     else:
-        value = _get_sized(reader, tag, scope, flat, depth)
+        value = _get_sized(reader, tag, scope, depth)
     return value
 
 
-def _get_sized(reader: Reader, tag: int, scope: Scope, flat: bool, depth: int) -> object:  # noqa: FBT001
+def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     value: object
     if tag == INTEGER:
         value = reader.varint() + INTEGERS
@@ -188,9 +192,9 @@ def _get_sized(reader: Reader, tag: int, scope: Scope, flat: bool, depth: int) -
     elif tag == TEXT:
         value = _text(reader, scope)
     elif tag == TUPLE:
-        value = _items(reader, reader.varint() + TUPLES, scope, flat, depth)
+        value = _items(reader, reader.varint() + TUPLES, scope, depth)
     elif tag == LIST:
-        value = list(_items(reader, reader.varint(), scope, flat, depth))
+        value = list(_items(reader, reader.varint(), scope, depth))
     elif tag in (SET, FROZENSET):
         value = _set(reader, tag, scope, depth)
     elif tag == DICT:
@@ -220,12 +224,11 @@ def _items(
     reader: Reader,
     length: int,
     scope: Scope,
-    flat: bool,  # noqa: FBT001
     depth: int,
 ) -> tuple[object, ...]:
     if length > reader.left:
         reader.fail(f"promises {length} values where {reader.left} bytes are left")
-    return tuple(get_value(reader, scope, flat=flat, depth=depth + 1) for _ in range(length))
+    return tuple(get_value(reader, scope, depth + 1) for _ in range(length))
 
 
 def _set(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
@@ -234,7 +237,7 @@ def _set(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     last = b""
     for _ in range(length):
         start = reader.position
-        items.append(_hashable(reader, get_value(reader, scope, flat=False, depth=depth + 1)))
+        items.append(_hashable(reader, get_value(reader, scope, depth + 1)))
         piece = reader.data[start : reader.position]
         if piece <= last:
             reader.fail("has a set out of order")
@@ -246,8 +249,8 @@ def _dict(reader: Reader, scope: Scope, depth: int) -> dict[object, object]:
     length = reader.count("pairs", 2)
     result: dict[object, object] = {}
     for _ in range(length):
-        key = _hashable(reader, get_value(reader, scope, flat=False, depth=depth + 1))
-        result[key] = get_value(reader, scope, flat=False, depth=depth + 1)
+        key = _hashable(reader, get_value(reader, scope, depth + 1))
+        result[key] = get_value(reader, scope, depth + 1)
     if len(result) != length:
         reader.fail("has the same key twice")
     return result
@@ -261,6 +264,6 @@ def _hashable(reader: Reader, value: object) -> object:
     return value
 
 
-def _record(reader: Reader, tag: int, scope: Scope, flat: bool, depth: int) -> object:  # noqa: FBT001
+def _record(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     kind, length = _RECORD_OF[tag]
-    return kind(*_items(reader, length, scope, flat, depth))
+    return kind(*_items(reader, length, scope, depth))
