@@ -102,7 +102,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 @settings(max_examples=600)
-@given(st.sampled_from((0xC3, 0xE5, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5)), st.binary(max_size=60))
+@given(st.sampled_from((0xC3, 0xE5, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6)), st.binary(max_size=60))
 def test_any_control(tag: int, data: bytes) -> None:
     """A good header, then a control of each form made of any bytes."""
     head = CODEC.encode(
@@ -130,7 +130,7 @@ def test_huge_promises_cost_nothing() -> None:
     )[:-1]
     most = b"\xff" * 8 + b"\x7f"
     start = time.process_time()
-    for control in (b"\xe5", b"\xe6", b"\xe8", b"\xf1", b"\xf4" + most, b"\xf5" + most):
+    for control in (b"\xe5", b"\xe6", b"\xe8", b"\xf1", b"\xf4" + most, b"\xf6" + most):
         with pytest.raises(PeerError):
             CODEC.decode(head + control + most)
         with pytest.raises(PeerError):

@@ -6,23 +6,30 @@ shape occurs, and nothing here knows a protocol.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Final, cast
 
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.logs import get_log, is_log, put_log
-from antecede.wire.records import get_records, is_grouped, put_records, record_kinds
+from antecede.wire.records import (
+    are_groups,
+    are_numbers,
+    are_records,
+    get_groups,
+    get_table,
+    put_groups,
+    put_table,
+)
 from antecede.wire.sets import get_set, is_names, put_names
 from antecede.wire.stream import put_varint
 
 if TYPE_CHECKING:
     from antecede.wire.logs import Entry
-    from antecede.wire.records import Row
+    from antecede.wire.records import Group, Vector
     from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
-NUMBERS, NAMES, LOG, RECORDS, GROUPED = range(0xF1, 0xF6)
-PACKED: Final = frozenset({NUMBERS, NAMES, LOG, RECORDS, GROUPED})
+NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED = range(0xF1, 0xF7)
+PACKED: Final = frozenset({NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED})
 NUMBERS_MIN: Final = 4
 NAMES_MIN: Final = 4
 ROWS_MIN: Final = 2
@@ -36,17 +43,29 @@ def packed_form(value: tuple[object, ...], scope: Scope) -> int | None:
     kind = type(value[0])
     form = None
     if kind is int and length >= NUMBERS_MIN:
-        form = NUMBERS if all(type(item) is int and item >= 0 for item in value) else None
+        form = NUMBERS if are_numbers(value) else None
     elif kind is str and length >= NAMES_MIN:
         form = NAMES if is_names(value, scope) else None
     elif kind is tuple and is_log(value, scope):
         form = LOG
     elif kind is tuple and length >= ROWS_MIN:
-        if record_kinds(value, scope) is not None:
+        if is_table(value):
+            form = TABLE
+        elif are_records(value, scope):
             form = RECORDS
-        elif is_grouped(value, scope):
+        elif are_groups(value, scope):
             form = GROUPED
     return form
+
+
+def is_table(value: tuple[object, ...]) -> bool:
+    """Tell whether a tuple holds rows of numbers, all of one length."""
+    first = value[0]
+    return (
+        type(first) is tuple
+        and len(first) > 0
+        and all(type(row) is tuple and len(row) == len(first) and are_numbers(row) for row in value)
+    )
 
 
 def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scope) -> None:
@@ -62,20 +81,19 @@ def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scop
     elif form == LOG:
         bits = BitWriter(out)
         put_log(bits, cast("tuple[Entry, ...]", value), scope)
+    elif form == TABLE:
+        table = cast("tuple[Vector, ...]", value)
+        put_varint(out, len(table))
+        put_varint(out, len(table[0]))
+        bits = BitWriter(out)
+        put_table(bits, table, by_rows=len(table[0]) >= len(table))
     elif form == RECORDS:
-        rows = cast("tuple[Row, ...]", value)
-        put_varint(out, len(rows))
-        put_varint(out, len(rows[0]))
         bits = BitWriter(out)
-        put_records(bits, rows, scope)
+        put_groups(bits, (cast("Group", value),), scope)
     else:
-        groups = cast("tuple[tuple[Row, ...], ...]", value)
-        rows = tuple(row for group in groups for row in group)
-        put_varint(out, len(groups))
-        put_varint(out, len(rows[0]))
+        put_varint(out, len(value))
         bits = BitWriter(out)
-        bits.small([len(group) for group in groups])
-        put_records(bits, rows, scope)
+        put_groups(bits, cast("tuple[Group, ...]", value), scope)
     bits.close()
 
 
@@ -92,15 +110,16 @@ def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
     elif form == LOG:
         bits = BitReader(reader)
         result = get_log(bits, scope)
+    elif form == TABLE:
+        length, width = reader.varint(), reader.varint()
+        bits = BitReader(reader)
+        result = tuple(get_table(bits, length, width, by_rows=width >= length))
     elif form == RECORDS:
-        length, width = reader.varint(), reader.varint()
         bits = BitReader(reader)
-        result = get_records(bits, length, width, scope)
+        (result,) = get_groups(bits, 1, scope)
     else:
-        length, width = reader.varint(), reader.varint()
+        length = reader.varint()
         bits = BitReader(reader)
-        counts = bits.small(length)
-        rows = iter(get_records(bits, sum(counts), width, scope))
-        result = tuple(tuple(itertools.islice(rows, count)) for count in counts)
+        result = get_groups(bits, length, scope)
     bits.close()
     return result

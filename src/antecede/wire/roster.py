@@ -47,12 +47,13 @@ class Roster:
 class Scope:
     """What is known while one packet or snapshot is written or read."""
 
-    __slots__ = ("grant", "is_flat", "is_strict", "roster")
+    __slots__ = ("grant", "is_flat", "is_inside", "is_strict", "roster")
 
     def __init__(self, roster: Roster, *, is_flat: bool = True, is_strict: bool = False) -> None:
         self.roster = roster
         self.grant = GRANT
         self.is_flat = is_flat  # whether only what a control may consist of is allowed
+        self.is_inside = False  # whether a column of groups is being read
         self.is_strict = is_strict  # whether a log that names a stranger is refused
 
     def may_complement(self) -> bool:
