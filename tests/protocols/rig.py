@@ -121,11 +121,19 @@ def caught(
     options: Options | None = None,
     groups: Groups | None = None,
     sizes: Sequence[int] = (2, 3, 4, 5),
+    promises: Iterable[str] | None = None,
 ) -> str:
     """Return the promise that a mutant breaks on the first random script that shows it."""
     for script in scripts(chosen_casts(protocol, casts, groups), count, groups=groups, sizes=sizes):
         try:
-            run_script(script, protocol, options=options, endpoint_class=mutant, drain=Random(7))
+            run_script(
+                script,
+                protocol,
+                options=options,
+                endpoint_class=mutant,
+                promises=promises,
+                drain=Random(7),
+            )
         except BrokenPromiseError as broken:
             return broken.promise
     pytest.fail(f"no script shows that {mutant.__name__} is wrong")
