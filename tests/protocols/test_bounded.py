@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from antecede import HoldFullError, PeerError, UnknownProcessError, UsageError, endpoint, size
-from antecede.check import BrokenPromiseError, World, run_script
+from antecede.check import BrokenPromiseError, World, explore, run_script
 from antecede.check.scripts import run_step
 from antecede.protocols.bounded import CHOICES, Bounded
 from tests.protocols.support import (
@@ -66,7 +66,7 @@ def run_within(
 @pytest.mark.parametrize("cast_name", ALL_CASTS)
 @pytest.mark.parametrize("pull", [False, True])
 def test_promises_hold_within_the_bound(cast_name: Cast, pull: bool) -> None:
-    for script in scripts(40, (cast_name,), pull=pull):
+    for script in scripts(28, (cast_name,), pull=pull):
         for k in limits(len(script.members)):
             run_within(script, k)
 
@@ -111,6 +111,32 @@ def test_without_a_limit_there_are_no_extra_messages_and_nothing_waits_too_long(
         world = run(script, "bounded", options={"k": n * n}, promises=promises)
         assert all(packet.kind == "data" for packet in world.packets)
         assert world.history.events == run(script, "matrix").history.events
+
+
+def test_no_extra_message_is_needed_from_the_square_of_n_minus_1_on() -> None:
+    """The own column is zero and nobody sends to itself, so (n-1)*(n-1) entries is the most."""
+    for script in scripts(30, ALL_CASTS, first=450):
+        n = len(script.members)
+        k = max(n + 1, (n - 1) ** 2)
+        world = run(script, "bounded", options={"k": min(k, n * n)})
+        assert all(packet.kind == "data" for packet in world.packets)
+
+
+class Tightest(Bounded):
+    """A limit below the paper's range, so that three processes need extra messages at all."""
+
+    def _start(self, **options: object) -> None:
+        super()._start(**options)
+        self._k = len(self.members) - 1
+
+
+@pytest.mark.parametrize(
+    ("casts", "messages"), [(("unicast",), 4), (("unicast", "multicast", "broadcast"), 3)]
+)
+def test_extra_messages_survive_every_interleaving(casts: tuple[Cast, ...], messages: int) -> None:
+    found = explore("bounded", 3, messages, casts=casts, endpoint_class=Tightest)
+    assert found.is_complete
+    assert found.is_clean, str(found)
 
 
 def test_a_tighter_limit_costs_more_extra_messages() -> None:

@@ -18,7 +18,7 @@ duplicate. Each process may have its own ``k``.
 Cost
 ----
 At most ``k`` entries per copy, ``n < k <= n * n``; extra messages of at most ``n - 1`` entries,
-many when ``k`` is near ``n``, none when it is ``n * n``.
+many when ``k`` is near ``n``, none from ``(n - 1) * (n - 1)`` on (so none among three processes).
 
 Names
 -----
