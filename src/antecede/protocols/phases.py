@@ -11,7 +11,9 @@ Causal order across overlapping groups. Messages may wait for members that have 
 Assumes
 -------
 Fixed, closed groups, and a network that brings every packet eventually. It may reorder and
-duplicate: the base puts each channel in order.
+duplicate: the base puts each channel in order. The holding buffer must not fill: an answer comes
+behind earlier messages on its channel, and if those are refused for want of room, what waits for
+the answer waits for ever.
 
 Cost
 ----
@@ -71,7 +73,10 @@ class Phases(Endpoint):
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
         casts=("broadcast", "groups"),
         guarantee="causal order",
-        assumptions="fixed, closed groups; any network that brings every packet eventually",
+        assumptions=(
+            "fixed, closed groups; a holding buffer that does not fill; "
+            "any network that brings every packet eventually"
+        ),
         cost="one integer per group and one more; questions and answers when members are silent",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
