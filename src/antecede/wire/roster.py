@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 GRANT: Final = 1 << 20
 """How many names the complements in one packet or snapshot may stand for.
@@ -19,13 +16,14 @@ A complement makes many names of a few bits; without a limit a peer could fill o
 class Roster:
     """Member names by position; a longer roster agrees with a shorter one on its numbers."""
 
-    __slots__ = ("names", "numbers", "ranks")
+    __slots__ = ("_is_sorted", "names", "numbers", "ranks")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.numbers = {name: number for number, name in enumerate(names)}
         ranked = sorted(range(len(names)), key=names.__getitem__)
         self.ranks = {number: rank for rank, number in enumerate(ranked)}
+        self._is_sorted = ranked == list(range(len(names)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -39,9 +37,11 @@ class Roster:
             raise UsageError(msg)
         return number
 
-    def in_order(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """Return the names of ``numbers``, sorted by name as sets of processes travel."""
-        return tuple(self.names[number] for number in sorted(numbers, key=self.ranks.__getitem__))
+    def in_order(self, numbers: list[int]) -> tuple[str, ...]:
+        """Return the names of ascending ``numbers``, sorted by name as sets of processes travel."""
+        if not self._is_sorted:
+            numbers = sorted(numbers, key=self.ranks.__getitem__)
+        return tuple(self.names[number] for number in numbers)
 
 
 class Scope:
