@@ -12,6 +12,12 @@ GRANT: Final = 1 << 20
 A complement makes many names of a few bits; without a limit a peer could fill our memory by them.
 """
 
+CELLS_MAX: Final = 1 << 22
+"""How many numbers, names and entries the packed forms in one control may hold.
+
+A bit can be a whole row; this bounds what a long control of bits can grow to.
+"""
+
 
 class Roster:
     """Member names by position; a longer roster agrees with a shorter one on its numbers."""
@@ -47,11 +53,12 @@ class Roster:
 class Scope:
     """What is known while one packet or snapshot is written or read."""
 
-    __slots__ = ("grant", "is_flat", "is_inside", "is_strict", "roster")
+    __slots__ = ("cells", "grant", "is_flat", "is_inside", "is_strict", "roster")
 
     def __init__(self, roster: Roster, *, is_flat: bool = True, is_strict: bool = False) -> None:
         self.roster = roster
         self.grant = GRANT
+        self.cells = CELLS_MAX
         self.is_flat = is_flat  # whether only what a control may consist of is allowed
         self.is_inside = False  # whether a column of groups is being read
         self.is_strict = is_strict  # whether a log that names a stranger is refused
@@ -62,3 +69,11 @@ class Scope:
             return False
         self.grant -= len(self.roster)
         return True
+
+    def hold(self, cells: int) -> None:
+        """Count what a packed form holds; refuse what is too much. Snapshots have no limit."""
+        if self.is_flat:
+            self.cells -= cells
+        if self.cells < 0:
+            msg = f"control has more than {CELLS_MAX} numbers, names and entries in packed forms"
+            raise UsageError(msg)
