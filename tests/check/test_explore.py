@@ -67,8 +67,9 @@ def local_states_step_by_step(explorer: Explorer) -> set[int]:
             steps.append((place, outcome, (flying - {packet}), left))
         for place, member in enumerate(members if left else ()):
             for dests in destination_sets(member, members, ("multicast",), {}):
-                outcome = machine.send(places[place], dests, None)
-                steps.append((place, outcome, flying, left - 1))
+                sent = machine.send(places[place], dests, None)
+                assert sent is not None
+                steps.append((place, sent, flying, left - 1))
         for place, outcome, rest, left_now in steps:
             assert outcome.broken is None
             found.add(outcome.local)

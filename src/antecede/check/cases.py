@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Members = tuple[str, ...]
 Options = dict[str, object]
 
-WITH_ROLES = frozenset({"bounded", "central", "hierarchy", "serial", "server", "two_hop", "zones"})
+WITH_ROLES = frozenset({"bounded", "central", "hierarchy", "serial", "server", "zones"})
 """Protocols that tell processes apart by position or option: no renaming for them."""
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from antecede.check.world import SEMANTIC, shown
+from antecede.check.world import BLOCKING, SEMANTIC, shown
 from antecede.core.messages import MessageId
 from antecede.core.registry import endpoint, protocol_class
+from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +67,7 @@ class Machine:
         self.members = members
         self.promises = promises
         self.is_semantic = protocol in SEMANTIC
+        self.is_blocking = protocol in BLOCKING
         self._class = endpoint_class or protocol_class(protocol)
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
@@ -76,7 +78,7 @@ class Machine:
         self._node_ids: dict[Node, int] = {}
         self._packet_ids: dict[Packet, int] = {}
         self._local_ids: dict[object, int] = {}
-        self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome] = {}
+        self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome | None] = {}
         self._receipts: dict[tuple[int, int], Outcome] = {}
         self._required: dict[View, dict[MessageId, frozenset[str]]] = {}
         self.starts = tuple(
@@ -103,8 +105,8 @@ class Machine:
         """How many local steps were carried out so far."""
         return len(self._sends) + len(self._receipts)
 
-    def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome:
-        """Carry out a send in a local state."""
+    def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
+        """Carry out a send in a local state; None: the sender must wait."""
         key = (local, dests, after)
         if key not in self._sends:
             self._sends[key] = self._send(local, dests, after)
@@ -117,14 +119,19 @@ class Machine:
             self._receipts[key] = self._receive(local, packet)
         return self._receipts[key]
 
-    def _send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome:
+    def _send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
         one, view = self._revive(local), self.views[local]
         seq = self._states[local]["seq"]
         assert isinstance(seq, int)
         message = MessageId(one.process, seq + 1)
         known = view.known if after is None else view.prefixes[after]
         node = self._node(Node(message, dests, known, view.delivered))
-        effects = one.send(dests, b"%d" % node, after=after)
+        try:
+            effects = one.send(dests, b"%d" % node, after=after)
+        except UsageError:
+            if not self.is_blocking:
+                raise
+            return None
         view = self._grown(view, view.known | known | {node})
         return self._outcome(one, view, effects)
 

@@ -161,6 +161,8 @@ class Explorer:
             for rest in reach.rests:
                 for after in self._afters(rest.local):
                     outcome = machine.send(rest.local, dests, after)
+                    if outcome is None:
+                        continue
                     action = ("send", self.members[place], dests, after)
                     if outcome.broken is not None:
                         self._fail(situation, cost, rest.arrived, outcome.broken, action)
