@@ -9,7 +9,8 @@ from antecede import MessageId, Packet
 from antecede.check import BrokenPromiseError, History, World, random_script, run_script
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
-from antecede.protocols.optimal import Entry, Log, Optimal, as_control, merged, purged
+from antecede.core.differences import Entry
+from antecede.protocols.optimal import Log, Optimal, as_control, merged, purged
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
 NAMES = tuple(f"{i:02}" for i in range(1, 17))
