@@ -111,7 +111,9 @@ def explore(
     def is_time_up(situations: int, steps: int) -> bool:
         passed = time.process_time() - began
         if progress is not None and situations % 4096 == 0:
-            progress(f"{protocol}: {situations:,} situations, {steps} steps deep, {passed:.0f} CPU s")
+            progress(
+                f"{protocol}: {situations:,} situations, {steps} steps deep, {passed:.0f} CPU s"
+            )
         return seconds_max is not None and passed > seconds_max
 
     result = Exploration(protocol, processes, messages)
@@ -172,7 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--messages", type=int, default=3)
     parser.add_argument("--protocol", action="append", help="by default all; may be repeated")
-    parser.add_argument("--seconds", type=float, help="stop each exploration after so many CPU seconds")
+    parser.add_argument(
+        "--seconds", type=float, help="stop each exploration after so many CPU seconds"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each exploration")
     chosen = parser.parse_args(arguments)
     try:

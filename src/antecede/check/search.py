@@ -87,7 +87,7 @@ class Explorer:
         self.promises = promises
         self.endpoint_class = endpoint_class
         self.symmetric = symmetric
-        self._choices = {
+        self.choices = {
             member: tuple(destination_sets(member, members, casts, options)) for member in members
         }
         self._reach: dict[tuple[int, frozenset[int]], Reach] = {}
@@ -154,7 +154,7 @@ class Explorer:
         self, situation: Situation, cost: int, place: int, reach: Reach, others: frozenset[int]
     ) -> None:
         machine = self.machine
-        for dests in self._choices[self.members[place]]:
+        for dests in self.choices[self.members[place]]:
             used = self._used_after(situation.used, place, dests)
             if used is None:
                 continue
