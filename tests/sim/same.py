@@ -76,6 +76,11 @@ def workload_schedule(name: str, n: int, *, seed: int, cast: str = "") -> sim.Sc
     """Return a small schedule of a workload, with semantic dependences."""
     more = {"cast": cast} if cast else {}
     schedule = WORKLOADS[name](
-        n=n, received=max(2, 120 // n), seed=seed, fifo=seed % 2 == 1, delay="lognormal:0.05:1.5", **more
+        n=n,
+        received=max(2, 120 // n),
+        seed=seed,
+        fifo=seed % 2 == 1,
+        delay="lognormal:0.05:1.5",
+        **more,
     )
     return with_semantics(schedule, probability=0.5, reach=4)

@@ -7,8 +7,7 @@ import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +16,9 @@ from antecede import sim
 from antecede.sim.kernels import common, logs, matrix, optimal
 from antecede.sim.workloads import paper
 from tests.sim.same import differences
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 SMALL = """
 from antecede import sim
@@ -33,12 +35,15 @@ print("in bounds")
 
 def test_numba_still_takes_the_private_option() -> None:
     """Without `_nrt=False` kernels run, two to three times slower: fail here instead."""
-    assert optimal.run.targetoptions["_nrt"] is False
-    assert common.push.targetoptions["_nrt"] is False
+    kernel: Any = optimal.run
+    helper: Any = common.push
+    assert kernel.targetoptions["_nrt"] is False
+    assert helper.targetoptions["_nrt"] is False
 
 
 def test_the_cache_knows_the_helpers_of_other_files() -> None:
-    assert optimal.run._cache._cache_file._source_stamp == common._digest()
+    kernel: Any = optimal.run
+    assert kernel._cache._cache_file._source_stamp == common._digest()
     assert len(common._digest()) == 32
 
 

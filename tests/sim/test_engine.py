@@ -9,12 +9,29 @@ import antecede
 from antecede import UsageError, sim
 from antecede.sim.workloads import bursts, paper, with_semantics
 
-STUDY = (
-    "deliveries entries_per_copy destinations_per_copy model_bytes_per_copy model_bytes_per_message "
-    "wire_bytes_per_copy log_entries_mean log_entries_peak held_fraction held_time_mean held_time_p50 "
-    "held_time_p95 held_time_p99 held_time_max latency_mean buffer_mean buffer_peak "
-    "extra_packets_per_message extra_bytes_per_message saturated seconds"
-).split()
+STUDY = [
+    "deliveries",
+    "entries_per_copy",
+    "destinations_per_copy",
+    "model_bytes_per_copy",
+    "model_bytes_per_message",
+    "wire_bytes_per_copy",
+    "log_entries_mean",
+    "log_entries_peak",
+    "held_fraction",
+    "held_time_mean",
+    "held_time_p50",
+    "held_time_p95",
+    "held_time_p99",
+    "held_time_max",
+    "latency_mean",
+    "buffer_mean",
+    "buffer_peak",
+    "extra_packets_per_message",
+    "extra_bytes_per_message",
+    "saturated",
+    "seconds",
+]
 
 
 def triangle() -> sim.Schedule:
@@ -158,4 +175,12 @@ def test_options_without_a_kernel_run_on_the_plain_engine() -> None:
 
 def test_all_kernels_compile() -> None:
     sim.warm()
-    assert set(sim.KERNELS) == {"matrix", "direct", "pruned", "optimal", "semantic", "bounded", "buffered"}
+    assert set(sim.KERNELS) == {
+        "matrix",
+        "direct",
+        "pruned",
+        "optimal",
+        "semantic",
+        "bounded",
+        "buffered",
+    }

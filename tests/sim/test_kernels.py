@@ -47,9 +47,7 @@ def test_on_every_workload(protocol: str, workload: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**20), n=st.integers(2, 12), unicast=st.booleans())
-def test_on_schedules_where_anything_goes(
-    protocol: str, seed: int, n: int, unicast: bool
-) -> None:
+def test_on_schedules_where_anything_goes(protocol: str, seed: int, n: int, unicast: bool) -> None:
     schedule = random_schedule(seed, n, 80, unicast=unicast)
     if fits(protocol, schedule):
         assert_same(protocol, schedule)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,9 @@ import pytest
 from antecede import UsageError, sim
 from antecede.sim.workloads import WORKLOADS, Delay, delay, gossip, paper
 from tests.sim.same import random_schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLUMNS = ("sender", "time", "trigger", "think", "rank", "offsets", "dests", "delays")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from antecede.sim.workloads import (
     with_semantics,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 @pytest.mark.parametrize("cast", ["unicast", "multicast", "broadcast"])
 def test_the_papers_workload(cast: str) -> None:
@@ -30,7 +33,9 @@ def test_the_papers_workload(cast: str) -> None:
     assert schedule.copies >= 1000 * n
     assert schedule.copies < 1000 * n + n
     widths = np.diff(schedule.offsets)
-    assert widths.mean() == pytest.approx({"unicast": 1, "multicast": n / 2}.get(cast, n - 1), rel=0.05)
+    assert widths.mean() == pytest.approx(
+        {"unicast": 1, "multicast": n / 2}.get(cast, n - 1), rel=0.05
+    )
     assert set(widths) == {"unicast": {1}, "broadcast": {n - 1}}.get(cast, set(range(1, n)))
     gaps = np.diff(schedule.time[schedule.sender == 7])
     assert gaps.mean() == pytest.approx(0.1, rel=0.2)
@@ -87,7 +92,9 @@ def test_fifo_channels_never_let_a_copy_overtake(workload: str) -> None:
         overtakes = 0
         for source in range(4):
             for dest in range(4):
-                rows = np.flatnonzero((schedule.sender[message] == source) & (schedule.dests == dest))
+                rows = np.flatnonzero(
+                    (schedule.sender[message] == source) & (schedule.dests == dest)
+                )
                 rows = rows[np.lexsort((trace.number[message[rows]],))]
                 overtakes += int((np.diff(trace.arrived[rows]) < 0).sum())
         assert (overtakes == 0) == fifo
@@ -119,7 +126,9 @@ def test_a_log_without_times_or_destinations_can_be_replayed() -> None:
         ("a", 2, "deliver", "m2"), ("c", 5, "deliver", "m1"), ("c", 6, "send", "alone"),
         ("a", 3, "local", None),
     ]  # fmt: skip
-    columns = dict(zip(("process", "seq", "kind", "message"), map(list, zip(*rows, strict=True)), strict=True))
+    columns = dict(
+        zip(("process", "seq", "kind", "message"), map(list, zip(*rows, strict=True)), strict=True)
+    )
     schedule = replay_events(pa.table(columns))
     assert schedule.messages == 2
     assert schedule.trigger.tolist() == [-1, 0]
@@ -129,7 +138,7 @@ def test_a_log_without_times_or_destinations_can_be_replayed() -> None:
 def test_logs_that_cannot_be_replayed_are_one_line() -> None:
     with pytest.raises(UsageError, match="has no column 'kind'"):
         replay_events(pa.table({"process": ["a"], "seq": [1], "message": ["m"]}))
-    columns = {"process": ["a", "a", "b", "b"], "seq": [1, 2, 1, 2],
+    columns: dict[str, list[Any]] = {"process": ["a", "a", "b", "b"], "seq": [1, 2, 1, 2],
                "kind": ["deliver", "send", "deliver", "send"], "message": ["y", "x", "x", "y"],
                "dests": [None, ["b"], None, ["a"]]}  # fmt: skip
     with pytest.raises(UsageError, match="is delivered before"):
@@ -140,7 +149,9 @@ def test_logs_that_cannot_be_replayed_are_one_line() -> None:
 
 def test_edges_of_equal_source_and_time_are_one_multicast(tmp_path: Path) -> None:
     path = tmp_path / "edges.txt"
-    path.write_text("source destination time\n# a comment\n1 2 10\n1 3 10\n2 1 12\n2 2 13\n1 2 10\n3 1 11\n")
+    path.write_text(
+        "source destination time\n# a comment\n1 2 10\n1 3 10\n2 1 12\n2 2 13\n1 2 10\n3 1 11\n"
+    )
     schedule = replay_edges(path)
     assert schedule.names == ("1", "2", "3")
     assert schedule.time.tolist() == [0, 1, 2]
