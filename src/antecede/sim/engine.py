@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
+import antecede
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
-from antecede.sim.kernels.common import Trace
-from antecede.sim.kernels.drive import Progress
 from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
-from antecede.sim.metrics import MODEL_BYTES, Metric, measure
+from antecede.sim.metrics import MODEL_BYTES, OWN_FIGURES, Metric, measure, no_figures
 from antecede.sim.plain import run_plain
-from antecede.sim.schedule import Schedule
+from antecede.sim.semantics import false_causality
+from antecede.sim.wire import wire_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.kernels.drive import Progress
+    from antecede.sim.schedule import Schedule
 
 KERNELS = tuple(SIMULATORS)
 ENGINES = ("auto", "kernel", "plain")
@@ -62,7 +69,7 @@ def run(
     if warm_up < 0 or wire_sample < 0:
         msg = f"warm_up={warm_up}, wire_sample={wire_sample}: use 0 or more"
         raise UsageError(msg)
-    check_cast(protocol, schedule)
+    check_protocol(protocol, schedule, options)
     begin = time.perf_counter()
     model_bytes: NDArray[np.int64]
     if chosen == "plain":
@@ -77,7 +84,12 @@ def run(
     seconds = time.perf_counter() - begin
     figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
     figures |= extras
+    figures |= OWN_FIGURES.get(protocol, no_figures)(schedule, trace, warm_up)
     figures["seconds"] = seconds
+    if (schedule.rank >= 0).any():
+        figures |= false_causality(schedule, trace)
+    if wire_sample > 0:
+        figures |= wire_sizes(protocol, schedule, options, wire_sample)
     return Run(protocol, chosen, figures, event_table(schedule, trace) if events else None, trace)
 
 
@@ -95,10 +107,16 @@ def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str
     return "kernel" if can and engine != "plain" else "plain"
 
 
-def check_cast(protocol: str, schedule: Schedule) -> None:
-    """Refuse a multicast schedule for a protocol that only unicasts."""
-    if protocol == "buffered" and schedule.cast != "unicast":
-        msg = f"{protocol} carries unicast messages only, this schedule has {schedule.cast} ones"
+def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
+    """Refuse options the protocol does not take, and casts it does not offer."""
+    names = schedule.names
+    antecede.endpoint(protocol, process=names[0], members=names, **options)
+    casts = antecede.PROTOCOLS[protocol].casts
+    if not options.get("groups") and not schedule.casts.intersection(casts):
+        msg = (
+            f"{protocol} carries {' or '.join(casts)} messages only, this schedule has "
+            f"{schedule.cast} ones; choose another protocol or workload"
+        )
         raise UsageError(msg)
 
 

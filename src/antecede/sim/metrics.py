@@ -14,14 +14,19 @@ waiting; `buffer_peak` the most any process ever kept waiting after the warm-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from antecede.sim.kernels.common import Trace
-from antecede.sim.schedule import Schedule
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.schedule import Schedule
 
 Metric = float | int | bool | None
 # DESIGN 2.1: model bytes from (entries, destinations), by papers/000's sizes.
@@ -101,6 +106,33 @@ def measure(
     return figures
 
 
+def no_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:  # noqa: ARG001
+    """Return what a protocol adds that has nothing of its own to say."""
+    return {}
+
+
+def pruned_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:
+    """Return what each kind of pruning saved: destinations removed, per message sent.
+
+    A receiver cannot tell *already delivered* from *already replaced*: both are absence.
+    """
+    part = window(schedule, trace, warm_up)
+    order = trace.order[part.first :]
+    noted = trace.noted[part.first :]
+    messages = max(1, len(part.sends))
+    is_send = order < schedule.messages
+    return {
+        "just_replaced_per_message": float(noted[is_send].sum() / messages),
+        "just_delivered_per_message": len(part.delivered) / messages,
+        "already_per_message": float(noted[~is_send].sum() / messages),
+    }
+
+
+OWN_FIGURES: dict[str, Callable[[Schedule, Trace, int], dict[str, Metric]]] = {
+    "pruned": pruned_figures,
+}
+
+
 def waiting(schedule: Schedule, trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return, per copy, the time in the sender's queue and the time held at the receiver."""
     message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
@@ -168,7 +200,7 @@ def is_saturated(schedule: Schedule, trace: Trace) -> bool:
     edges = np.linspace(start, stop, 4)
     open_time = [
         float(np.clip(np.minimum(end, high) - np.maximum(begin, low), 0, None).sum())
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
+        for low, high in itertools.pairwise(edges)
     ]
     third = (stop - start) / 3
     backlog = [time / (third * schedule.n) for time in open_time]

@@ -10,31 +10,38 @@ of (seed, channel, number).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import antecede
 from antecede.sim.kernels.common import Trace, added_delay
 from antecede.sim.kernels.drive import Progress, new_trace
-from antecede.sim.schedule import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from antecede.sim.schedule import Schedule
 
 NO_LIMIT = 2**62
 UNSEEN = -1
+# Protocols whose send is refused while the process waits for an earlier one.
+BLOCKING = frozenset({"synchronous"})
 # How many events run between two looks at the progress bar.
 CHUNK = 1 << 10
-
-
-def _log(endpoint: Any) -> int:  # noqa: ANN401 - reads the state the protocol's module names
-    return sum(len(entries) for entries in endpoint._log.values())
 
 
 # What a process keeps, in entries of its protocol's own kind, where a kernel says so as well.
 KEPT: dict[str, Callable[[Any], int]] = {
     "matrix": lambda ep: len(ep.members) ** 2,
-    "optimal": _log,
+    "direct": lambda ep: sum(map(len, ep._barriers.values())),
+    "pruned": lambda ep: sum(map(len, ep._info.values())),
+    "optimal": lambda ep: sum(map(len, ep._log.values())),
+    "semantic": lambda ep: 2 * len(ep.members) ** 2,
+    "bounded": lambda ep: ep.entries,
+    "buffered": lambda ep: 0,  # noqa: ARG005
 }
 
 
@@ -59,10 +66,15 @@ class PlainRun:
         self._events = [0] * schedule.n
         self._sends = [0] * schedule.n
         self._order = 0
+        self._pruned: dict[tuple[int, str], int] = {}
         self._added = 0
         self._numbers: dict[int, int] = {}
         self._newest: dict[int, float] = {}
         self._now = 0.0
+        # Sends an endpoint refuses until an earlier one is delivered: its process is blocked.
+        self._blocked: list[list[int]] | None = None
+        if protocol in BLOCKING:
+            self._blocked = [[] for _ in names]
         for row in self._plan.timed:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
@@ -72,12 +84,33 @@ class PlainRun:
         while self._heap:
             self._now, key, packet = heapq.heappop(self._heap)
             if packet is None:
-                self._send(key)
+                self._want(key)
             else:
                 self._arrive(packet)
             if progress is not None and self._order % CHUNK == 0:
                 progress(self._order / total)
         return self.trace
+
+    def _want(self, row: int) -> None:
+        """Let the application send, or wait in line where sends block."""
+        self.trace.sent[row] = self._now
+        if self._blocked is None:
+            self._send(row)
+            return
+        place = int(self.schedule.sender[row])
+        self._blocked[place].append(row)
+        self._unblock(place)
+
+    def _unblock(self, place: int) -> None:
+        """Carry out sends that waited, in order, until one is refused again."""
+        assert self._blocked is not None
+        while self._blocked[place]:
+            try:
+                self._send(self._blocked[place][0])
+            except antecede.UsageError:
+                self._sends[place] -= 1
+                return
+            self._blocked[place].pop(0)
 
     def _send(self, row: int) -> None:
         schedule, trace = self.schedule, self.trace
@@ -93,7 +126,6 @@ class PlainRun:
         message = antecede.MessageId(endpoint.process, self._sends[place])
         trace.number[row] = message.seq
         self._rows[message] = row
-        trace.sent[row] = self._now
         self._events[place] = effects.event
         self._record(row)
         self._carry_out(place, effects, sent=True)
@@ -105,6 +137,8 @@ class PlainRun:
             if copy is not None and np.isnan(self.trace.arrived[copy]):
                 self.trace.arrived[copy] = self._now
         self._carry_out(place, self.endpoints[place].receive(packet))
+        if self._blocked is not None:
+            self._unblock(place)
 
     def _carry_out(self, place: int, effects: antecede.Effects, *, sent: bool = False) -> None:
         for delivery in effects.deliveries:
@@ -116,6 +150,7 @@ class PlainRun:
             self._set_off(copy)
         if (effects.deliveries or sent) and self._kept is not None:
             self.trace.kept[self._order - 1] = self._kept(self.endpoints[place])
+            self._note(place, sent=sent)
         for packet in effects.packets:
             self._post(packet)
 
@@ -173,6 +208,18 @@ class PlainRun:
         # Only the last of several deliveries at once shows the endpoint's state: see _carry_out.
         self.trace.kept[self._order] = UNSEEN
         self._order += 1
+
+    def _note(self, place: int, *, sent: bool) -> None:
+        """Note what kernels note: destinations `pruned` removed, sends `semantic` moved MCV to."""
+        covered = getattr(self.endpoints[place], "_covered", None)
+        if covered is not None and sent:
+            self.trace.noted[self._order - 1] = covered == self._events[place]
+        pruned = getattr(self.endpoints[place], "pruned", None)
+        if pruned is not None:
+            kind = "just_replaced" if sent else "already"
+            before = self._pruned.get((place, kind), 0)
+            self.trace.noted[self._order - 1] = pruned[kind] - before
+            self._pruned[place, kind] = pruned[kind]
 
     def _hashed_delay(self, channel: int, number: int) -> float:
         plan = self._plan

@@ -13,19 +13,22 @@ just after it instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay
 from antecede.sim.kernels.common import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1
@@ -99,6 +102,15 @@ class Schedule:
         if (widths == 1).all():
             return "unicast"
         return "broadcast" if (widths == self.n - 1).all() else "multicast"
+
+    @property
+    def casts(self) -> frozenset[str]:
+        """All kinds of sending that the schedule is an example of (one of two is everyone)."""
+        widths = np.diff(self.offsets)
+        kinds = {"multicast"}
+        kinds |= {"unicast"} if (widths == 1).all() else set()
+        kinds |= {"broadcast"} if (widths == self.n - 1).all() else set()
+        return frozenset(kinds)
 
     def validate(self) -> Schedule:
         """Return the schedule itself, or raise a one-line error that names the first bad row."""

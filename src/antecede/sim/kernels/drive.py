@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antecede.sim.kernels.common import (
     DONE,
@@ -26,6 +25,9 @@ from antecede.sim.kernels.common import (
     Plan,
     Trace,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Progress = Callable[[float], None]
 # How many events run between two looks at the progress bar.
@@ -47,6 +49,7 @@ def new_trace(messages: int, copies: int) -> Trace:
         destinations=np.zeros(copies, np.int32),
         added=np.zeros(events, np.int32),
         added_bytes=np.zeros(events, np.int32),
+        noted=np.zeros(events, np.int32),
     )
 
 
@@ -84,7 +87,7 @@ class Common:
             self.heap = Heap(longer(self.heap.when, size), longer(self.heap.what, size))
 
     def extras(self) -> dict[str, float | int]:
-        """Return figures only this kernel has."""
+        """Return figures only kernels have."""
         return {"state_bytes": self.bytes()}
 
     def bytes(self) -> int:

@@ -30,6 +30,7 @@ from antecede.sim.kernels.common import (
     Floats,
     Heap,
     Holding,
+    Int,
     Ints,
     Plan,
     Trace,
@@ -59,7 +60,7 @@ from antecede.sim.kernels.square import (
 
 
 @helper
-def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: int, message: int) -> None:
+def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: Int, message: Int) -> None:
     """Write the sender's next matrix; all copies share it."""
     me = np.int64(plan.sender[at(message)])
     squares.sent[at(me)] += 1
@@ -76,13 +77,14 @@ def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: int, message:
         trace.entries[at(copy)] = cells
     squares.refs[at(new)] = 1 + stop - start
     squares.slab[at(message)] = new
+    squares.itself[at(message)] = 1
     squares.own[at(me)] = new
     release(squares, reg, old)
     record(trace, reg, message, cells)
 
 
 @helper
-def merge(squares: Squares, reg: Ints, n: int, me: int, other: int) -> None:
+def merge(squares: Squares, reg: Ints, n: Int, me: Int, other: Int) -> None:
     """Take the maximum of both matrices."""
     mine = np.int64(squares.own[at(me)])
     new = renew(squares, reg, me)
@@ -93,8 +95,8 @@ def merge(squares: Squares, reg: Ints, n: int, me: int, other: int) -> None:
 @entry
 def run(
     plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares,
-    reg: Ints, now: Floats, n: int,
-) -> int:  # fmt: skip
+    reg: Ints, now: Floats, n: Int,
+) -> Int:  # fmt: skip
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     while True:
@@ -113,7 +115,7 @@ def run(
             merge(squares, reg, n, dest, other)
             release(squares, reg, other)
             record(trace, reg, messages + copy, n * n)
-            wake(plan, squares, holding, reg, n, 1, 1, dest, sender)
+            wake(plan, squares, holding, reg, n, 1, dest, sender)
             set_off(plan, heap, reg, now[0], copy)
             continue
         if reg[EVENT] < 0:
@@ -128,7 +130,7 @@ def run(
         else:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, 1, np.int64(plan.dests[at(copy)]), copy):
+            if advance(plan, squares, holding, n, 1, np.int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         reg[EVENT] = NOTHING
 

@@ -15,6 +15,7 @@ from antecede.sim.kernels.common import (
     FREE,
     NOTHING,
     Holding,
+    Int,
     Ints,
     Plan,
     Small,
@@ -37,32 +38,33 @@ class Squares(NamedTuple):
     own: Small  # per process
     sent: Small  # per process: messages sent
     slab: Small  # per message
+    itself: Small  # per message: 1 where the matrix it shares counts the message, else 0
     place: Small  # per copy: where its test goes on
 
 
 @separate
-def copy_cells(cells: Small, target: int, source: int, count: int) -> None:
+def copy_cells(cells: Small, target: Int, source: Int, count: Int) -> None:
     """Copy `count` cells."""
     for i in range(count):
         cells[at(target + i)] = cells[at(source + i)]
 
 
 @separate
-def larger_cells(cells: Small, target: int, a: int, b: int, count: int) -> None:
+def larger_cells(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
     """Write the larger of each two cells."""
     for i in range(count):
         cells[at(target + i)] = max(cells[at(a + i)], cells[at(b + i)])
 
 
 @helper
-def take_slab(squares: Squares, reg: Ints) -> int:
+def take_slab(squares: Squares, reg: Ints) -> Int:
     """Take a slab without owner."""
     reg[FREE] -= 1
     return np.int64(squares.free[at(reg[FREE])])
 
 
 @helper
-def release(squares: Squares, reg: Ints, slab: int) -> None:
+def release(squares: Squares, reg: Ints, slab: Int) -> None:
     """Drop one owner of a slab."""
     squares.refs[at(slab)] -= 1
     if squares.refs[at(slab)] == 0:
@@ -71,7 +73,7 @@ def release(squares: Squares, reg: Ints, slab: int) -> None:
 
 
 @helper
-def renew(squares: Squares, reg: Ints, me: int) -> int:
+def renew(squares: Squares, reg: Ints, me: Int) -> Int:
     """Return a slab that only `me` reads: its own, or a new one with undefined contents."""
     mine = np.int64(squares.own[at(me)])
     if squares.refs[at(mine)] == 1:
@@ -85,16 +87,13 @@ def renew(squares: Squares, reg: Ints, me: int) -> int:
 
 @helper
 def advance(
-    plan: Plan, squares: Squares, holding: Holding, n: int, planes: int, itself: int,
-    dest: int, copy: int,
-) -> bool:  # fmt: skip
-    """Test what is missing; hold the copy for the first that is.
-
-    `itself` is 1 where the shared matrix counts the message that carries it.
-    """
+    plan: Plan, squares: Squares, holding: Holding, n: Int, planes: Int, dest: Int, copy: Int
+) -> Int:
+    """Test what is missing; hold the copy for the first that is."""
     message = plan.message[at(copy)]
     row = (np.int64(squares.slab[at(message)]) * planes * n + dest) * n
     sender = np.int64(plan.sender[at(message)])
+    itself = np.int64(squares.itself[at(message)])
     for k in range(np.int64(squares.place[at(copy)]), n):
         need = np.int64(squares.cells[at(row + k)]) - (itself if k == sender else 0)
         if need > holding.reached[at(dest * n + k)]:
@@ -106,8 +105,8 @@ def advance(
 
 @helper
 def wake(
-    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: int, planes: int, itself: int,
-    dest: int, sender: int,
+    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: Int, planes: Int,
+    dest: Int, sender: Int,
 ) -> None:  # fmt: skip
     """Look again at the copies that waited for messages of `sender`."""
     pair = dest * n + sender
@@ -119,7 +118,7 @@ def wake(
         if holding.need[at(copy)] > reached:
             holding.link[at(copy)] = holding.heads[at(pair)]
             holding.heads[at(pair)] = copy
-        elif advance(plan, squares, holding, n, planes, itself, dest, copy):
+        elif advance(plan, squares, holding, n, planes, dest, copy):
             make_ready(holding, reg, copy)
         copy = following
 
@@ -139,6 +138,7 @@ class SquareState(Common):
             own=np.arange(n, dtype=np.int32),
             sent=np.zeros(n, np.int32),
             slab=np.zeros(len(plan.time), np.int32),
+            itself=np.zeros(len(plan.time), np.int32),
             place=np.zeros(len(plan.dests), np.int32),
         )
         self.reg[FREE] = slabs - n
