@@ -42,22 +42,33 @@ METRICS: tuple[str, ...] = (
 
 
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras."""
+    """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras.
+
+    ``seconds`` is processor time: runs share cores with each other and with Spark. The option
+    ``without`` of ``pruned`` names a kind of pruning to leave out (``redundancy``).
+    """
     from antecede import sim
+    from antecede.pipeline import replays
 
     schedule = _schedule(row["workload"], row["arguments"], row["seed"], row["data"])
-    arguments = json.loads(row["arguments"])
-    begun = time.perf_counter()
-    run = sim.run(
-        row["protocol"],
-        schedule,
-        options=json.loads(row["options"]),
-        warm_up=int(arguments.get("warm_up", 0)),
-        wire_sample=int(arguments.get("wire_sample", 0)),
-    )
-    seconds = time.perf_counter() - begun
+    arguments, options = json.loads(row["arguments"]), json.loads(row["options"])
+    warm_up = int(arguments.get("warm_up", 0))
     network = float(schedule.delays.mean()) if len(schedule.delays) else 0.0
-    return {**run.metrics, "seconds": seconds, "network_delay_mean": network}
+    begun = time.process_time()
+    if "without" in options:
+        trace = sim.run("optimal", schedule).trace
+        without = options["without"] or None
+        measured: dict[str, Any] = replays.redundancy(
+            schedule, trace, warm_up=warm_up, without=without
+        )
+    else:
+        run = sim.run(row["protocol"], schedule, options=options, warm_up=warm_up)
+        measured = dict(run.metrics)
+    measured["seconds"] = time.process_time() - begun
+    measured["network_delay_mean"] = network
+    if "semantics" in arguments:
+        measured |= replays.false_causality(schedule, run.trace)
+    return measured
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +78,6 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> S
 
     chosen: dict[str, Any] = json.loads(arguments)
     semantics = chosen.pop("semantics", None)
-    chosen.pop("wire_sample", None)
     if data is not None:
         schedule = _replayed(data, seed=seed, delay=chosen["delay"])
     else:
