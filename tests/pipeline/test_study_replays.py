@@ -44,6 +44,6 @@ def test_every_hold_is_false_when_nothing_depends_on_anything() -> None:
 def test_no_hold_is_false_when_everything_depends_on_everything() -> None:
     schedule = paper(n=5, cast="multicast", seed=3, received=60, delay="exponential:0.3")
     run = sim.run("matrix", schedule)
-    assert run.metrics["held_fraction"] > 0
+    assert run.metrics["held_fraction"]
     assert np.all(schedule.rank < 0)
     assert false_causality(schedule, run.trace)["false_held_fraction"] == 0.0

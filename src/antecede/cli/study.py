@@ -99,7 +99,13 @@ def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str
             if place.is_file():
                 earlier = json.loads(place.read_text(encoding="utf-8"))
                 break
-    defaults = {"preset": "quick", "experiment": [], "protocol": [], "traffic": None, "seed": 0}
+    defaults: dict[str, Any] = {
+        "preset": "quick",
+        "experiment": [],
+        "protocol": [],
+        "traffic": None,
+        "seed": 0,
+    }
     chosen = {key: value for key, value in given.items() if value is not None}
     return {**defaults, **earlier, **chosen}
 
@@ -170,10 +176,12 @@ def _run(
         folder.write_text(_ASKED, json.dumps(asked) + "\n")
         if is_embedded(master or "local[*]"):
             _warm()
-        with _progress(len(rows), quiet=quiet) as progress:
-            with session(master, app="antecede study", light=True) as spark:
-                runs = run_grid(spark, rows, folder, progress=progress)
-                found = tables(spark, runs, experiments)
+        with (
+            _progress(len(rows), quiet=quiet) as progress,
+            session(master, app="antecede study", light=True) as spark,
+        ):
+            runs = run_grid(spark, rows, folder, progress=progress)
+            found = tables(spark, runs, experiments)
         write_tables(folder, found)
         result = _report(folder, experiments, found)
         _drop(folder.stage / PARTS)

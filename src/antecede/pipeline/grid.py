@@ -20,10 +20,14 @@ _TEXT = (
     *("arguments", "schedule", "series", "facet"),
 )
 
-_OTHER = {"n": pa.int64(), "seed": pa.int64(), "x": pa.float64(), "data": pa.binary()}
-_TYPES: dict[str, pa.DataType] = {**dict.fromkeys(_TEXT, pa.string()), **_OTHER}
-
-GRID = pa.schema(_TYPES)
+_TEXTS: dict[str, pa.DataType] = dict.fromkeys(_TEXT, pa.string())
+_OTHER: dict[str, pa.DataType] = {
+    "n": pa.int64(),
+    "seed": pa.int64(),
+    "x": pa.float64(),
+    "data": pa.binary(),
+}
+GRID = pa.schema(_TEXTS | _OTHER)
 """A run before it is run. ``schedule`` names what it runs on: equal names, equal schedules."""
 
 UNIT_SECONDS = 1.5

@@ -63,11 +63,11 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         )
     else:
         run = sim.run(row["protocol"], schedule, options=options, warm_up=warm_up)
-        measured = dict(run.metrics)
+        trace, measured = run.trace, dict(run.metrics)
     measured["seconds"] = time.process_time() - begun
     measured["network_delay_mean"] = network
     if "semantics" in arguments:
-        measured |= replays.false_causality(schedule, run.trace)
+        measured |= replays.false_causality(schedule, trace)
     return measured
 
 
