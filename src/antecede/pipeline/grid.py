@@ -93,7 +93,7 @@ def cost(row: dict[str, Any]) -> float:
     """Return about how many seconds a run takes; only its order of magnitude matters."""
     arguments = json.loads(row["arguments"])
     n = max(1, int(row["n"]))
-    deliveries = n * float(arguments.get("received", 1000))
+    deliveries = n * float(arguments.get("received", 1000) + arguments.get("warm_up", 0))
     a, b, c = _WEIGHTS.get(row["protocol"], _UNKNOWN)
     return deliveries * (a + b * n + c * n * n)
 

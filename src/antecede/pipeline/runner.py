@@ -9,12 +9,14 @@ import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import antecede
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
 
 METRICS: tuple[str, ...] = (
@@ -61,6 +63,8 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         measured: dict[str, Any] = replays.redundancy(
             schedule, trace, warm_up=warm_up, without=without
         )
+    elif isinstance(options.get("k"), dict):
+        trace, measured = _uneven(schedule, options, warm_up)
     else:
         run = sim.run(row["protocol"], schedule, options=options, warm_up=warm_up)
         trace, measured = run.trace, dict(run.metrics)
@@ -69,6 +73,30 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     if "semantics" in arguments:
         measured |= replays.false_causality(schedule, trace)
     return measured
+
+
+def _uneven(
+    schedule: Schedule, options: dict[str, Any], warm_up: int
+) -> tuple[Trace, dict[str, Any]]:
+    """Run bounded with a limit of its own for each process; the engines take one for all."""
+    from antecede.sim.metrics import measure
+    from antecede.sim.plain import NO_LIMIT, PlainRun
+
+    limits: dict[str, int] = options["k"]
+    run = PlainRun("bounded", schedule, {**options, "k": max(limits.values())})
+    run.endpoints = [
+        antecede.endpoint(
+            "bounded",
+            process=name,
+            members=schedule.names,
+            held_max=NO_LIMIT,
+            **{**options, "k": limits[name]},
+        )
+        for name in schedule.names
+    ]
+    trace = run.run()
+    found = measure(schedule, trace, model_bytes=run.model_bytes, warm_up=warm_up)
+    return trace, dict(found)
 
 
 @lru_cache(maxsize=1)

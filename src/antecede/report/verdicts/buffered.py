@@ -22,10 +22,8 @@ def buffered_delay(measured: Measured) -> Outcome | None:
         return None
     short = max((x for x in relative if x <= 0.1), default=min(relative))
     long = max(relative)
-    parts = [
-        f"a message takes {relative[short]:.2f} network delays when the round trip is {short:g} of "
-        f"the gap, and {relative[long]:.2f} at {long:g}"
-    ]
+    taken = f"{relative[short]:.2f} network delays when the round trip is {short:g} of the gap"
+    parts = [f"a message takes {taken}, and {relative[long]:.2f} at {long:g}"]
     removed = None
     if piped and piped.get(long) is not None and plain.get(long):
         removed = 1 - piped[long] / plain[long]
