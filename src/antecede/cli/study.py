@@ -170,16 +170,17 @@ def _run(
     quiet: bool,
 ) -> dict[str, Any]:
     from antecede.pipeline.campaign import PARTS, run_grid, tables, write_tables
-    from antecede.pipeline.session import is_embedded, session
+    from antecede.pipeline.session import session
 
     with folder:
         folder.write_text(_ASKED, json.dumps(asked) + "\n")
-        if is_embedded(master or "local[*]"):
-            _warm()
+        warming = _warming(master)
         with (
             _progress(len(rows), quiet=quiet) as progress,
             session(master, app="antecede study", light=True) as spark,
         ):
+            if warming.is_alive():
+                warming.join()
             runs = run_grid(spark, rows, folder, progress=progress)
             found = tables(spark, runs, experiments)
         write_tables(folder, found)
@@ -188,15 +189,20 @@ def _run(
         return folder.finish(result)
 
 
-def _warm() -> None:
-    """Compile the kernels (or load them) beside Spark's start, for its workers to find cached."""
+def _warming(master: str | None) -> threading.Thread:
+    """Compile the kernels, or load them, while Spark starts: its workers then find them cached."""
 
     def compile_all() -> None:
         from antecede import sim
 
         sim.warm()
 
-    threading.Thread(target=compile_all, name="warm", daemon=True).start()
+    from antecede.pipeline.session import is_embedded
+
+    thread = threading.Thread(target=compile_all, name="warm", daemon=True)
+    if is_embedded(master or "local[*]"):
+        thread.start()
+    return thread
 
 
 def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -37,14 +37,14 @@ UNIT_SECONDS = 1.5
 _WEIGHTS = {
     "matrix": (2e-7, 0.0, 1.2e-10),
     "semantic": (2e-7, 0.0, 1e-9),
-    "vectors": (1e-4, 4e-6, 0.0),
+    "vectors": (4e-4, 6e-5, 0.0),
     "direct": (5e-7, 1e-8, 1e-9),
     "pruned": (5e-7, 4e-8, 0.0),
     "optimal": (3e-7, 3e-8, 0.0),
     "bounded": (1e-6, 5e-8, 1e-10),
     "buffered": (6e-7, 0.0, 0.0),
 }
-_UNKNOWN = (1e-4, 2e-6, 0.0)
+_UNKNOWN = (4e-4, 2e-5, 0.0)
 
 
 def canonical(value: object) -> str:
