@@ -37,7 +37,9 @@ class Truth:
 def oracle(events: list[Event]) -> Truth:
     """Judge a history by explicit happened-before sets."""
     truth = Truth()
-    hashes = dict(zip((n := [e.message or "" for e in events]), hash_names(n).tolist(), strict=True))
+    hashes = dict(
+        zip((n := [e.message or "" for e in events]), hash_names(n).tolist(), strict=True)
+    )
     order = sorted(
         range(len(events)),
         key=lambda i: (
@@ -185,7 +187,9 @@ def history(shape: Shape, seed: int) -> list[Event]:
     counter, number = shape.sends, 0
     log: list[Event] = []
 
-    def note(p: str, kind: str, message: str | None, dests: tuple[str, ...] | None, t: float) -> None:
+    def note(
+        p: str, kind: str, message: str | None, dests: tuple[str, ...] | None, t: float
+    ) -> None:
         seqs[p] += rng.randint(1, 5) if shape.gaps else 1
         when = t + skews[p] if shape.timed else None
         log.append(Event(p, seqs[p], kind, message, dests, when))

@@ -71,7 +71,10 @@ def told(answer: Answer, names: list[str]) -> Truth:
         assert (chain[0], chain[-1]) == (late.key, effect.key)
         truth.chain_lengths[key] = len(chain)
     for lost in answer.lost:
-        truth.missing[names[lost.process], name[lost.key]] = (name[lost.effect.key], lost.effect.seq)
+        truth.missing[names[lost.process], name[lost.key]] = (
+            name[lost.effect.key],
+            lost.effect.seq,
+        )
     found = [(DELIVERY_WITHOUT_SEND, row) for row in joined.unsent]
     found += [(DELIVERED_TWICE, row) for row in joined.repeats]
     for window in answer.windows:

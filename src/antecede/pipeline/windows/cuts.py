@@ -5,7 +5,6 @@ delivered before it and sent after it. Time only proposes; what a proposal gets 
 here as far as the events around the cut are known, and found by the join where they are not.
 """
 
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
