@@ -64,14 +64,19 @@ class Audit:
 
 
 def audit(
-    events: DataFrame | pa.Table, *, windows: int | None = None, engine: str = "spark"
+    events: DataFrame | pa.Table,
+    *,
+    windows: int | None = None,
+    engine: str = "spark",
+    explain: Sequence[str] = (),
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
     ``events`` has the columns of an event log: ``process, seq, kind, message`` and, if known,
     ``dests`` and ``time`` (a hint only). ``windows`` is how many windows to cut the log into;
     by default a few per core. A frame that is nothing but Parquet files in the order of time is
-    read by the tasks themselves, which is faster.
+    read by the tasks themselves, which is faster. The worst violations get their shortest chain,
+    and so do those of the messages in ``explain``.
     """
     if engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
@@ -83,25 +88,27 @@ def audit(
         if engine == "spark":
             msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
             raise UsageError(msg)
-        return audit_table(events)
+        return audit_table(events, explain=explain)
     require_columns(events.columns)
     if engine == "local":
-        found = audit_table(events.toArrow())
+        found = audit_table(events.toArrow(), explain=explain)
         return _framed(found, events.sparkSession)
-    return _framed(_salted(lambda salt: _on_spark(events, windows, salt)), events.sparkSession)
+    return _framed(
+        _salted(lambda salt: _on_spark(events, windows, salt, explain)), events.sparkSession
+    )
 
 
-def _on_spark(events: DataFrame, windows: int | None, salt: int) -> Audit:
+def _on_spark(events: DataFrame, windows: int | None, salt: int, explain: Sequence[str]) -> Audit:
     """Let tasks read their own slices where that works, else pack and shuffle."""
     from antecede.pipeline.audit_spark import arrange
 
     try:
-        return _checked(*arrange(events, windows, salt))
+        return _checked(*arrange(events, windows, salt), explain)
     except Incomplete:
-        return _checked(*arrange(events, windows, salt, sliced=False))
+        return _checked(*arrange(events, windows, salt, sliced=False), explain)
 
 
-def audit_table(table: pa.Table) -> Audit:
+def audit_table(table: pa.Table, *, explain: Sequence[str] = ()) -> Audit:
     """Check a log in memory, in this process."""
     require_columns(table.column_names)
     good = is_event(table)
@@ -114,7 +121,7 @@ def audit_table(table: pa.Table) -> Audit:
 
     def once(salt: int) -> Audit:
         where = Whole(to_events(log, names, salt), names, lookup_in(log))
-        return _checked(where, rejected, {"engine": "local"})
+        return _checked(where, rejected, {"engine": "local"}, explain)
 
     return _salted(once)
 
@@ -130,7 +137,9 @@ def _salted(once: Callable[[int], Audit]) -> Audit:
     raise AssertionError(msg)
 
 
-def _checked(where: Arrangement, rejected: int, facts: dict[str, Any]) -> Audit:
+def _checked(
+    where: Arrangement, rejected: int, facts: dict[str, Any], explain: Sequence[str]
+) -> Audit:
     """Check a log wherever its windows run, and spell the answer out."""
     answer = check(where)
     if any(window.collision for window in answer.windows):
@@ -138,8 +147,10 @@ def _checked(where: Arrangement, rejected: int, facts: dict[str, Any]) -> Audit:
     # Ties are broken by name, so all names come first; the few chains add none.
     spelled = _spelled(where, answer)
     ordered = results.worst_first(answer, where.names, spelled)
-    add_chains(where, answer, ordered[:WORST])
-    kept = {(late.process, late.key) for late in ordered[:WORST]}
+    asked = set(explain)
+    wanted = ordered[:WORST] + [late for late in ordered[WORST:] if spelled[late.key] in asked]
+    add_chains(where, answer, wanted)
+    kept = {(late.process, late.key) for late in wanted}
     chains = answer.joined.chains
     answer.joined.chains = {place: chains[place] for place in kept}
     spelled = _spelled(where, answer, spelled)

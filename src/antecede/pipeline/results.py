@@ -161,6 +161,7 @@ def summarise(
             for (s, p), count in worst
         ],
         "lateness": _lateness([one.lateness for one in late]),
+        "lateness_spread": _spread([one.lateness for one in late]),
         "windows": len(answer.windows),
         "rounds": answer.rounds,
     }
@@ -176,4 +177,14 @@ def _lateness(values: list[int]) -> dict[str, float] | None:
         "p90": p90,
         "p99": p99,
         "max": float(max(values)),
+    }
+
+
+def _spread(values: list[int]) -> dict[str, int]:
+    """Count latenesses in doubling steps: 0, 1, 2-3, 4-7 and so on."""
+    found: Counter[int] = Counter(value.bit_length() for value in values)
+    names = {0: "0 events", 1: "1 event"}
+    return {
+        names.get(size, f"{2 ** (size - 1):,} to {2**size - 1:,}"): found[size]
+        for size in range(max(found, default=-1) + 1)
     }
