@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from antecede.core.tables import FIFO
 from antecede.errors import UsageError
 from antecede.pipeline import results
 from antecede.pipeline.windows.columns import (
@@ -193,12 +194,21 @@ def sentence(row: dict[str, Any]) -> str:
         f"{process} delivered {overtaker} (seq {row['overtaker_seq']}) before {message} "
         f"(seq {row['seq']}; {gap}), although {row['sender']} sent {message} first"
     )
-    return f"{head}: {_because(row['chain'])}." if row["chain"] else f"{head}."
+    return f"{head}: {_because(row)}."
 
 
-def _because(chain: Sequence[str]) -> str:
+def _because(row: dict[str, Any]) -> str:
+    """Say what led from the cause to its overtaker, as far as the chain is known."""
+    message, overtaker, chain = row["message"], row["overtaker"], row["chain"] or ()
+    if row["kind"] == FIFO:
+        return f"{row['sender']} sent {overtaker} after it"
+    if len(chain) == 2:
+        return f"{row['overtaker_sender']} had delivered {message} when it sent {overtaker}"
     steps = [
         f"{later} was sent by a process that had sent or delivered {earlier}"
-        for earlier, later in pairwise(chain)
+        for earlier, later in pairwise(chain[:-1])
     ]
-    return ", and ".join(steps)
+    if not chain:
+        return f"{row['overtaker_sender']} knew of it when it sent {overtaker}"
+    last = f"{row['overtaker_sender']} had sent or delivered {chain[-2]} when it sent {overtaker}"
+    return ", and ".join([*steps, last])

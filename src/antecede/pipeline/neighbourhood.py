@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
+
+    from antecede.pipeline.windows.jit import Column
 
 #: Seqs before and after an event that are shown with it.
 CONTEXT = 3
@@ -54,8 +57,16 @@ class TableRows:
 
     def of_ranges(self, ranges: Ranges) -> list[Event]:
         """Return the events of processes in ranges of seq."""
-        near = self._table.filter(pc.is_in(self._table.column("process"), pa.array(list(ranges))))
-        return [event for event in _events(near) if inside(event, ranges)]
+        process: Column = self._table.column("process")
+        near = self._table.slice(0, 0)
+        for name, spans in ranges.items():
+            mine = self._table.filter(pc.equal(process, name))
+            seqs = mine.column("seq").to_numpy()
+            wanted = np.zeros(len(mine), np.bool_)
+            for low, high in spans:
+                wanted |= (low <= seqs) & (seqs <= high)
+            near = pa.concat_tables([near, mine.filter(pa.array(wanted))])
+        return _events(near)
 
 
 class FrameRows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from antecede.report.charts import bar_chart
-from antecede.report.page import Figure, Page, Raw, Section, Table, Text, render
+from antecede.report.bars import bars
+from antecede.report.page import Page, Raw, Section, Table, render
 from antecede.report.spacetime import behaviour, draw
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ def _overview(summary: Mapping[str, Any]) -> Section:
     return Section("summary", "Summary", [Table(("what", "count"), rows)], note if late else "")
 
 
-def _stories(stories: Sequence[Story]) -> Section:
-    blocks: list[Text | Raw] = []
+def _stories(stories: Sequence[Story], title: str = "The worst, drawn") -> Section:
+    blocks: list[Raw] = []
     for number, story in enumerate(stories):
         shared = behaviour() if number == 0 else ""
         blocks.append(Raw(f"{shared}{draw(story.diagram)}", f"{story.title}. {story.sentence}"))
     return Section(
         "diagrams",
-        "The worst, drawn",
+        title,
         blocks,
         "Processes are lines, messages arrows, time runs to the right; only the neighbourhood is "
         "shown. Point at an event or a message for its details.",
@@ -105,25 +105,16 @@ def _stories(stories: Sequence[Story]) -> Section:
 
 
 def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Section:
-    pairs = [
-        {"series": f"{p['sender']} \N{RIGHTWARDS ARROW} {p['process']}", "mean": p["violations"]}
-        for p in summary["worst_pairs"]
-    ]
-    pair_rows = [row | {"low": None, "high": None} for row in pairs]
-    spread = [row | {"low": None, "high": None} for row in _spread(summary)]
-    charts = (
-        bar_chart(
-            pair_rows,
-            title="Worst pairs of processes",
-            y="violations",
-            order=[str(row["series"]) for row in pairs],
-        ),
-        bar_chart(
-            spread,
-            title="How late",
-            y="violations",
-            order=[str(row["series"]) for row in spread],
-        ),
+    arrow = "\N{RIGHTWARDS ARROW}"
+    pairs = {
+        f"{p['sender']} {arrow} {p['process']}": p["violations"] for p in summary["worst_pairs"]
+    }
+    charts = bars(
+        {
+            "Worst pairs of processes (sender and receiver of the late message)": pairs,
+            "How late: events of the process in between": summary["lateness_spread"],
+        },
+        unit="violations",
     )
     cells = [[row[name] for name in _COLUMNS] for row in rows[:ROWS_MAX]]
     caption = f"The worst {len(cells)} of {summary['violations']:,}; all are in violations.parquet"
@@ -131,16 +122,8 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     return Section(
         "violations",
         "Violations",
-        [
-            Figure("where", "Where and how late", charts, "Left: sender and receiver of the late."),
-            Table(titles, cells, caption),
-        ],
+        [Raw(charts), Table(titles, cells, caption)],
     )
-
-
-def _spread(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return how many violations were how late, in doubling steps."""
-    return [{"series": name, "mean": count} for name, count in summary["lateness_spread"].items()]
 
 
 def _rest(name: str, title: str, rows: Sequence[Mapping[str, Any]], count: int) -> Section:
@@ -157,4 +140,4 @@ def report_page(
     title: str, text: str, stories: Sequence[Story], facts: Mapping[str, object]
 ) -> str:
     """Return the page of ``antecede report``: diagrams on demand."""
-    return render(Page(title, text, [_stories(stories)], facts))
+    return render(Page(title, text, [_stories(stories, "The diagram")], facts))

@@ -23,7 +23,7 @@ MARKS = {
     "late": "delivered too late",
     "early": "overtook it",
     "chain": "leads from one to the other",
-    "plain": "other messages",
+    "plain": "messages",
 }
 
 
@@ -130,7 +130,7 @@ def draw(diagram: Diagram) -> str:
 
 
 def _lane(name: str, y: int, width: int) -> str:
-    short = name if len(name) <= 20 else f"{name[:9]}\N{HORIZONTAL ELLIPSIS}{name[-10:]}"
+    short = name if len(name) <= 18 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-10:]}"
     return (
         f'<line class="st-lane" x1="{LEFT - 8}" y1="{y}" x2="{width - 6}" y2="{y}"/>'
         f'<text class="st-name" x="{LEFT - 14}" y="{y + 4}"><title>{escape(name)}</title>'
@@ -166,7 +166,8 @@ def _arrow(arrow: Arrow, start: tuple[int, int], end: tuple[int, int]) -> str:
         length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
         tip_x, tip_y = x2 - 8 * (x2 - x1) / length, y2 - 8 * (y2 - y1) / length
         path = f"M{x1} {y1} L{tip_x:.1f} {tip_y:.1f}"
-        place = (x1 + 0.42 * (x2 - x1), y1 + 0.42 * (y2 - y1) - 5)
+        share = 0.62 if arrow.mark == "late" else 0.42
+        place = (x1 + share * (x2 - x1), y1 + share * (y2 - y1) - 5)
     text = ""
     if arrow.label:
         short = (
