@@ -16,7 +16,7 @@ from antecede.sim.events import event_table
 from antecede.sim.kernels.common import Trace
 from antecede.sim.kernels.drive import Progress
 from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
-from antecede.sim.metrics import MODEL_BYTES, Metric, measure
+from antecede.sim.metrics import MODEL_BYTES, OWN_FIGURES, Metric, measure, no_figures
 from antecede.sim.plain import run_plain
 from antecede.sim.schedule import Schedule
 
@@ -77,6 +77,7 @@ def run(
     seconds = time.perf_counter() - begin
     figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
     figures |= extras
+    figures |= OWN_FIGURES.get(protocol, no_figures)(schedule, trace, warm_up)
     figures["seconds"] = seconds
     return Run(protocol, chosen, figures, event_table(schedule, trace) if events else None, trace)
 

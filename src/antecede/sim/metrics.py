@@ -101,6 +101,33 @@ def measure(
     return figures
 
 
+def no_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:  # noqa: ARG001
+    """Return what a protocol adds that has nothing of its own to say."""
+    return {}
+
+
+def pruned_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:
+    """Return what each kind of pruning saved: destinations removed, per message sent.
+
+    A receiver cannot tell *already delivered* from *already replaced*: both are absence.
+    """
+    part = window(schedule, trace, warm_up)
+    order = trace.order[part.first :]
+    noted = trace.noted[part.first :]
+    messages = max(1, len(part.sends))
+    is_send = order < schedule.messages
+    return {
+        "just_replaced_per_message": float(noted[is_send].sum() / messages),
+        "just_delivered_per_message": len(part.delivered) / messages,
+        "already_per_message": float(noted[~is_send].sum() / messages),
+    }
+
+
+OWN_FIGURES: dict[str, Callable[[Schedule, Trace, int], dict[str, Metric]]] = {
+    "pruned": pruned_figures,
+}
+
+
 def waiting(schedule: Schedule, trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return, per copy, the time in the sender's queue and the time held at the receiver."""
     message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))

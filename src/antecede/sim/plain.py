@@ -27,14 +27,13 @@ UNSEEN = -1
 CHUNK = 1 << 10
 
 
-def _log(endpoint: Any) -> int:  # noqa: ANN401 - reads the state the protocol's module names
-    return sum(len(entries) for entries in endpoint._log.values())
-
-
 # What a process keeps, in entries of its protocol's own kind, where a kernel says so as well.
 KEPT: dict[str, Callable[[Any], int]] = {
     "matrix": lambda ep: len(ep.members) ** 2,
-    "optimal": _log,
+    "direct": lambda ep: sum(map(len, ep._barriers.values())),
+    "pruned": lambda ep: sum(map(len, ep._info.values())),
+    "optimal": lambda ep: sum(map(len, ep._log.values())),
+    "buffered": lambda ep: 0,  # noqa: ARG005
 }
 
 
@@ -59,6 +58,7 @@ class PlainRun:
         self._events = [0] * schedule.n
         self._sends = [0] * schedule.n
         self._order = 0
+        self._pruned: dict[tuple[int, str], int] = {}
         self._added = 0
         self._numbers: dict[int, int] = {}
         self._newest: dict[int, float] = {}
@@ -116,6 +116,7 @@ class PlainRun:
             self._set_off(copy)
         if (effects.deliveries or sent) and self._kept is not None:
             self.trace.kept[self._order - 1] = self._kept(self.endpoints[place])
+            self._note(place, sent=sent)
         for packet in effects.packets:
             self._post(packet)
 
@@ -173,6 +174,15 @@ class PlainRun:
         # Only the last of several deliveries at once shows the endpoint's state: see _carry_out.
         self.trace.kept[self._order] = UNSEEN
         self._order += 1
+
+    def _note(self, place: int, *, sent: bool) -> None:
+        """Note how many destinations `pruned` removed at this event."""
+        pruned = getattr(self.endpoints[place], "pruned", None)
+        if pruned is not None:
+            kind = "just_replaced" if sent else "already"
+            before = self._pruned.get((place, kind), 0)
+            self.trace.noted[self._order - 1] = pruned[kind] - before
+            self._pruned[place, kind] = pruned[kind]
 
     def _hashed_delay(self, channel: int, number: int) -> float:
         plan = self._plan

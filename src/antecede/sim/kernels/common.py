@@ -87,6 +87,7 @@ class Trace(NamedTuple):
     destinations: Small  # per copy: destinations named in them
     added: Small  # per event of `order`: packets the protocol added
     added_bytes: Small  # per event of `order`: model bytes of those
+    noted: Small  # per event of `order`: what else a kernel counts (see there)
 
 
 class Holding(NamedTuple):

@@ -218,9 +218,9 @@ def run(
 
 
 def simulate(
-    plan: Plan, n: int, variant: str = "direct", progress: Progress | None = None
+    plan: Plan, n: int, prune: str = "direct", progress: Progress | None = None
 ) -> SquareState:
-    """Run `direct` over a plan, by one of the delivery rules of ALGORITHMS section 3."""
+    """Run `direct` over a plan, pruning as its option says."""
     state = SquareState(plan, n)
     delivered = np.zeros(n * n * n, np.int32)
     flags = np.zeros(n, np.int32)
@@ -228,7 +228,7 @@ def simulate(
         state,
         lambda: run(
             plan, state.heap, state.trace, state.holding, state.squares, delivered, flags,
-            state.reg, state.now, n, VARIANTS[variant],
+            state.reg, state.now, n, VARIANTS[prune],
         ),
         progress,
     )  # fmt: skip

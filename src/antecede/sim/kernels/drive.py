@@ -47,6 +47,7 @@ def new_trace(messages: int, copies: int) -> Trace:
         destinations=np.zeros(copies, np.int32),
         added=np.zeros(events, np.int32),
         added_bytes=np.zeros(events, np.int32),
+        noted=np.zeros(events, np.int32),
     )
 
 
@@ -84,7 +85,7 @@ class Common:
             self.heap = Heap(longer(self.heap.when, size), longer(self.heap.what, size))
 
     def extras(self) -> dict[str, float | int]:
-        """Return figures only this kernel has."""
+        """Return figures only kernels have."""
         return {"state_bytes": self.bytes()}
 
     def bytes(self) -> int:

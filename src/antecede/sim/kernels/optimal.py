@@ -1,7 +1,8 @@
 """The kernel of `optimal` [KS98]_ and of `pruned` [JCY98]_.
 
 Both keep the same information after every event and differ only in how a copy carries it, so
-one kernel runs both and counts in two ways.
+one kernel runs both and counts in two ways. For `pruned` it notes how many destinations a send
+(just replaced) or a delivery (already delivered or replaced) removed.
 
 How the log is kept
 -------------------
@@ -74,8 +75,6 @@ SENDER_SHIFT = WORD_BITS + CLOCK_BITS
 CLOCK_MASK = (1 << CLOCK_BITS) - 1
 WORD_MASK = (1 << WORD_BITS) - 1
 END = np.iinfo(np.int64).max
-# Registers of this kernel: what the steps of papers/000 removed, in destinations.
-JUST_DELIVERED, JUST_REPLACED, ALREADY = 16, 17, 18
 
 
 class Logs(NamedTuple):
@@ -280,12 +279,18 @@ def send(
     logs.slab[at(message)] = new
     logs.own[at(me)] = new
     release(logs, reg, old)
-    reg[JUST_REPLACED] += replaced
-    record(trace, reg, message, alive + known - alive_newest + own_newest)
+    if pruned:  # S5 comes after S3: the sender's last entry, if empty, stays until the next step
+        trace.noted[at(reg[ORDER])] = replaced
+        record(trace, reg, message, base + 1)
+    else:
+        record(trace, reg, message, alive + known - alive_newest + own_newest)
 
 
 @helper
-def merge(logs: Logs, reg: Ints, n: int, size: int, me: int, other: int, own_key: int) -> int:
+def merge(
+    logs: Logs, trace: Trace, reg: Ints, n: int, size: int, pruned: bool, me: int, other: int,
+    own_key: int,
+) -> int:  # fmt: skip
     """RCV(3) to RCV(5): write the merged log, return how many entries it has."""
     mine = np.int64(logs.own[at(me)])
     reg[FREE] -= 1
@@ -304,6 +309,7 @@ def merge(logs: Logs, reg: Ints, n: int, size: int, me: int, other: int, own_key
     b = other * size
     target = new * size
     entries = known
+    already = 0  # destinations papers/000 calls already delivered or already replaced
     last = np.int64(NOTHING)
     ka = logs.keys[at(a)]
     kb = logs.keys[at(b)]
@@ -313,6 +319,9 @@ def merge(logs: Logs, reg: Ints, n: int, size: int, me: int, other: int, own_key
                 break
             word = logs.words[at(a)] & logs.words[at(b)]  # RCV(4), second loop
             key = ka
+            if pruned:  # R6
+                already += ones(logs.words[at(a)] ^ logs.words[at(b)])
+                already -= np.int64(key == me_key)
             a += 1
             b += 1
             ka = logs.keys[at(a)]
@@ -325,6 +334,8 @@ def merge(logs: Logs, reg: Ints, n: int, size: int, me: int, other: int, own_key
             a += 1
             ka = logs.keys[at(a)]
             if (key >> WORD_BITS) & CLOCK_MASK <= logs.newest[at(b0 + (key >> SENDER_SHIFT))]:
+                if pruned:  # R5
+                    already += ones(word)
                 continue  # RCV(4), first loop: gone in the causal past of the message
         else:
             key = kb
@@ -332,6 +343,8 @@ def merge(logs: Logs, reg: Ints, n: int, size: int, me: int, other: int, own_key
             b += 1
             kb = logs.keys[at(b)]
             if (key >> WORD_BITS) & CLOCK_MASK <= logs.newest[at(a0 + (key >> SENDER_SHIFT))]:
+                if pruned:
+                    already += ones(word) - np.int64(key == me_key)
                 continue
             if key == me_key:
                 word &= ~me_bit  # RCV(3): only the message's own entry can name the receiver
@@ -352,6 +365,7 @@ def merge(logs: Logs, reg: Ints, n: int, size: int, me: int, other: int, own_key
     logs.refs[at(new)] = 1
     logs.own[at(me)] = new
     release(logs, reg, mine)
+    trace.noted[at(reg[ORDER])] = already
     return entries
 
 
@@ -381,7 +395,9 @@ def run(
             clock = np.int64(trace.number[at(message)])
             holding.reached[at(dest * n + sender)] = clock  # RCV(2)
             trace.delivered[at(copy)] = now[0]
-            kept = merge(logs, reg, n, size, dest, other, key_of(sender, clock, 0))
+            kept = merge(
+                logs, trace, reg, n, size, pruned, dest, other, key_of(sender, clock, 0)
+            )
             release(logs, reg, other)
             record(trace, reg, messages + copy, kept)
             wake(cons, holding, reg, n, dest, sender, clock)

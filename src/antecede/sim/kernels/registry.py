@@ -21,4 +21,4 @@ SIMULATORS: dict[str, Simulator] = {
     "buffered": lambda plan, n, _, progress: buffered.simulate(plan, n, progress),
 }
 # Options a kernel understands; with any other the plain engine runs.
-OPTIONS: dict[str, frozenset[str]] = {"direct": frozenset({"variant"})}
+OPTIONS: dict[str, frozenset[str]] = {"direct": frozenset({"prune"})}
