@@ -33,6 +33,7 @@ KEPT: dict[str, Callable[[Any], int]] = {
     "direct": lambda ep: sum(map(len, ep._barriers.values())),
     "pruned": lambda ep: sum(map(len, ep._info.values())),
     "optimal": lambda ep: sum(map(len, ep._log.values())),
+    "semantic": lambda ep: 2 * len(ep.members) ** 2,
     "buffered": lambda ep: 0,  # noqa: ARG005
 }
 
@@ -176,7 +177,10 @@ class PlainRun:
         self._order += 1
 
     def _note(self, place: int, *, sent: bool) -> None:
-        """Note how many destinations `pruned` removed at this event."""
+        """Note what kernels note: destinations `pruned` removed, sends `semantic` moved MCV to."""
+        covered = getattr(self.endpoints[place], "_covered", None)
+        if covered is not None and sent:
+            self.trace.noted[self._order - 1] = covered == self._events[place]
         pruned = getattr(self.endpoints[place], "pruned", None)
         if pruned is not None:
             kind = "just_replaced" if sent else "already"

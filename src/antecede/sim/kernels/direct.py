@@ -197,7 +197,7 @@ def run(
             )
             release(squares, reg, np.int64(squares.slab[at(message)]))
             record(trace, reg, messages + copy, kept)
-            wake(plan, squares, holding, reg, n, 1, 0, dest, sender)
+            wake(plan, squares, holding, reg, n, 1, dest, sender)
             set_off(plan, heap, reg, now[0], copy)
             continue
         if reg[EVENT] < 0:
@@ -212,7 +212,7 @@ def run(
         else:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, 0, np.int64(plan.dests[at(copy)]), copy):
+            if advance(plan, squares, holding, n, 1, np.int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         reg[EVENT] = NOTHING
 

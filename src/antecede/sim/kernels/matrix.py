@@ -76,6 +76,7 @@ def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: int, message:
         trace.entries[at(copy)] = cells
     squares.refs[at(new)] = 1 + stop - start
     squares.slab[at(message)] = new
+    squares.itself[at(message)] = 1
     squares.own[at(me)] = new
     release(squares, reg, old)
     record(trace, reg, message, cells)
@@ -113,7 +114,7 @@ def run(
             merge(squares, reg, n, dest, other)
             release(squares, reg, other)
             record(trace, reg, messages + copy, n * n)
-            wake(plan, squares, holding, reg, n, 1, 1, dest, sender)
+            wake(plan, squares, holding, reg, n, 1, dest, sender)
             set_off(plan, heap, reg, now[0], copy)
             continue
         if reg[EVENT] < 0:
@@ -128,7 +129,7 @@ def run(
         else:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, 1, np.int64(plan.dests[at(copy)]), copy):
+            if advance(plan, squares, holding, n, 1, np.int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         reg[EVENT] = NOTHING
 

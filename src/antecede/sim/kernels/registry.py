@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from antecede.sim.kernels import buffered, direct, logs, matrix
+from antecede.sim.kernels import buffered, direct, logs, matrix, semantic
 from antecede.sim.kernels.common import Plan
 from antecede.sim.kernels.drive import Common, Progress
 
@@ -18,6 +18,7 @@ SIMULATORS: dict[str, Simulator] = {
     ),
     "pruned": lambda plan, n, _, progress: logs.simulate(plan, n, pruned=True, progress=progress),
     "optimal": lambda plan, n, _, progress: logs.simulate(plan, n, pruned=False, progress=progress),
+    "semantic": lambda plan, n, _, progress: semantic.simulate(plan, n, progress),
     "buffered": lambda plan, n, _, progress: buffered.simulate(plan, n, progress),
 }
 # Options a kernel understands; with any other the plain engine runs.

@@ -37,6 +37,7 @@ class Squares(NamedTuple):
     own: Small  # per process
     sent: Small  # per process: messages sent
     slab: Small  # per message
+    itself: Small  # per message: 1 where the matrix it shares counts the message, else 0
     place: Small  # per copy: where its test goes on
 
 
@@ -85,16 +86,13 @@ def renew(squares: Squares, reg: Ints, me: int) -> int:
 
 @helper
 def advance(
-    plan: Plan, squares: Squares, holding: Holding, n: int, planes: int, itself: int,
-    dest: int, copy: int,
-) -> bool:  # fmt: skip
-    """Test what is missing; hold the copy for the first that is.
-
-    `itself` is 1 where the shared matrix counts the message that carries it.
-    """
+    plan: Plan, squares: Squares, holding: Holding, n: int, planes: int, dest: int, copy: int
+) -> bool:
+    """Test what is missing; hold the copy for the first that is."""
     message = plan.message[at(copy)]
     row = (np.int64(squares.slab[at(message)]) * planes * n + dest) * n
     sender = np.int64(plan.sender[at(message)])
+    itself = np.int64(squares.itself[at(message)])
     for k in range(np.int64(squares.place[at(copy)]), n):
         need = np.int64(squares.cells[at(row + k)]) - (itself if k == sender else 0)
         if need > holding.reached[at(dest * n + k)]:
@@ -106,7 +104,7 @@ def advance(
 
 @helper
 def wake(
-    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: int, planes: int, itself: int,
+    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: int, planes: int,
     dest: int, sender: int,
 ) -> None:  # fmt: skip
     """Look again at the copies that waited for messages of `sender`."""
@@ -119,7 +117,7 @@ def wake(
         if holding.need[at(copy)] > reached:
             holding.link[at(copy)] = holding.heads[at(pair)]
             holding.heads[at(pair)] = copy
-        elif advance(plan, squares, holding, n, planes, itself, dest, copy):
+        elif advance(plan, squares, holding, n, planes, dest, copy):
             make_ready(holding, reg, copy)
         copy = following
 
@@ -139,6 +137,7 @@ class SquareState(Common):
             own=np.arange(n, dtype=np.int32),
             sent=np.zeros(n, np.int32),
             slab=np.zeros(len(plan.time), np.int32),
+            itself=np.zeros(len(plan.time), np.int32),
             place=np.zeros(len(plan.dests), np.int32),
         )
         self.reg[FREE] = slabs - n
