@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import antecede
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
 from antecede.sim.kernels.common import Trace
@@ -62,7 +63,7 @@ def run(
     if warm_up < 0 or wire_sample < 0:
         msg = f"warm_up={warm_up}, wire_sample={wire_sample}: use 0 or more"
         raise UsageError(msg)
-    check_cast(protocol, schedule)
+    check_protocol(protocol, schedule, options)
     begin = time.perf_counter()
     model_bytes: NDArray[np.int64]
     if chosen == "plain":
@@ -96,10 +97,16 @@ def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str
     return "kernel" if can and engine != "plain" else "plain"
 
 
-def check_cast(protocol: str, schedule: Schedule) -> None:
-    """Refuse a multicast schedule for a protocol that only unicasts."""
-    if protocol == "buffered" and schedule.cast != "unicast":
-        msg = f"{protocol} carries unicast messages only, this schedule has {schedule.cast} ones"
+def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
+    """Refuse options the protocol does not take, and casts it does not offer."""
+    names = schedule.names
+    antecede.endpoint(protocol, process=names[0], members=names, **options)
+    casts = antecede.PROTOCOLS[protocol].casts
+    if schedule.cast not in casts:
+        msg = (
+            f"{protocol} carries {' or '.join(casts)} messages only, this schedule has "
+            f"{schedule.cast} ones; choose another protocol or workload"
+        )
         raise UsageError(msg)
 
 

@@ -34,6 +34,7 @@ KEPT: dict[str, Callable[[Any], int]] = {
     "pruned": lambda ep: sum(map(len, ep._info.values())),
     "optimal": lambda ep: sum(map(len, ep._log.values())),
     "semantic": lambda ep: 2 * len(ep.members) ** 2,
+    "bounded": lambda ep: ep.entries,
     "buffered": lambda ep: 0,  # noqa: ARG005
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from antecede.sim.kernels import buffered, direct, logs, matrix, semantic
+from antecede.sim.kernels import bounded, buffered, direct, logs, matrix, semantic
 from antecede.sim.kernels.common import Plan
 from antecede.sim.kernels.drive import Common, Progress
 
@@ -19,7 +19,13 @@ SIMULATORS: dict[str, Simulator] = {
     "pruned": lambda plan, n, _, progress: logs.simulate(plan, n, pruned=True, progress=progress),
     "optimal": lambda plan, n, _, progress: logs.simulate(plan, n, pruned=False, progress=progress),
     "semantic": lambda plan, n, _, progress: semantic.simulate(plan, n, progress),
+    "bounded": lambda plan, n, options, progress: bounded.simulate(
+        plan, n, progress=progress, **options
+    ),
     "buffered": lambda plan, n, _, progress: buffered.simulate(plan, n, progress),
 }
 # Options a kernel understands; with any other the plain engine runs.
-OPTIONS: dict[str, frozenset[str]] = {"direct": frozenset({"prune"})}
+OPTIONS: dict[str, frozenset[str]] = {
+    "direct": frozenset({"prune"}),
+    "bounded": frozenset({"k", "column"}),
+}
