@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 import antecede
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
-from antecede.sim.kernels.common import Trace
-from antecede.sim.kernels.drive import Progress
 from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
 from antecede.sim.metrics import MODEL_BYTES, OWN_FIGURES, Metric, measure, no_figures
 from antecede.sim.plain import run_plain
-from antecede.sim.schedule import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.kernels.drive import Progress
+    from antecede.sim.schedule import Schedule
 
 KERNELS = tuple(SIMULATORS)
 ENGINES = ("auto", "kernel", "plain")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
-from antecede.sim.kernels.common import Trace
-from antecede.sim.schedule import Schedule
+if TYPE_CHECKING:
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.schedule import Schedule
 
 SCHEMA = pa.schema(
     [

@@ -5,15 +5,18 @@ A workload is a function that makes a schedule; same arguments, same schedule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay, delay
 from antecede.sim.schedule import EVERYTHING, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 CASTS = ("unicast", "multicast", "broadcast")
 # papers/000, section 6.2: the mean gap between two sends of a process, in seconds.

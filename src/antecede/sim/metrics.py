@@ -14,14 +14,19 @@ waiting; `buffer_peak` the most any process ever kept waiting after the warm-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from antecede.sim.kernels.common import Trace
-from antecede.sim.schedule import Schedule
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.schedule import Schedule
 
 Metric = float | int | bool | None
 # DESIGN 2.1: model bytes from (entries, destinations), by papers/000's sizes.
@@ -195,7 +200,7 @@ def is_saturated(schedule: Schedule, trace: Trace) -> bool:
     edges = np.linspace(start, stop, 4)
     open_time = [
         float(np.clip(np.minimum(end, high) - np.maximum(begin, low), 0, None).sum())
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
+        for low, high in itertools.pairwise(edges)
     ]
     third = (stop - start) / 3
     backlog = [time / (third * schedule.n) for time in open_time]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
 from antecede.errors import UsageError
-from antecede.sim.delays import Delay
-from antecede.sim.schedule import Schedule
 from antecede.sim.making import (
     MEAN_DELAY,
     MEAN_GAP,
@@ -16,6 +15,12 @@ from antecede.sim.making import (
     offsets_of,
     pick_destinations,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from antecede.sim.delays import Delay
+    from antecede.sim.schedule import Schedule
 
 
 def bursts(
@@ -81,7 +86,7 @@ def groups(
     *, n: int = 10, seed: int = 0, received: int = 1000, size: int = 4, overlap: int = 1,
     mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Groups of `size` in a circle, each sharing `overlap` members with the next.
+    """Make groups of `size` in a circle, each sharing `overlap` members with the next.
 
     A process multicasts to the rest of one of its groups.
     """

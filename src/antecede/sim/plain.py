@@ -10,16 +10,20 @@ of (seed, channel, number).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import antecede
 from antecede.sim.kernels.common import Trace, added_delay
 from antecede.sim.kernels.drive import Progress, new_trace
-from antecede.sim.schedule import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from antecede.sim.schedule import Schedule
 
 NO_LIMIT = 2**62
 UNSEEN = -1

@@ -11,18 +11,21 @@ From an edge list (``source destination time``): equal source and time is one mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
-from antecede.sim.delays import Delay
-from antecede.sim.schedule import Schedule
 from antecede.sim.making import MEAN_DELAY, assemble, offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from antecede.sim.delays import Delay
+    from antecede.sim.schedule import Schedule
 
 
 @dataclass
@@ -46,7 +49,7 @@ def replay_events(
     """
     missing = {"process", "seq", "kind", "message"} - set(events.column_names)
     if missing:
-        msg = f"the event log has no column {sorted(missing)[0]!r}; it has {events.column_names}"
+        msg = f"the event log has no column {min(missing)!r}; it has {events.column_names}"
         raise UsageError(msg)
     rows = _rows_in_order(events)
     names = sorted({row["process"] for row in rows} | {d for row in rows for d in row["dests"]})
@@ -62,7 +65,7 @@ def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
     columns = [c for c in ("process", "seq", "kind", "message", "dests", "time")
                if c in events.column_names]  # fmt: skip
     rows = events.select(columns).sort_by([("process", "ascending"), ("seq", "ascending")])
-    result = rows.to_pylist()
+    result: list[dict[str, Any]] = rows.to_pylist()
     delivered_at: dict[str, list[str]] = {}
     for row in result:
         if row["kind"] == "deliver":
@@ -108,7 +111,9 @@ def _collect(rows: list[dict[str, Any]], names: list[str], mean_gap: float) -> _
                 ready.extend(waiting.pop(message, ()))
             cursor[process] += 1
     if waiting:
-        msg = f"message {next(iter(waiting))!r} is delivered before everything that leads to its send"
+        msg = (
+            f"message {next(iter(waiting))!r} is delivered before everything that leads to its send"
+        )
         raise UsageError(msg)
     return sends
 
@@ -169,10 +174,14 @@ def replay_edges(
                 dests.append(dest)
     ordered = sorted(multicasts.items(), key=lambda item: item[0][1])[:limit]
     if not ordered:
-        msg = f"no edge between two processes in {source if isinstance(source, str) else 'the list'}"
+        msg = (
+            f"no edge between two processes in {source if isinstance(source, str) else 'the list'}"
+        )
         raise UsageError(msg)
     found = {sender for (sender, _), _ in ordered} | {d for _, dests in ordered for d in dests}
-    names = sorted(found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+    names = sorted(
+        found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name)
+    )
     position = {name: i for i, name in enumerate(names)}
     times = np.array([time for (_, time), _ in ordered])
     return assemble(
@@ -189,7 +198,7 @@ def replay_edges(
 def _table_edges(table: pa.Table) -> Iterable[tuple[str, str, float]]:
     missing = {"source", "destination", "time"} - set(table.column_names)
     if missing:
-        msg = f"the edge list has no column {sorted(missing)[0]!r}; it has {table.column_names}"
+        msg = f"the edge list has no column {min(missing)!r}; it has {table.column_names}"
         raise UsageError(msg)
     columns = (table.column(name).to_pylist() for name in ("source", "destination", "time"))
     return [(str(s), str(d), float(t)) for s, d, t in zip(*columns, strict=True)]

@@ -24,6 +24,6 @@ def with_semantics(
     rng = np.random.default_rng([schedule.seed if seed is None else seed, schedule.n, 7])
     rank = rng.integers(1, reach + 1, schedule.messages)
     depends = rng.random(schedule.messages) < probability
-    rank = np.where(depends, rank, NOTHING_AT_ALL).astype(np.int32)
+    chosen = np.where(depends, rank, NOTHING_AT_ALL).astype(np.int32)
     about = {**schedule.about, "probability": probability, "reach": reach}
-    return replace(schedule, rank=rank, about=about)
+    return replace(schedule, rank=chosen, about=about)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from antecede.sim.schedule import Schedule
 
 PROCESSES_MAX = 65_536

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from antecede.sim.delays import Delay, delay
 from antecede.sim.making import CASTS, MEAN_DELAY, MEAN_GAP, paper
 from antecede.sim.patterns import bursts, client_server, gossip, groups, ring
 from antecede.sim.replay import replay_edges, replay_events
-from antecede.sim.schedule import Schedule
 from antecede.sim.semantics import with_semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from antecede.sim.schedule import Schedule
 
 WORKLOADS: dict[str, Callable[..., Schedule]] = {
     "paper": paper,

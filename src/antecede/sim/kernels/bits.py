@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def ones(_context: Any, word: Any) -> Any:  # noqa: ANN401 - Numba's own protocol
+def _ones(_context: Any, word: Any) -> Any:  # noqa: ANN401 - Numba's own protocol
     """Return how many bits of a 64-bit word are set, as int64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
@@ -19,11 +18,14 @@ def ones(_context: Any, word: Any) -> Any:  # noqa: ANN401 - Numba's own protoco
     return types.int64(word), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def lowest(_context: Any, word: Any) -> Any:  # noqa: ANN401 - Numba's own protocol
+def _lowest(_context: Any, word: Any) -> Any:  # noqa: ANN401 - Numba's own protocol
     """Return the number of the lowest set bit of a non-zero 64-bit word, as int64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(word), generate
+
+
+ones: Any = intrinsic(_ones)
+lowest: Any = intrinsic(_lowest)

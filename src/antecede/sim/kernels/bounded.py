@@ -33,8 +33,10 @@ from antecede.sim.kernels.common import (
     Floats,
     Heap,
     Holding,
+    Int,
     Ints,
     Plan,
+    Real,
     Small,
     Trace,
     add_packet,
@@ -43,6 +45,7 @@ from antecede.sim.kernels.common import (
     entry,
     helper,
     hold,
+    int64,
     make_ready,
     next_event,
     post_all,
@@ -74,10 +77,10 @@ class Extras(NamedTuple):
 
 
 @helper
-def advance_extra(extras: Extras, holding: Holding, n: int, copies: int, slot: int) -> bool:
+def advance_extra(extras: Extras, holding: Holding, n: Int, copies: Int, slot: Int) -> Int:
     """Test an extra message; hold it for the first message that is missing."""
-    dest = np.int64(extras.dest[at(slot)])
-    for k in range(np.int64(extras.place[at(slot)]), n):
+    dest = int64(extras.dest[at(slot)])
+    for k in range(int64(extras.place[at(slot)]), n):
         need = extras.cells[at(slot * n + k)]
         if need > holding.reached[at(dest * n + k)]:
             extras.place[at(slot)] = k
@@ -88,20 +91,20 @@ def advance_extra(extras: Extras, holding: Holding, n: int, copies: int, slot: i
 
 @helper
 def settle(
-    plan: Plan, squares: Squares, holding: Holding, extras: Extras, reg: Ints, n: int, dest: int,
-    sender: int,
+    plan: Plan, squares: Squares, holding: Holding, extras: Extras, reg: Ints, n: Int, dest: Int,
+    sender: Int,
 ) -> None:  # fmt: skip
     """Count one packet of `sender` at `dest`, and all extra messages that this lets go."""
     copies = len(plan.dests)
-    stack = np.int64(NOTHING)
+    stack = int64(NOTHING)
     while True:
         pair = dest * n + sender
         holding.reached[at(pair)] += 1
         reached = holding.reached[at(pair)]
-        item = np.int64(holding.heads[at(pair)])
+        item = int64(holding.heads[at(pair)])
         holding.heads[at(pair)] = NOTHING
         while item >= 0:
-            following = np.int64(holding.link[at(item)])
+            following = int64(holding.link[at(item)])
             if holding.need[at(item)] > reached:
                 holding.link[at(item)] = holding.heads[at(pair)]
                 holding.heads[at(pair)] = item
@@ -115,19 +118,19 @@ def settle(
         if stack < 0:
             return
         slot = stack - copies
-        stack = np.int64(holding.link[at(stack)])
-        sender = np.int64(extras.source[at(slot)])
+        stack = int64(holding.link[at(stack)])
+        sender = int64(extras.source[at(slot)])
         extras.free[at(reg[NODES])] = slot
         reg[NODES] += 1
 
 
 @helper
-def choose(extras: Extras, n: int, me: int, choice: int) -> int:
+def choose(extras: Extras, n: Int, me: Int, choice: Int) -> Int:
     """Return a row that would shrink, as the option says."""
-    best = np.int64(NOTHING)
+    best = int64(NOTHING)
     if choice == ROTATING:
         for i in range(n):
-            row = (np.int64(extras.turn[at(me)]) + i) % n
+            row = (int64(extras.turn[at(me)]) + i) % n
             if extras.width[at(row)] > 1:
                 extras.turn[at(me)] = (row + 1) % n
                 return row
@@ -138,33 +141,33 @@ def choose(extras: Extras, n: int, me: int, choice: int) -> int:
             or (choice == FULLEST and width > extras.width[at(best)])
             or (choice == SPARSEST and width < extras.width[at(best)])
         ):
-            best = np.int64(row)
+            best = int64(row)
     return best
 
 
 @helper
 def trim(
-    plan: Plan, heap: Heap, trace: Trace, squares: Squares, extras: Extras, reg: Ints, n: int,
-    k: int, choice: int, now: float, me: int,
-) -> int:  # fmt: skip
+    plan: Plan, heap: Heap, trace: Trace, squares: Squares, extras: Extras, reg: Ints, n: Int,
+    k: Int, choice: Int, now: Real, me: Int,
+) -> Int:  # fmt: skip
     """Send extra messages until no more than k constraints are left; return how many are.
 
     Counts them at the event that is recorded next.
     """
-    own = np.int64(squares.own[at(me)])
+    own = int64(squares.own[at(me)])
     base = own * n * n
-    total = np.int64(squares.count[at(own)])
+    total = int64(squares.count[at(own)])
     if total <= k:
         return total
     for row in range(n):
         width = 0
         for s in range(n):
-            width += np.int64(squares.cells[at(base + row * n + s)] > 0)
+            width += int64(squares.cells[at(base + row * n + s)] > 0)
         extras.width[at(row)] = width
     while total > k:
         dest = choose(extras, n, me, choice)
         reg[NODES] -= 1
-        slot = np.int64(extras.free[at(reg[NODES])])
+        slot = int64(extras.free[at(reg[NODES])])
         row = base + dest * n
         sent = squares.cells[at(row + me)] + 1
         for s in range(n):
@@ -174,8 +177,8 @@ def trim(
         extras.source[at(slot)] = me
         extras.dest[at(slot)] = dest
         extras.place[at(slot)] = 0
-        add_packet(plan, heap, reg, extras.counts, n, now, me * n + dest, slot)
-        width = np.int64(extras.width[at(dest)])
+        add_packet(plan, heap, reg, extras.counts, now, me * n + dest, slot)
+        width = int64(extras.width[at(dest)])
         trace.added[at(reg[ORDER])] += 1
         trace.added_bytes[at(reg[ORDER])] += ENTRY_BYTES * width
         extras.width[at(dest)] = 1
@@ -185,19 +188,17 @@ def trim(
 
 
 @helper
-def send(
-    plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: int, message: int
-) -> None:
+def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: Int, message: Int) -> None:
     """Attach the constraints; then the message stands for those on its destinations."""
-    me = np.int64(plan.sender[at(message)])
+    me = int64(plan.sender[at(message)])
     squares.sent[at(me)] += 1
     trace.number[at(message)] = squares.sent[at(me)]
-    old = np.int64(squares.own[at(me)])
+    old = int64(squares.own[at(me)])
     new = take_slab(squares, reg)
     base = new * n * n
     for i in range(n * n):
         squares.cells[at(base + i)] = squares.cells[at(old * n * n + i)]
-    total = np.int64(squares.count[at(old)])
+    total = int64(squares.count[at(old)])
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
     for copy in range(start, stop):
@@ -205,10 +206,10 @@ def send(
         trace.entries[at(copy)] = total
     kept = total
     for copy in range(start, stop):
-        row = base + np.int64(plan.dests[at(copy)]) * n
+        row = base + int64(plan.dests[at(copy)]) * n
         sent = squares.cells[at(row + me)] + 1
         for s in range(n):
-            kept -= np.int64(squares.cells[at(row + s)] > 0)
+            kept -= int64(squares.cells[at(row + s)] > 0)
             squares.cells[at(row + s)] = 0
         squares.cells[at(row + me)] = sent
         kept += 1
@@ -222,12 +223,12 @@ def send(
 
 @helper
 def merge(
-    plan: Plan, squares: Squares, extras: Extras, reg: Ints, n: int, me: int, sender: int,
-    message: int,
+    plan: Plan, squares: Squares, extras: Extras, reg: Ints, n: Int, me: Int, sender: Int,
+    message: Int,
 ) -> None:  # fmt: skip
     """Take in what the message carries; it stands for that at its other destinations."""
-    other = np.int64(squares.slab[at(message)]) * n * n
-    mine = np.int64(squares.own[at(me)]) * n * n
+    other = int64(squares.slab[at(message)]) * n * n
+    mine = int64(squares.own[at(me)]) * n * n
     new = renew(squares, reg, me)
     target = new * n * n
     start = plan.offsets[at(message)]
@@ -256,7 +257,7 @@ def merge(
                     squares.cells[at(a0 + s)], squares.cells[at(b0 + s)]
                 )
         for s in range(n):
-            kept += np.int64(squares.cells[at(c0 + s)] > 0)
+            kept += int64(squares.cells[at(c0 + s)] > 0)
     for copy in range(start, stop):
         extras.flags[at(plan.dests[at(copy)])] = 0
     squares.count[at(new)] = kept
@@ -265,8 +266,8 @@ def merge(
 @entry
 def run(
     plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares, extras: Extras,
-    reg: Ints, now: Floats, n: int, k: int, choice: int,
-) -> int:  # fmt: skip
+    reg: Ints, now: Floats, n: Int, k: Int, choice: Int,
+) -> Int:  # fmt: skip
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     copies = len(plan.dests)
@@ -277,12 +278,12 @@ def run(
             return PAUSE
         if reg[READY] >= 0:
             copy = take_ready(holding, reg)
-            dest = np.int64(plan.dests[at(copy)])
-            message = np.int64(plan.message[at(copy)])
-            sender = np.int64(plan.sender[at(message)])
+            dest = int64(plan.dests[at(copy)])
+            message = int64(plan.message[at(copy)])
+            sender = int64(plan.sender[at(message)])
             trace.delivered[at(copy)] = now[0]
             merge(plan, squares, extras, reg, n, dest, sender, message)
-            release(squares, reg, np.int64(squares.slab[at(message)]))
+            release(squares, reg, int64(squares.slab[at(message)]))
             kept = trim(plan, heap, trace, squares, extras, reg, n, k, choice, now[0], dest)
             record(trace, reg, messages + copy, kept)
             settle(plan, squares, holding, extras, reg, n, dest, sender)
@@ -297,19 +298,19 @@ def run(
             trace.sent[at(event)] = now[0]
             send(plan, squares, trace, reg, n, event)
             post_all(plan, heap, trace, reg, n, now[0], event)
-            me = np.int64(plan.sender[at(event)])
+            me = int64(plan.sender[at(event)])
             kept = trim(plan, heap, trace, squares, extras, reg, n, k, choice, now[0], me)
             record(trace, reg, event, kept)
         elif event < messages + copies:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, np.int64(plan.dests[at(copy)]), copy):
+            if advance(plan, squares, holding, n, 1, int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         else:
             slot = slot_of(plan, event)
             if advance_extra(extras, holding, n, copies, slot):
-                dest = np.int64(extras.dest[at(slot)])
-                sender = np.int64(extras.source[at(slot)])
+                dest = int64(extras.dest[at(slot)])
+                sender = int64(extras.source[at(slot)])
                 extras.free[at(reg[NODES])] = slot
                 reg[NODES] += 1
                 settle(plan, squares, holding, extras, reg, n, dest, sender)

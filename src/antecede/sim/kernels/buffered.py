@@ -19,7 +19,6 @@ import numpy as np
 from antecede.sim.kernels.common import (
     ADDED,
     DONE,
-    EVENT,
     GROW,
     HEAP,
     LIMIT,
@@ -29,6 +28,7 @@ from antecede.sim.kernels.common import (
     WIDEST,
     Floats,
     Heap,
+    Int,
     Ints,
     Plan,
     Small,
@@ -57,8 +57,8 @@ class Queues(NamedTuple):
 
 @entry
 def run(
-    plan: Plan, heap: Heap, trace: Trace, queues: Queues, reg: Ints, now: Floats, n: int
-) -> int:
+    plan: Plan, heap: Heap, trace: Trace, queues: Queues, reg: Ints, now: Floats, n: Int
+) -> Int:
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     copies = len(plan.dests)
@@ -91,7 +91,7 @@ def run(
             record(trace, reg, event, 0)
             set_off(plan, heap, reg, now[0], copy)
             channel = np.int64(plan.dests[at(copy)]) * n + sender
-            add_packet(plan, heap, reg, queues.counts, n, now[0], channel, sender)
+            add_packet(plan, heap, reg, queues.counts, now[0], channel, sender)
             trace.added[at(reg[ORDER] - 1)] += 1
         else:
             me = slot_of(plan, event)

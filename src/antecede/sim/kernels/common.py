@@ -20,17 +20,22 @@ import hashlib
 import math
 from collections.abc import Callable
 from importlib import resources
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Ints = NDArray[np.int64]
-Small = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
+# Kernels are written in Numba's types, which a type checker of Python does not know. These names
+# say what is meant; to the checker they are anything.
+Int: TypeAlias = Any
+Real: TypeAlias = Any
+Ints: TypeAlias = Any  # an array of int64
+Small: TypeAlias = Any  # of int32
+Floats: TypeAlias = Any  # of float64
+Words: TypeAlias = Any  # of uint64
+int64: Any = np.int64
+_compile: Any = njit
 
 DONE, GROW, PAUSE = 0, 1, 2
 
@@ -118,13 +123,13 @@ _DIGEST = _digest()
 
 def helper(function: Function) -> Function:
     """Compile a function that is inlined into the kernels that call it."""
-    compiled: Function = njit(_nrt=False, forceinline=True)(function)
+    compiled: Function = _compile(_nrt=False, forceinline=True)(function)
     return compiled
 
 
 def separate(function: Function) -> Function:
     """Compile a loop as a function of its own: inlined into a large kernel it stays scalar."""
-    compiled: Function = njit(_nrt=False, inline="never")(function)
+    compiled: Function = _compile(_nrt=False, inline="never")(function)
     return compiled
 
 
@@ -134,22 +139,22 @@ def entry(function: Function) -> Function:
     Numba's own check looks only at the file of the entry point; ours covers all kernels.
     """
     try:
-        compiled = njit(_nrt=False, cache=True)(function)
-        compiled._cache._cache_file._source_stamp = _DIGEST  # noqa: SLF001
+        compiled = _compile(_nrt=False, cache=True)(function)
+        compiled._cache._cache_file._source_stamp = _DIGEST
     except RuntimeError:  # read-only or zipped installation: compile once per process
-        compiled = njit(_nrt=False)(function)
+        compiled = _compile(_nrt=False)(function)
     kernel: Function = compiled
     return kernel
 
 
 @helper
-def at(index: int) -> Any:  # noqa: ANN401 - an unsigned index: no wrap-around check
+def at(index: Int) -> Int:
     """Cast an index so that Numba leaves out the check for negative ones."""
     return np.uint64(index)
 
 
 @helper
-def push(heap: Heap, reg: Ints, when: float, what: int) -> None:
+def push(heap: Heap, reg: Ints, when: Real, what: Int) -> None:
     """Add an event to the heap."""
     i = reg[HEAP]
     reg[HEAP] = i + 1
@@ -193,7 +198,7 @@ def drop_top(heap: Heap, reg: Ints) -> None:
 
 
 @helper
-def next_event(plan: Plan, heap: Heap, reg: Ints, now: Floats) -> int:
+def next_event(plan: Plan, heap: Heap, reg: Ints, now: Floats) -> Int:
     """Take the next event, set the time to its time, return its number (or NOTHING)."""
     position = reg[TIMED]
     if position < len(plan.timed):
@@ -217,7 +222,7 @@ def next_event(plan: Plan, heap: Heap, reg: Ints, now: Floats) -> int:
 
 
 @helper
-def on_channel(plan: Plan, channel: int, when: float) -> float:
+def on_channel(plan: Plan, channel: Int, when: Real) -> Real:
     """Return when a packet arrives: later than all before it where channels are FIFO."""
     if len(plan.fifo) == 0:
         return when
@@ -229,7 +234,7 @@ def on_channel(plan: Plan, channel: int, when: float) -> float:
 
 
 @helper
-def post(plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: int, now: float, copy: int) -> None:
+def post(plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: Int, now: Real, copy: Int) -> None:
     """Put a copy into the network."""
     trace.posted[at(copy)] = now
     source = np.int64(plan.sender[at(plan.message[at(copy)])])
@@ -239,7 +244,7 @@ def post(plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: int, now: float, co
 
 @helper
 def post_all(
-    plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: int, now: float, message: int
+    plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: Int, now: Real, message: Int
 ) -> None:
     """Put all copies of a message into the network."""
     for copy in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
@@ -248,7 +253,7 @@ def post_all(
 
 @helper
 def add_packet(
-    plan: Plan, heap: Heap, reg: Ints, counts: Small, n: int, now: float, channel: int, slot: int
+    plan: Plan, heap: Heap, reg: Ints, counts: Small, now: Real, channel: Int, slot: Int
 ) -> None:
     """Put a packet the protocol added into the network; `slot` says what it is."""
     number = counts[at(channel)] + 1
@@ -260,19 +265,19 @@ def add_packet(
 
 
 @helper
-def added_key(plan: Plan, number: int, slot: int) -> int:
-    """Number an added packet's arrival: after all copies, in the order they were made."""
+def added_key(plan: Plan, number: Int, slot: Int) -> Int:
+    """Return the number of an added packet's arrival: after all copies, in the order they were made."""
     return len(plan.time) + len(plan.dests) + ((number << SLOT_BITS) | slot)
 
 
 @helper
-def slot_of(plan: Plan, event: int) -> int:
+def slot_of(plan: Plan, event: Int) -> Int:
     """Return what an added packet is, from its event number."""
     return (event - len(plan.time) - len(plan.dests)) & ((1 << SLOT_BITS) - 1)
 
 
 @helper
-def mix(x: Any, value: Any) -> Any:  # noqa: ANN401 - uint64 in and out
+def mix(x: Int, value: Int) -> Int:
     """Stir a value into a 64-bit hash (the finaliser of SplitMix64)."""
     x = (x ^ value) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -281,7 +286,7 @@ def mix(x: Any, value: Any) -> Any:  # noqa: ANN401 - uint64 in and out
 
 
 @helper
-def added_delay(model: Floats, links: Floats, seed: Any, channel: int, number: int) -> float:  # noqa: ANN401
+def added_delay(model: Floats, links: Floats, seed: Int, channel: Int, number: Int) -> Real:
     """Return the delay of the `number`-th packet a protocol adds on a channel.
 
     A hash of (seed, channel, number), so that it does not depend on when it is asked for.
@@ -306,7 +311,7 @@ def added_delay(model: Floats, links: Floats, seed: Any, channel: int, number: i
 
 
 @helper
-def record(trace: Trace, reg: Ints, event: int, kept: int) -> None:
+def record(trace: Trace, reg: Ints, event: Int, kept: Int) -> None:
     """Append an event to the trace."""
     trace.order[at(reg[ORDER])] = event
     trace.kept[at(reg[ORDER])] = kept
@@ -314,7 +319,7 @@ def record(trace: Trace, reg: Ints, event: int, kept: int) -> None:
 
 
 @helper
-def set_off(plan: Plan, heap: Heap, reg: Ints, now: float, copy: int) -> None:
+def set_off(plan: Plan, heap: Heap, reg: Ints, now: Real, copy: Int) -> None:
     """Schedule the sends that the delivery of `copy` triggers."""
     if len(plan.trigger_offsets) > 1:
         for k in range(plan.trigger_offsets[at(copy)], plan.trigger_offsets[at(copy + 1)]):
@@ -323,7 +328,7 @@ def set_off(plan: Plan, heap: Heap, reg: Ints, now: float, copy: int) -> None:
 
 
 @helper
-def arrive(holding: Holding, trace: Trace, reg: Ints, now: float, copy: int) -> None:
+def arrive(holding: Holding, trace: Trace, reg: Ints, now: Real, copy: Int) -> None:
     """Note that a copy has arrived."""
     trace.arrived[at(copy)] = now
     holding.arrival[at(copy)] = reg[ARRIVALS]
@@ -331,7 +336,7 @@ def arrive(holding: Holding, trace: Trace, reg: Ints, now: float, copy: int) -> 
 
 
 @helper
-def hold(holding: Holding, pair: int, copy: int, need: int) -> None:
+def hold(holding: Holding, pair: Int, copy: Int, need: Int) -> None:
     """Let a copy wait until `reached` of the (receiver, sender) pair is at least `need`."""
     holding.need[at(copy)] = need
     holding.link[at(copy)] = holding.heads[at(pair)]
@@ -339,7 +344,7 @@ def hold(holding: Holding, pair: int, copy: int, need: int) -> None:
 
 
 @helper
-def make_ready(holding: Holding, reg: Ints, copy: int) -> None:
+def make_ready(holding: Holding, reg: Ints, copy: Int) -> None:
     """Put a copy among those that may be delivered now, the earliest arrival first."""
     number = holding.arrival[at(copy)]
     previous = np.int64(NOTHING)
@@ -355,7 +360,7 @@ def make_ready(holding: Holding, reg: Ints, copy: int) -> None:
 
 
 @helper
-def take_ready(holding: Holding, reg: Ints) -> int:
+def take_ready(holding: Holding, reg: Ints) -> Int:
     """Remove and return the first of the copies that may be delivered now."""
     copy = reg[READY]
     reg[READY] = np.int64(holding.link[at(copy)])

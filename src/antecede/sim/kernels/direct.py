@@ -30,6 +30,7 @@ from antecede.sim.kernels.common import (
     Floats,
     Heap,
     Holding,
+    Int,
     Ints,
     Plan,
     Small,
@@ -38,6 +39,7 @@ from antecede.sim.kernels.common import (
     at,
     entry,
     helper,
+    int64,
     make_ready,
     next_event,
     post_all,
@@ -62,15 +64,15 @@ VARIANTS = {"literal": LITERAL, "direct": DIRECT, "full": FULL}
 
 @helper
 def send(
-    plan: Plan, squares: Squares, flags: Small, trace: Trace, reg: Ints, n: int, variant: int,
-    message: int,
+    plan: Plan, squares: Squares, flags: Small, trace: Trace, reg: Ints, n: Int, variant: Int,
+    message: Int,
 ) -> None:  # fmt: skip
     """Attach CB, then let the new message guard its destinations."""
-    me = np.int64(plan.sender[at(message)])
+    me = int64(plan.sender[at(message)])
     number = squares.sent[at(me)] + 1
     squares.sent[at(me)] = number
     trace.number[at(message)] = number
-    old = np.int64(squares.own[at(me)])
+    old = int64(squares.own[at(me)])
     new = take_slab(squares, reg)
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
@@ -98,7 +100,7 @@ def send(
         if k == me or flags[at(k)] == 1:
             squares.cells[at(target + k * n + me)] = number
         for s in range(n):
-            kept += np.int64(squares.cells[at(target + k * n + s)] > 0)
+            kept += int64(squares.cells[at(target + k * n + s)] > 0)
     for copy in range(start, stop):
         flags[at(plan.dests[at(copy)])] = 0
     squares.count[at(new)] = kept
@@ -112,12 +114,12 @@ def send(
 
 @helper
 def merge(
-    plan: Plan, squares: Squares, delivered: Small, flags: Small, reg: Ints, n: int, variant: int,
-    me: int, sender: int, number: int, message: int,
-) -> int:  # fmt: skip
-    """The delivery step: union, minus predecessors, minus what is known to be delivered."""
-    other = np.int64(squares.slab[at(message)]) * n * n
-    mine = np.int64(squares.own[at(me)]) * n * n
+    plan: Plan, squares: Squares, delivered: Small, flags: Small, reg: Ints, n: Int, variant: Int,
+    me: Int, sender: Int, number: Int, message: Int,
+) -> Int:  # fmt: skip
+    """Do the delivery step: union, minus predecessors, minus what is known to be delivered."""
+    other = int64(squares.slab[at(message)]) * n * n
+    mine = int64(squares.own[at(me)]) * n * n
     new = renew(squares, reg, me)
     target = new * n * n
     pred = other + sender * n  # the message's direct predecessors
@@ -138,7 +140,7 @@ def merge(
                 squares.cells[at(c0 + s)] = a if a > squares.cells[at(pred + s)] else np.int32(0)
             squares.cells[at(c0 + sender)] = number
             for s in range(n):
-                kept += np.int64(squares.cells[at(c0 + s)] > 0)
+                kept += int64(squares.cells[at(c0 + s)] > 0)
             continue
         if k == sender:  # that set has another meaning on the message: not constraints on `sender`
             for s in range(n):
@@ -165,7 +167,7 @@ def merge(
             v = squares.cells[at(c0 + s)]
             v = v if v > delivered[at(done + s)] else np.int32(0)
             squares.cells[at(c0 + s)] = v
-            kept += np.int64(v > 0)
+            kept += int64(v > 0)
     for copy in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
         flags[at(plan.dests[at(copy)])] = 0
     squares.count[at(new)] = kept
@@ -175,8 +177,8 @@ def merge(
 @entry
 def run(
     plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares, delivered: Small,
-    flags: Small, reg: Ints, now: Floats, n: int, variant: int,
-) -> int:  # fmt: skip
+    flags: Small, reg: Ints, now: Floats, n: Int, variant: Int,
+) -> Int:  # fmt: skip
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     while True:
@@ -186,16 +188,16 @@ def run(
             return PAUSE
         if reg[READY] >= 0:
             copy = take_ready(holding, reg)
-            dest = np.int64(plan.dests[at(copy)])
-            message = np.int64(plan.message[at(copy)])
-            sender = np.int64(plan.sender[at(message)])
+            dest = int64(plan.dests[at(copy)])
+            message = int64(plan.message[at(copy)])
+            sender = int64(plan.sender[at(message)])
             number = trace.number[at(message)]
             holding.reached[at(dest * n + sender)] = number
             trace.delivered[at(copy)] = now[0]
             kept = merge(
                 plan, squares, delivered, flags, reg, n, variant, dest, sender, number, message
             )
-            release(squares, reg, np.int64(squares.slab[at(message)]))
+            release(squares, reg, int64(squares.slab[at(message)]))
             record(trace, reg, messages + copy, kept)
             wake(plan, squares, holding, reg, n, 1, dest, sender)
             set_off(plan, heap, reg, now[0], copy)
@@ -212,7 +214,7 @@ def run(
         else:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, np.int64(plan.dests[at(copy)]), copy):
+            if advance(plan, squares, holding, n, 1, int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         reg[EVENT] = NOTHING
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antecede.sim.kernels.common import (
     DONE,
@@ -26,6 +25,9 @@ from antecede.sim.kernels.common import (
     Plan,
     Trace,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Progress = Callable[[float], None]
 # How many events run between two looks at the progress bar.

@@ -30,6 +30,7 @@ from antecede.sim.kernels.common import (
     Floats,
     Heap,
     Holding,
+    Int,
     Ints,
     Plan,
     Trace,
@@ -59,7 +60,7 @@ from antecede.sim.kernels.square import (
 
 
 @helper
-def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: int, message: int) -> None:
+def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: Int, message: Int) -> None:
     """Write the sender's next matrix; all copies share it."""
     me = np.int64(plan.sender[at(message)])
     squares.sent[at(me)] += 1
@@ -83,7 +84,7 @@ def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: int, message:
 
 
 @helper
-def merge(squares: Squares, reg: Ints, n: int, me: int, other: int) -> None:
+def merge(squares: Squares, reg: Ints, n: Int, me: Int, other: Int) -> None:
     """Take the maximum of both matrices."""
     mine = np.int64(squares.own[at(me)])
     new = renew(squares, reg, me)
@@ -94,8 +95,8 @@ def merge(squares: Squares, reg: Ints, n: int, me: int, other: int) -> None:
 @entry
 def run(
     plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares,
-    reg: Ints, now: Floats, n: int,
-) -> int:  # fmt: skip
+    reg: Ints, now: Floats, n: Int,
+) -> Int:  # fmt: skip
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     while True:

@@ -51,6 +51,7 @@ from antecede.sim.kernels.common import (
     Floats,
     Heap,
     Holding,
+    Int,
     Ints,
     Plan,
     Small,
@@ -61,6 +62,7 @@ from antecede.sim.kernels.common import (
     entry,
     helper,
     hold,
+    int64,
     make_ready,
     next_event,
     post_all,
@@ -109,13 +111,13 @@ class Scratch(NamedTuple):
 
 
 @helper
-def key_of(sender: int, clock: int, word: int) -> int:
+def key_of(sender: Int, clock: Int, word: Int) -> Int:
     """Pack an element's key."""
-    return (np.int64(sender) << SENDER_SHIFT) | (np.int64(clock) << WORD_BITS) | np.int64(word)
+    return (int64(sender) << SENDER_SHIFT) | (int64(clock) << WORD_BITS) | int64(word)
 
 
 @helper
-def release(logs: Logs, reg: Ints, slab: int) -> None:
+def release(logs: Logs, reg: Ints, slab: Int) -> None:
     """Drop one owner of a slab, and the slab with its last one."""
     logs.refs[at(slab)] -= 1
     if logs.refs[at(slab)] == 0:
@@ -124,10 +126,10 @@ def release(logs: Logs, reg: Ints, slab: int) -> None:
 
 
 @helper
-def constrain(cons: Constraints, reg: Ints, copy: int, sender: int, clock: int) -> None:
+def constrain(cons: Constraints, reg: Ints, copy: Int, sender: Int, clock: Int) -> None:
     """Let a copy wait for a message."""
     node = reg[NODE]
-    reg[NODE] = np.int64(cons.following[at(node)])
+    reg[NODE] = int64(cons.following[at(node)])
     reg[NODES] -= 1
     cons.sender[at(node)] = sender
     cons.clock[at(node)] = clock
@@ -136,17 +138,17 @@ def constrain(cons: Constraints, reg: Ints, copy: int, sender: int, clock: int) 
 
 
 @helper
-def advance(cons: Constraints, holding: Holding, reg: Ints, n: int, dest: int, copy: int) -> bool:
+def advance(cons: Constraints, holding: Holding, reg: Ints, n: Int, dest: Int, copy: Int) -> Int:
     """Take off what is satisfied; hold the copy for the first that is not. RCV(1)."""
-    node = np.int64(cons.first[at(copy)])
+    node = int64(cons.first[at(copy)])
     while node >= 0:
-        pair = dest * n + np.int64(cons.sender[at(node)])
+        pair = dest * n + int64(cons.sender[at(node)])
         clock = cons.clock[at(node)]
         if clock > holding.reached[at(pair)]:
             cons.first[at(copy)] = node
             hold(holding, pair, copy, clock)
             return False
-        following = np.int64(cons.following[at(node)])
+        following = int64(cons.following[at(node)])
         cons.following[at(node)] = reg[NODE]
         reg[NODE] = node
         reg[NODES] += 1
@@ -157,14 +159,14 @@ def advance(cons: Constraints, holding: Holding, reg: Ints, n: int, dest: int, c
 
 @helper
 def wake(
-    cons: Constraints, holding: Holding, reg: Ints, n: int, dest: int, sender: int, clock: int
+    cons: Constraints, holding: Holding, reg: Ints, n: Int, dest: Int, sender: Int, clock: Int
 ) -> None:
     """Look again at the copies that waited for a message of `sender`."""
     pair = dest * n + sender
-    copy = np.int64(holding.heads[at(pair)])
+    copy = int64(holding.heads[at(pair)])
     holding.heads[at(pair)] = NOTHING
     while copy >= 0:
-        following = np.int64(holding.link[at(copy)])
+        following = int64(holding.link[at(copy)])
         if holding.need[at(copy)] > clock:
             holding.link[at(copy)] = holding.heads[at(pair)]
             holding.heads[at(pair)] = copy
@@ -176,26 +178,26 @@ def wake(
 @helper
 def send(
     plan: Plan, logs: Logs, cons: Constraints, scratch: Scratch, trace: Trace, reg: Ints,
-    n: int, size: int, pruned: bool, message: int,
+    n: Int, size: Int, pruned: Int, message: Int,
 ) -> None:  # fmt: skip
     """SND: one pass over the log writes the new one and the constraints of every copy."""
-    me = np.int64(plan.sender[at(message)])
+    me = int64(plan.sender[at(message)])
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
     words = len(scratch.mask)
     for w in range(words):
         scratch.mask[at(w)] = np.uint64(0)
     for copy in range(start, stop):
-        dest = np.int64(plan.dests[at(copy)])
+        dest = int64(plan.dests[at(copy)])
         scratch.mask[at(dest >> 6)] |= np.uint64(1) << np.uint64(dest & 63)
         scratch.slot[at(dest)] = copy
         cons.first[at(copy)] = NOTHING
-    clock = np.int64(logs.clock[at(me)]) + 1
+    clock = int64(logs.clock[at(me)]) + 1
     logs.clock[at(me)] = clock
     trace.number[at(message)] = clock
-    old = np.int64(logs.own[at(me)])
+    old = int64(logs.own[at(me)])
     reg[FREE] -= 1
-    new = np.int64(logs.free[at(reg[FREE])])
+    new = int64(logs.free[at(reg[FREE])])
     for s in range(n):
         logs.newest[at(new * n + s)] = logs.newest[at(old * n + s)]
     source = old * size
@@ -238,7 +240,7 @@ def send(
             key = logs.keys[at(i)]
         sender = group >> CLOCK_BITS
         when = group & CLOCK_MASK
-        is_newest = when == np.int64(logs.newest[at(old * n + sender)])
+        is_newest = when == int64(logs.newest[at(old * n + sender)])
         if target > before:
             alive += 1
             if is_newest:
@@ -255,7 +257,7 @@ def send(
                 while both != np.uint64(0):
                     dest = (k << 6) + lowest(both)
                     both &= both - np.uint64(1)
-                    copy = np.int64(scratch.slot[at(dest)])
+                    copy = int64(scratch.slot[at(dest)])
                     constrain(cons, reg, copy, sender, when)
                     trace.destinations[at(copy)] += 1
                     replaced += 1
@@ -263,7 +265,7 @@ def send(
                         trace.entries[at(copy)] += 1
     logs.keys[at(target)] = END
     logs.count[at(new)] = target - new * size
-    known = np.int64(logs.known[at(old)])
+    known = int64(logs.known[at(old)])
     base = alive + known - alive_newest
     for copy in range(start, stop):
         trace.entries[at(copy)] += base
@@ -288,13 +290,13 @@ def send(
 
 @helper
 def merge(
-    logs: Logs, trace: Trace, reg: Ints, n: int, size: int, pruned: bool, me: int, other: int,
-    own_key: int,
-) -> int:  # fmt: skip
+    logs: Logs, trace: Trace, reg: Ints, n: Int, size: Int, pruned: Int, me: Int, other: Int,
+    own_key: Int,
+) -> Int:  # fmt: skip
     """RCV(3) to RCV(5): write the merged log, return how many entries it has."""
-    mine = np.int64(logs.own[at(me)])
+    mine = int64(logs.own[at(me)])
     reg[FREE] -= 1
-    new = np.int64(logs.free[at(reg[FREE])])
+    new = int64(logs.free[at(reg[FREE])])
     known = 0
     a0 = mine * n
     b0 = other * n
@@ -302,7 +304,7 @@ def merge(
     for s in range(n):
         v = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
         logs.newest[at(c0 + s)] = v
-        known += np.int64(v > 0)
+        known += int64(v > 0)
     me_key = own_key + (me >> 6)
     me_bit = np.uint64(1) << np.uint64(me & 63)
     a = mine * size
@@ -310,7 +312,7 @@ def merge(
     target = new * size
     entries = known
     already = 0  # destinations papers/000 calls already delivered or already replaced
-    last = np.int64(NOTHING)
+    last = int64(NOTHING)
     ka = logs.keys[at(a)]
     kb = logs.keys[at(b)]
     while True:
@@ -321,7 +323,7 @@ def merge(
             key = ka
             if pruned:  # R6
                 already += ones(logs.words[at(a)] ^ logs.words[at(b)])
-                already -= np.int64(key == me_key)
+                already -= int64(key == me_key)
             a += 1
             b += 1
             ka = logs.keys[at(a)]
@@ -344,7 +346,7 @@ def merge(
             kb = logs.keys[at(b)]
             if (key >> WORD_BITS) & CLOCK_MASK <= logs.newest[at(a0 + (key >> SENDER_SHIFT))]:
                 if pruned:
-                    already += ones(word) - np.int64(key == me_key)
+                    already += ones(word) - int64(key == me_key)
                 continue
             if key == me_key:
                 word &= ~me_bit  # RCV(3): only the message's own entry can name the receiver
@@ -356,8 +358,8 @@ def merge(
         if key >> WORD_BITS != last:
             last = key >> WORD_BITS
             # The newest of a sender is among `known` already.
-            entries += np.int64(
-                (last & CLOCK_MASK) != np.int64(logs.newest[at(c0 + (last >> CLOCK_BITS))])
+            entries += int64(
+                (last & CLOCK_MASK) != int64(logs.newest[at(c0 + (last >> CLOCK_BITS))])
             )
     logs.keys[at(target)] = END
     logs.count[at(new)] = target - new * size
@@ -372,8 +374,8 @@ def merge(
 @entry
 def run(
     plan: Plan, heap: Heap, trace: Trace, holding: Holding, logs: Logs, cons: Constraints,
-    scratch: Scratch, reg: Ints, now: Floats, n: int, size: int, pruned: bool,
-) -> int:  # fmt: skip
+    scratch: Scratch, reg: Ints, now: Floats, n: Int, size: Int, pruned: Int,
+) -> Int:  # fmt: skip
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     words = len(scratch.mask)
@@ -384,20 +386,18 @@ def run(
             return PAUSE
         if reg[READY] >= 0:
             copy = reg[READY]
-            dest = np.int64(plan.dests[at(copy)])
-            message = np.int64(plan.message[at(copy)])
-            other = np.int64(logs.slab[at(message)])
+            dest = int64(plan.dests[at(copy)])
+            message = int64(plan.message[at(copy)])
+            other = int64(logs.slab[at(message)])
             need = logs.count[at(logs.own[at(dest)])] + logs.count[at(other)] + 1
             if need > size:
                 return GROW
             take_ready(holding, reg)
-            sender = np.int64(plan.sender[at(message)])
-            clock = np.int64(trace.number[at(message)])
+            sender = int64(plan.sender[at(message)])
+            clock = int64(trace.number[at(message)])
             holding.reached[at(dest * n + sender)] = clock  # RCV(2)
             trace.delivered[at(copy)] = now[0]
-            kept = merge(
-                logs, trace, reg, n, size, pruned, dest, other, key_of(sender, clock, 0)
-            )
+            kept = merge(logs, trace, reg, n, size, pruned, dest, other, key_of(sender, clock, 0))
             release(logs, reg, other)
             record(trace, reg, messages + copy, kept)
             wake(cons, holding, reg, n, dest, sender, clock)
@@ -409,9 +409,9 @@ def run(
                 return DONE
         event = reg[EVENT]
         if event < messages:
-            me = np.int64(plan.sender[at(event)])
+            me = int64(plan.sender[at(event)])
             many = plan.offsets[at(event + 1)] - plan.offsets[at(event)]
-            have = np.int64(logs.count[at(logs.own[at(me)])])
+            have = int64(logs.count[at(logs.own[at(me)])])
             if have + words + 1 > size or reg[NODES] < min(many * n, have * 64):
                 return GROW
             trace.sent[at(event)] = now[0]
@@ -420,6 +420,6 @@ def run(
         else:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(cons, holding, reg, n, np.int64(plan.dests[at(copy)]), copy):
+            if advance(cons, holding, reg, n, int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         reg[EVENT] = NOTHING

@@ -32,6 +32,7 @@ from antecede.sim.kernels.common import (
     Floats,
     Heap,
     Holding,
+    Int,
     Ints,
     Plan,
     Small,
@@ -40,6 +41,7 @@ from antecede.sim.kernels.common import (
     at,
     entry,
     helper,
+    int64,
     make_ready,
     next_event,
     post_all,
@@ -77,7 +79,7 @@ class Memory(NamedTuple):
 
 
 @separate
-def join(cells: Small, target: int, source: int, count: int) -> None:
+def join(cells: Small, target: Int, source: Int, count: Int) -> None:
     """E2 to E5: what need not be followed joins what must."""
     for i in range(count):
         value = cells[at(source + i)] + cells[at(source + count + i)]
@@ -86,7 +88,7 @@ def join(cells: Small, target: int, source: int, count: int) -> None:
 
 
 @separate
-def merge_planes(cells: Small, target: int, a: int, b: int, count: int) -> None:
+def merge_planes(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
     """R5 to R8 for all cells."""
     for i in range(count):
         mine = cells[at(a + i)]
@@ -99,19 +101,19 @@ def merge_planes(cells: Small, target: int, a: int, b: int, count: int) -> None:
 
 @helper
 def send(
-    plan: Plan, squares: Squares, memory: Memory, trace: Trace, reg: Ints, n: int, message: int
+    plan: Plan, squares: Squares, memory: Memory, trace: Trace, reg: Ints, n: Int, message: Int
 ) -> None:
     """E1 to E7."""
-    me = np.int64(plan.sender[at(message)])
+    me = int64(plan.sender[at(message)])
     squares.sent[at(me)] += 1
     trace.number[at(message)] = squares.sent[at(me)]
-    rank = np.int64(plan.rank[at(message)])
-    basis = np.int64(memory.events[at(me)])
+    rank = int64(plan.rank[at(message)])
+    basis = int64(memory.events[at(me)])
     if rank >= 0:
         basis = max(0, basis - rank + 1) if rank > 0 else 0
     depends = basis > memory.covered[at(me)]
     memory.events[at(me)] += 1
-    old = np.int64(squares.own[at(me)])
+    old = int64(squares.own[at(me)])
     new = take_slab(squares, reg)
     cells = n * n
     source = 2 * old * cells
@@ -125,7 +127,7 @@ def send(
     stop = plan.offsets[at(message + 1)]
     plane = target if depends else target + cells
     for copy in range(start, stop):
-        dest = np.int64(plan.dests[at(copy)])
+        dest = int64(plan.dests[at(copy)])
         squares.cells[at(plane + dest * n + me)] += 1
         squares.place[at(copy)] = 0
         trace.entries[at(copy)] = 2 * cells
@@ -160,19 +162,19 @@ def send(
 
 @helper
 def merge(
-    plan: Plan, squares: Squares, reg: Ints, column: Small, n: int, me: int, sender: int,
-    message: int,
+    plan: Plan, squares: Squares, reg: Ints, column: Small, n: Int, me: Int, sender: Int,
+    message: Int,
 ) -> None:  # fmt: skip
     """R3, R5 to R8. Where the message was counted in PREV, that is more than it carries."""
     cells = n * n
-    other = 2 * np.int64(squares.slab[at(message)]) * cells
-    mine = 2 * np.int64(squares.own[at(me)]) * cells
+    other = 2 * int64(squares.slab[at(message)]) * cells
+    mine = 2 * int64(squares.own[at(me)]) * cells
     itself = squares.itself[at(message)]
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
     if itself == 1:
         for copy in range(start, stop):
-            cell = np.int64(plan.dests[at(copy)]) * n + sender
+            cell = int64(plan.dests[at(copy)]) * n + sender
             column[at(copy - start)] = max(
                 squares.cells[at(mine + cell)], squares.cells[at(other + cell)] - itself
             )
@@ -180,40 +182,40 @@ def merge(
     merge_planes(squares.cells, target, mine, other, cells)
     if itself == 1:
         for copy in range(start, stop):
-            cell = np.int64(plan.dests[at(copy)]) * n + sender
+            cell = int64(plan.dests[at(copy)]) * n + sender
             less = squares.cells[at(target + cell)] - column[at(copy - start)]
             squares.cells[at(target + cell)] -= less
             squares.cells[at(target + cells + cell)] += less
 
 
 @helper
-def cover(squares: Squares, memory: Memory, n: int, me: int) -> None:
+def cover(squares: Squares, memory: Memory, n: Int, me: Int) -> None:
     """Definition 5.3 for the process's own events: those a peer's prefix covers."""
-    own = 2 * np.int64(squares.own[at(me)]) * n * n
+    own = 2 * int64(squares.own[at(me)]) * n * n
     copies = 0
-    message = np.int64(memory.first[at(me)])
+    message = int64(memory.first[at(me)])
     if message < 0:
         return
     for dest in range(n):
-        copies += np.int64(squares.cells[at(own + dest * n + me)])
+        copies += int64(squares.cells[at(own + dest * n + me)])
     while message >= 0 and memory.total[at(message)] <= copies:
         memory.covered[at(me)] = memory.event[at(message)]
-        message = np.int64(memory.following[at(message)])
+        message = int64(memory.following[at(message)])
     memory.first[at(me)] = message
 
 
 @helper
 def count(
-    holding: Holding, memory: Memory, trace: Trace, n: int, dest: int, sender: int, copy: int
-) -> bool:
+    holding: Holding, memory: Memory, trace: Trace, n: Int, dest: Int, sender: Int, copy: Int
+) -> Int:
     """R4: lengthen the unbroken beginning of the channel; tell whether it grew."""
     channel = sender * n + dest
-    head = np.int64(memory.head[at(channel)])
+    head = int64(memory.head[at(channel)])
     if head != copy:
         return False
     while head >= 0 and not np.isnan(trace.delivered[at(head)]):
         holding.reached[at(dest * n + sender)] += 1
-        head = np.int64(memory.behind[at(head)])
+        head = int64(memory.behind[at(head)])
     memory.head[at(channel)] = head
     return True
 
@@ -221,8 +223,8 @@ def count(
 @entry
 def run(
     plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares, memory: Memory,
-    column: Small, reg: Ints, now: Floats, n: int,
-) -> int:  # fmt: skip
+    column: Small, reg: Ints, now: Floats, n: Int,
+) -> Int:  # fmt: skip
     """Run until the end, or until an array must grow."""
     messages = len(plan.time)
     while True:
@@ -232,13 +234,13 @@ def run(
             return PAUSE
         if reg[READY] >= 0:
             copy = take_ready(holding, reg)
-            dest = np.int64(plan.dests[at(copy)])
-            message = np.int64(plan.message[at(copy)])
-            sender = np.int64(plan.sender[at(message)])
+            dest = int64(plan.dests[at(copy)])
+            message = int64(plan.message[at(copy)])
+            sender = int64(plan.sender[at(message)])
             trace.delivered[at(copy)] = now[0]
             memory.events[at(dest)] += 1
             merge(plan, squares, reg, column, n, dest, sender, message)
-            release(squares, reg, np.int64(squares.slab[at(message)]))
+            release(squares, reg, int64(squares.slab[at(message)]))
             cover(squares, memory, n, dest)
             record(trace, reg, messages + copy, 2 * n * n)
             if count(holding, memory, trace, n, dest, sender, copy):
@@ -257,7 +259,7 @@ def run(
         else:
             copy = event - messages
             arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 2, np.int64(plan.dests[at(copy)]), copy):
+            if advance(plan, squares, holding, n, 2, int64(plan.dests[at(copy)]), copy):
                 make_ready(holding, reg, copy)
         reg[EVENT] = NOTHING
 

@@ -15,6 +15,7 @@ from antecede.sim.kernels.common import (
     FREE,
     NOTHING,
     Holding,
+    Int,
     Ints,
     Plan,
     Small,
@@ -42,28 +43,28 @@ class Squares(NamedTuple):
 
 
 @separate
-def copy_cells(cells: Small, target: int, source: int, count: int) -> None:
+def copy_cells(cells: Small, target: Int, source: Int, count: Int) -> None:
     """Copy `count` cells."""
     for i in range(count):
         cells[at(target + i)] = cells[at(source + i)]
 
 
 @separate
-def larger_cells(cells: Small, target: int, a: int, b: int, count: int) -> None:
+def larger_cells(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
     """Write the larger of each two cells."""
     for i in range(count):
         cells[at(target + i)] = max(cells[at(a + i)], cells[at(b + i)])
 
 
 @helper
-def take_slab(squares: Squares, reg: Ints) -> int:
+def take_slab(squares: Squares, reg: Ints) -> Int:
     """Take a slab without owner."""
     reg[FREE] -= 1
     return np.int64(squares.free[at(reg[FREE])])
 
 
 @helper
-def release(squares: Squares, reg: Ints, slab: int) -> None:
+def release(squares: Squares, reg: Ints, slab: Int) -> None:
     """Drop one owner of a slab."""
     squares.refs[at(slab)] -= 1
     if squares.refs[at(slab)] == 0:
@@ -72,7 +73,7 @@ def release(squares: Squares, reg: Ints, slab: int) -> None:
 
 
 @helper
-def renew(squares: Squares, reg: Ints, me: int) -> int:
+def renew(squares: Squares, reg: Ints, me: Int) -> Int:
     """Return a slab that only `me` reads: its own, or a new one with undefined contents."""
     mine = np.int64(squares.own[at(me)])
     if squares.refs[at(mine)] == 1:
@@ -86,8 +87,8 @@ def renew(squares: Squares, reg: Ints, me: int) -> int:
 
 @helper
 def advance(
-    plan: Plan, squares: Squares, holding: Holding, n: int, planes: int, dest: int, copy: int
-) -> bool:
+    plan: Plan, squares: Squares, holding: Holding, n: Int, planes: Int, dest: Int, copy: Int
+) -> Int:
     """Test what is missing; hold the copy for the first that is."""
     message = plan.message[at(copy)]
     row = (np.int64(squares.slab[at(message)]) * planes * n + dest) * n
@@ -104,8 +105,8 @@ def advance(
 
 @helper
 def wake(
-    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: int, planes: int,
-    dest: int, sender: int,
+    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: Int, planes: Int,
+    dest: Int, sender: Int,
 ) -> None:  # fmt: skip
     """Look again at the copies that waited for messages of `sender`."""
     pair = dest * n + sender
