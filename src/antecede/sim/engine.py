@@ -14,6 +14,8 @@ from antecede.sim.events import event_table
 from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
 from antecede.sim.metrics import MODEL_BYTES, OWN_FIGURES, Metric, measure, no_figures
 from antecede.sim.plain import run_plain
+from antecede.sim.semantics import false_causality
+from antecede.sim.wire import wire_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +86,10 @@ def run(
     figures |= extras
     figures |= OWN_FIGURES.get(protocol, no_figures)(schedule, trace, warm_up)
     figures["seconds"] = seconds
+    if (schedule.rank >= 0).any():
+        figures |= false_causality(schedule, trace)
+    if wire_sample > 0:
+        figures |= wire_sizes(protocol, schedule, options, wire_sample)
     return Run(protocol, chosen, figures, event_table(schedule, trace) if events else None, trace)
 
 

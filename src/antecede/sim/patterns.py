@@ -1,4 +1,7 @@
-"""Workloads beside papers/000's: bursts, clients and servers, groups, ring, gossip."""
+"""Workloads beside papers/000's: bursts, clients and servers, groups, ring, gossip.
+
+All are long enough for `received` messages per process, on average, after `warm_up` of them.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,13 @@ if TYPE_CHECKING:
 
 
 def bursts(
-    *, n: int = 10, cast: str = "unicast", seed: int = 0, received: int = 1000, burst: int = 20,
+    *, n: int = 10, cast: str = "unicast", seed: int = 0, received: int = 1000, warm_up: int = 0, burst: int = 20,
     mean_gap: float = MEAN_GAP, rest: float = 2.0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Every process rests for `rest` seconds on average, then sends `burst` messages in a row."""
-    check_size(n, received=received, burst=burst, mean_gap=mean_gap, rest=rest)
+    check_size(n, received=received, warm_up=warm_up, burst=burst, mean_gap=mean_gap, rest=rest)
+    received += warm_up
     rng = np.random.default_rng([seed, n, 2])
     width = {"multicast": n / 2, "broadcast": n - 1.0}.get(cast, 1.0)
     each = max(1, round(received / width))
@@ -47,7 +51,7 @@ def bursts(
 
 
 def client_server(
-    *, n: int = 10, servers: int = 1, seed: int = 0, received: int = 1000,
+    *, n: int = 10, servers: int = 1, seed: int = 0, received: int = 1000, warm_up: int = 0,
     mean_gap: float = MEAN_GAP, think: float = 0.01, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
@@ -56,7 +60,8 @@ def client_server(
     The first `servers` processes are servers. A server also tells one other client of every
     tenth request: news that must not arrive before the request it is about.
     """
-    check_size(n, received=received, mean_gap=mean_gap, think=think)
+    check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap, think=think)
+    received += warm_up
     if not 1 <= servers < n:
         msg = f"servers={servers} of n={n} processes; use 1 to {n - 1}, the others are clients"
         raise UsageError(msg)
@@ -83,14 +88,15 @@ def client_server(
 
 
 def groups(
-    *, n: int = 10, seed: int = 0, received: int = 1000, size: int = 4, overlap: int = 1,
+    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, size: int = 4, overlap: int = 1,
     mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Make groups of `size` in a circle, each sharing `overlap` members with the next.
 
     A process multicasts to the rest of one of its groups.
     """
-    check_size(n, received=received, mean_gap=mean_gap)
+    check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
+    received += warm_up
     size = min(size, n)
     if not 0 <= overlap < size or size < 2:
         msg = f"groups of size={size} with overlap={overlap}; size is 2 to n, overlap less"
@@ -113,11 +119,12 @@ def groups(
 
 
 def ring(
-    *, n: int = 10, seed: int = 0, received: int = 1000, tokens: int = 3,
+    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, tokens: int = 3,
     mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Tokens go round: who gets one passes it on, after `mean_gap` seconds on average."""
-    check_size(n, received=received, mean_gap=mean_gap)
+    check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
+    received += warm_up
     tokens = max(1, tokens)
     rng = np.random.default_rng([seed, n, 5])
     hops = max(1, received * n // tokens)
@@ -136,12 +143,13 @@ def ring(
 
 
 def gossip(
-    *, n: int = 10, seed: int = 0, received: int = 1000, fanout: int = 2, depth: int = 3,
+    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, fanout: int = 2, depth: int = 3,
     mean_gap: float = MEAN_GAP, think: float = 0.01, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Rumours: a process tells `fanout` others, each of whom tells `fanout` others, `depth` deep."""
-    check_size(n, received=received, mean_gap=mean_gap, think=think)
+    check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap, think=think)
+    received += warm_up
     fanout = min(fanout, n - 1)
     if fanout < 1 or depth < 1:
         msg = f"fanout={fanout}, depth={depth}: use 1 or more of each"
