@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 import antecede
 from antecede.core.registry import protocol_class, restore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEMBERS = ("a", "b", "c")
 
@@ -116,11 +120,12 @@ def test_a_delivery_wakes_only_what_waited_for_it(monkeypatch: pytest.MonkeyPatc
     cls = protocol_class("optimal")
     looked_at: list[str] = []
     unmet = cls._unmet
-    monkeypatch.setattr(
-        cls,
-        "_unmet",
-        lambda self, packet: looked_at.append(str(packet.message)) or unmet(self, packet),
-    )
+
+    def spy(self: antecede.Endpoint, packet: antecede.Packet) -> Iterator[antecede.Need]:
+        looked_at.append(str(packet.message))
+        return unmet(self, packet)
+
+    monkeypatch.setattr(cls, "_unmet", spy)
     ends = group()
     from_a = [ends["a"].send(["c"]).packets[0] for _ in range(50)]
     from_b = [ends["b"].send(["c"]).packets[0] for _ in range(50)]

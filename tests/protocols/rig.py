@@ -90,22 +90,23 @@ def assert_refused(endpoint: Endpoint, packet: Packet, controls: Iterable[object
         with pytest.raises(PeerError):
             endpoint.receive(replace(packet, control=control))
         assert endpoint.state() == before, f"{control!r} left a trace"
-    endpoint.receive(packet)
+    restore(before).receive(packet)
 
 
-def assert_restarts(protocol: str, options: Options | None = None) -> None:
-    """Endpoints that are saved and restored before every step go on as if never stopped."""
+def assert_restarts(
+    protocol: str, options: Options | None = None, sizes: Sequence[int] = (4, 5)
+) -> None:
+    """Endpoints that are saved and restored all the time go on as if never stopped."""
     for pull in (False, True):
-        for script in scripts(chosen_casts(protocol), 4, sizes=(5,), pull=pull):
+        for script in scripts(chosen_casts(protocol), 3, sizes=sizes, pull=pull):
             plain = run_script(script, protocol, options=options)
             again = World(protocol, script.members, options=options, pull=pull)
             codec = Codec(script.members)
-            for step in script.steps:
-                for name, endpoint in again.endpoints.items():
-                    state = endpoint.state()
-                    once, twice = restore(state), codec.restore(codec.snapshot(endpoint))
-                    assert once.state() == state == twice.state()
-                    again.endpoints[name] = twice
+            for place, step in enumerate(script.steps):
+                name = script.members[place % len(script.members)]
+                state = again.endpoints[name].state()
+                again.endpoints[name] = codec.restore(codec.snapshot(again.endpoints[name]))
+                assert restore(state).state() == state == again.endpoints[name].state()
                 run_step(again, step)
             assert again.history.events == plain.history.events
             assert again.packets == plain.packets
@@ -119,11 +120,20 @@ def caught(
     casts: Sequence[Cast] | None = None,
     options: Options | None = None,
     groups: Groups | None = None,
+    sizes: Sequence[int] = (2, 3, 4, 5),
+    promises: Iterable[str] | None = None,
 ) -> str:
     """Return the promise that a mutant breaks on the first random script that shows it."""
-    for script in scripts(chosen_casts(protocol, casts, groups), count, groups=groups):
+    for script in scripts(chosen_casts(protocol, casts, groups), count, groups=groups, sizes=sizes):
         try:
-            run_script(script, protocol, options=options, endpoint_class=mutant, drain=Random(7))
+            run_script(
+                script,
+                protocol,
+                options=options,
+                endpoint_class=mutant,
+                promises=promises,
+                drain=Random(7),
+            )
         except BrokenPromiseError as broken:
             return broken.promise
     pytest.fail(f"no script shows that {mutant.__name__} is wrong")

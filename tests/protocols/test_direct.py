@@ -100,7 +100,7 @@ def test_worked_example_where_optimal_has_nothing_left_to_say(prune: str) -> Non
 
 @pytest.mark.parametrize("prune", PRUNES)
 def test_every_cast_under_the_oracle_within_its_bound(prune: str) -> None:
-    for world in campaign("direct", 60, options={"prune": prune}):
+    for world in campaign("direct", 30, options={"prune": prune}):
         n = len(world.endpoints)
         for packet in world.packets:
             entries, dests, model_bytes = size(packet)

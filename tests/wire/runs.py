@@ -15,6 +15,19 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"p{(7 * number + 3) % 100:02}" for number in range(count))
 
 
+def variants() -> list[tuple[str, dict[str, object]]]:
+    """Return every protocol as it comes, and with each of its switches turned."""
+    result: list[tuple[str, dict[str, object]]] = []
+    for name, info in antecede.PROTOCOLS.items():
+        result.append((name, {}))
+        result.extend(
+            (name, {option: not spec.default})
+            for option, spec in info.options.items()
+            if type(spec.default) is bool
+        )
+    return result
+
+
 @dataclass
 class Run:
     """Endpoints joined by a network that reorders and duplicates, driven by a seed."""
@@ -49,10 +62,16 @@ class Run:
                 twice = chance.random() < 0.1
                 packet = self.in_flight[place] if twice else self.in_flight.pop(place)
                 self.take(packet.dest, self.at(packet.dest).receive(packet))
+                self.pull(packet.dest)
             else:
                 name = chance.choice(self.members)
                 self.try_send(chance, name, b"%d" % step)
         return self
+
+    def pull(self, name: str) -> None:
+        """In pull mode, take one message."""
+        if self.options.get("pull"):
+            self.take(name, self.at(name).take())
 
     def at(self, name: str) -> Endpoint:
         if self.swap is not None:

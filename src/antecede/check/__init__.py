@@ -3,9 +3,11 @@
 Nothing here uses a clock of any protocol; what is judged cannot share its mistakes with the judge.
 """
 
+from antecede.check.classes import HistoryClass, crown, history_class
+from antecede.check.exploration import Exploration, explore
 from antecede.check.history import Event, History
 from antecede.check.promises import PROPERTIES, BrokenPromiseError, Script
-from antecede.check.scripts import process_names, random_script, run_script
+from antecede.check.scripts import process_names, random_script, run_script, shrunk
 from antecede.check.violations import Violation, causal_violations, undelivered
 from antecede.check.world import World
 
@@ -13,13 +15,19 @@ __all__ = [
     "PROPERTIES",
     "BrokenPromiseError",
     "Event",
+    "Exploration",
     "History",
+    "HistoryClass",
     "Script",
     "Violation",
     "World",
     "causal_violations",
+    "crown",
+    "explore",
+    "history_class",
     "process_names",
     "random_script",
     "run_script",
+    "shrunk",
     "undelivered",
 ]

@@ -28,8 +28,9 @@ class Script:
     ``("send", process, dests, rank)``: ``rank`` is None for everything so far, 0 for nothing, else
     how far back the last local event lies that the message depends on (1 is the latest).
     ``("arrive", choice, keep)``: the packet in flight numbered ``choice`` (modulo their number)
-    arrives; with ``keep`` a duplicate stays in flight. ``("take", process, source)``,
-    ``("add", process)`` and ``("remove", process)`` do what they say.
+    arrives; with ``keep`` a duplicate stays in flight. ``("packet", source, dest, n, keep)``: the
+    same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
+    ``("take", process, source)``, ``("add", process)`` and ``("remove", process)`` do what they say.
     """
 
     members: tuple[str, ...]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from antecede.check.promises import Script, Step
+from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.world import World
 from antecede.core.registry import protocol_class
-from antecede.errors import HoldFullError
+from antecede.errors import HoldFullError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import Cast
@@ -119,6 +120,35 @@ def run_script(
     return world
 
 
+def shrunk(script: Script, run: Callable[[Script], object]) -> BrokenPromiseError:
+    """Return the failure of a smallest part of a failing script.
+
+    ``run`` runs a script and raises where a promise is broken. Ever smaller pieces are left out as
+    long as the same promise breaks; no single step of what remains can be spared.
+    """
+    try:
+        run(script)
+    except BrokenPromiseError as error:
+        found = error
+    else:
+        msg = "the script breaks no promise; expected one that does"
+        raise UsageError(msg)
+    size = len(found.script.steps)
+    while size:
+        steps, start, is_smaller = found.script.steps, 0, False
+        while start < len(steps):
+            tried = replace(found.script, steps=(*steps[:start], *steps[start + size :]))
+            try:
+                run(tried)
+            except BrokenPromiseError as error:
+                if error.promise == found.promise and len(error.script.steps) < len(steps):
+                    found, steps, is_smaller = error, error.script.steps, True
+                    continue
+            start += size
+        size = size if is_smaller and size == 1 else size // 2
+    return found
+
+
 def run_step(world: World, step: Step) -> None:
     """Do one step of a script in a world."""
     match step:
@@ -134,6 +164,8 @@ def run_step(world: World, step: Step) -> None:
         case ("arrive", int(choice), keep):
             if world.in_flight:
                 world.arrive(choice % len(world.in_flight), keep=bool(keep))
+        case ("packet", str(source), str(dest), int(n), keep):
+            world.arrive_packet(source, dest, n, keep=bool(keep))
         case ("take", str(process), source):
             world.take(process, cast("str | None", source))
         case ("add", str(process), *at):

@@ -97,7 +97,7 @@ class World:
         self._sends[process] = message.seq
         self._payloads[message] = payload
         basis = after if self.protocol in SEMANTIC else None
-        self.history.send(process, message, self._targets(names), basis)
+        self.history.send(process, message, self._targets(process, names), basis)
         if effects.event != count + 1:
             self._broken(
                 "integrity", f"the send of {message} is event {count + 1}, not {effects.event}"
@@ -118,7 +118,7 @@ class World:
                 key=lambda i: self.in_flight[i].n,
             )
         packet = self.in_flight[index]
-        self.steps.append(("arrive", index % len(self.in_flight), keep))
+        self.steps.append(("packet", packet.source, packet.dest, packet.n, keep))
         try:
             effects = self.endpoints[packet.dest].receive(packet)
         except (HoldFullError, UnknownProcessError):
@@ -130,16 +130,16 @@ class World:
         self._carry_out(packet.dest, effects)
         return True
 
-    def arrive_packet(self, source: str, dest: str, n: int | None = None) -> bool:
-        """Let the packet numbered ``n`` (by default the oldest) of a channel arrive."""
-        numbers = [p.n for p in self.in_flight if _channel(p) == (source, dest)]
-        wanted = min(numbers) if n is None else n
-        index = next(
-            i
-            for i, p in enumerate(self.in_flight)
-            if _channel(p) == (source, dest) and p.n == wanted
-        )
-        return self.arrive(index)
+    def arrive_packet(
+        self, source: str, dest: str, n: int | None = None, *, keep: bool = False
+    ) -> bool:
+        """Let the packet ``n`` (by default the oldest) of a channel arrive, if it is in flight."""
+        fitting = [
+            (packet.n, index)
+            for index, packet in enumerate(self.in_flight)
+            if _channel(packet) == (source, dest) and n in (None, packet.n)
+        ]
+        return bool(fitting) and self.arrive(min(fitting)[1], keep=keep)
 
     def take(self, process: str, source: str | None = None) -> Delivery | None:
         """In pull mode, let the application of ``process`` take a message."""
@@ -177,7 +177,7 @@ class World:
         ``order`` is a generator that chooses, or an index: 0 oldest first, -1 newest first. In pull
         mode everything deliverable is taken.
         """
-        limit = 1000 + 500 * len(self.endpoints) * (1 + len(self.history.messages))
+        limit = 100 + 50 * len(self.endpoints) * (1 + len(self.history.messages))
         refused: set[int] = set()
         for _ in range(limit):
             choices = [i for i, p in enumerate(self.in_flight) if id(p) not in refused]
@@ -303,9 +303,9 @@ class World:
                 f"{shown(due)}",
             )
 
-    def _targets(self, names: str | tuple[str, ...]) -> tuple[str, ...]:
+    def _targets(self, process: str, names: str | tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(names, str):
-            groups = self.options["groups"]
+            groups = self.endpoints[process].options["groups"]
             assert isinstance(groups, dict)
             names = groups[names]
         return tuple(sorted(set(names)))

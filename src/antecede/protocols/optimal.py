@@ -39,8 +39,12 @@ a message's control when it arrives (RCV(4)-(5) early). The paper's remark lets 
 by the word of a message that it has not delivered; that alone loses order, because the guarantee
 holds only in the causal future of a send. So what the message says is merged as well, and messages
 may then wait longer than they need. ``hardware_multicast`` sends the log as it was, and the
-receiver applies SND(2) with its own name. A process that left is dropped from every destination
-set; nothing waits for its undelivered messages.
+receiver applies SND(2) with its own name. ``differential`` (3.5) sends, on each channel, what has
+changed against the control sent there before, and packets of a channel are then treated in order.
+That delays nothing: causal order asks for it between two messages on one channel anyway. It costs
+the last control sent and received on each channel as state; entries stay in the log although all
+channels may have carried them, because their absence would mean something. A process that left is
+dropped from every destination set; nothing waits for its undelivered messages.
 
 References
 ----------
@@ -52,11 +56,21 @@ References
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from antecede.core.differences import (
+    Difference,
+    Entries,
+    applied,
+    difference,
+    is_difference,
+    model_bytes,
+    size_of,
+)
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.messages import ControlSize, MessageId, Need, Packet
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -64,7 +78,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Entry = tuple[str, int, tuple[str, ...]]
 Log = dict[str, dict[int, frozenset[str]]]
 
 
@@ -88,20 +101,29 @@ class Optimal(Endpoint):
             "lookahead": Option(
                 default=False, doc="merge a message's control on arrival ([KS98] 4.5)"
             ),
+            "differential": Option(
+                default=False, doc="send only what changed on that channel ([KS98] 3.5)"
+            ),
         },
         dynamic=True,
     )
-    STATE: ClassVar = ("_log", "_newest")
+    STATE: ClassVar = ("_log", "_newest", "_last_sent", "_last_received")
 
     def _start(self, **options: object) -> None:
-        for name in ("hardware_multicast", "lookahead"):
+        for name in ("hardware_multicast", "lookahead", "differential"):
             if type(options[name]) is not bool:
                 msg = f"{name}={options[name]!r} is neither True nor False"
                 raise UsageError(msg)
+        if options["hardware_multicast"] and options["differential"]:
+            msg = "hardware_multicast sends all the same, differential to each its own; choose one"
+            raise UsageError(msg)
         self._hardware = options["hardware_multicast"]
+        self._fifo = self._is_differential = bool(options["differential"])
         self._lookahead = options["lookahead"]
         self._log: Log = {}
         self._newest: dict[str, int] = {}
+        self._last_sent: dict[str, Entries] = {}
+        self._last_received: dict[str, Entries] = {}
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
@@ -133,21 +155,40 @@ class Optimal(Endpoint):
             controls = {dest: as_control(_copy_for(dest, before, common)) for dest in others}
         after.setdefault(self.process, {})[message.seq] = targets  # SND(4)
         self._log = purged(after)  # SND(5)
-        return cast("dict[str, object]", controls)
+        return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
+
+    def _outgoing(self, dest: str, control: Entries) -> object:
+        if not self._is_differential:
+            return control
+        before = self._last_sent.get(dest, ())
+        self._last_sent[dest] = control
+        return difference(before, control)
+
+    def _entries(self, packet: Packet) -> Entries:
+        """Return O_M in full; a held packet has it, an arriving one may bring a difference."""
+        control = cast("Entries | Difference", packet.control)
+        return applied(self._last_received.get(packet.source, ()), control)
 
     def _check(self, packet: Packet) -> None:
-        if packet.kind != "data" or not is_log(packet.control):
+        control = packet.control
+        if self._is_differential and is_difference(control):
+            self._check_names(packet, (sender for sender, _ in control[1]))
+            control = control[2]
+        if packet.kind != "data" or not is_log(control):
             raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        for sender, _, dests in cast("tuple[Entry, ...]", packet.control):
+        for sender, _, dests in cast("Entries", control):
             self._check_names(packet, (sender, *dests))
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """RCV(1), the Delivery Condition."""
-        for sender, clock, dests in cast("tuple[Entry, ...]", packet.control):
+        for sender, clock, dests in self._entries(packet):
             if self.process in dests and clock > self._newest.get(sender, 0):
                 yield Need(sender, clock)
 
     def _on_data(self, packet: Packet) -> None:
+        if self._is_differential:
+            packet = replace(packet, control=self._entries(packet))
+            self._last_received[packet.source] = cast("Entries", packet.control)
         if self._lookahead:
             self._merge(packet)
         super()._on_data(packet)
@@ -176,10 +217,11 @@ class Optimal(Endpoint):
     def _carried(self, packet: Packet) -> Log:
         """Return O_M, after SND(2) where the sender left that to us."""
         carried: Log = {}
-        for sender, clock, dests in cast("tuple[Entry, ...]", packet.control):
+        for sender, clock, dests in cast("Entries", packet.control):
             carried.setdefault(sender, {})[clock] = frozenset(dests) - self._removed
         if self._hardware:
-            common = purged(_without(carried, frozenset(packet.dests)))
+            others = frozenset(packet.dests) - {packet.source}
+            common = purged(_without(carried, others))
             carried = _copy_for(self.process, carried, common)
         return carried
 
@@ -198,14 +240,14 @@ class Optimal(Endpoint):
 
     def _left(self, process: str) -> None:
         self._log = purged(_without(self._log, frozenset({process})))
+        self._last_sent.pop(process, None)
+        self._last_received.pop(process, None)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
-        entries = cast("tuple[Entry, ...]", packet.control)
-        dests = sum(len(dests) for _, _, dests in entries)
-        model_bytes = (ID_BYTES + CLOCK_BYTES) * len(entries) + ID_BYTES * dests
-        return ControlSize(len(entries), dests, model_bytes)
+        control = cast("Entries | Difference", packet.control)
+        return ControlSize(*size_of(control), model_bytes(control))
 
 
 def merged(log: Log, carried: Log) -> Log:
@@ -244,7 +286,7 @@ def purged(log: Log) -> Log:
     return result
 
 
-def as_control(log: Log) -> tuple[Entry, ...]:
+def as_control(log: Log) -> Entries:
     """Return a log as it travels: sorted by sender and clock, destinations sorted."""
     return tuple(
         (sender, clock, tuple(sorted(dests)))

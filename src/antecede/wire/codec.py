@@ -10,21 +10,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from antecede.core.messages import Packet
 from antecede.errors import UnknownProcessError, UsageError
-from antecede.wire.packets import get_header, put_header
-from antecede.wire.roster import Roster
+from antecede.wire.packets import get_packet, put_control, put_packet
+from antecede.wire.roster import Roster, Scope
 from antecede.wire.snapshots import get_snapshot, make_snapshot
 from antecede.wire.stream import PACKET_MARK, VERSION, Reader, check_mark, put_varint
-from antecede.wire.values import get_value, put_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from antecede.core.endpoint import Endpoint
-    from antecede.core.messages import Packet
 
 PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16
+LOG_PROTOCOLS: Final = frozenset({"optimal", "pruned"})
+"""Protocols whose controls hold no text but names of processes."""
 
 
 class Codec:
@@ -65,6 +66,12 @@ class Codec:
 
     def encode(self, packet: Packet, *, payload: bool = True) -> bytes:
         """Return a packet as bytes; without the payload it fits into another system's header."""
+        if not isinstance(packet, Packet):
+            msg = f"cannot encode {type(packet).__name__}; expected a Packet"
+            raise UsageError(msg)
+        if not isinstance(packet.payload, bytes):
+            msg = f"payload is {type(packet.payload).__name__}; expected bytes"
+            raise UsageError(msg)
         head = self._head(packet, self._roster)
         if len(head) + len(packet.payload) > PACKET_BYTES_MAX:
             msg = (
@@ -81,16 +88,20 @@ class Codec:
             reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may take")
         check_mark(reader, PACKET_MARK, "packet")
         roster = self._roster_of(reader)
-        packet = get_header(reader, roster)
-        packet = replace(packet, control=get_value(reader, roster, flat=True))
-        if self._head(packet, roster) != reader.data[: reader.position]:
+        scope = Scope(roster)
+        packet = get_packet(reader, scope)
+        try:
+            head = self._head(packet, roster)
+        except UsageError as error:
+            reader.fail(f"says what no Codec would encode ({error})")
+        if head != reader.data[: reader.position]:
             reader.fail("is not in canonical form up to here")
         return replace(packet, payload=reader.take(reader.left))
 
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""
         out = bytearray()
-        put_value(out, packet.control, self._roster)
+        put_control(out, packet.control, _scope(packet, self._roster))
         return len(out)
 
     def snapshot(self, endpoint: Endpoint) -> bytes:
@@ -104,8 +115,7 @@ class Codec:
     def _head(self, packet: Packet, roster: Roster) -> bytearray:
         out = bytearray((PACKET_MARK + VERSION,))
         put_varint(out, len(roster))
-        put_header(out, packet, roster)
-        put_value(out, packet.control, roster)
+        put_packet(out, packet, _scope(packet, roster))
         return out
 
     def _roster_of(self, reader: Reader) -> Roster:
@@ -135,3 +145,7 @@ def _reader(data: bytes) -> Reader:
         msg = f"cannot decode {type(data).__name__}; expected bytes"
         raise UsageError(msg)
     return Reader(bytes(data))
+
+
+def _scope(packet: Packet, roster: Roster) -> Scope:
+    return Scope(roster, is_strict=packet.protocol in LOG_PROTOCOLS)

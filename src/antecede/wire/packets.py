@@ -1,4 +1,4 @@
-"""Packets as bytes: a header of a few numbers, the control, and the payload as it is."""
+"""Packets as bytes: a header of a few numbers, then the control; the payload follows as it is."""
 
 from __future__ import annotations
 
@@ -6,93 +6,113 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from antecede.core.messages import MessageId, Packet
 from antecede.errors import UsageError
+from antecede.wire.bits import BitReader, BitWriter
+from antecede.wire.sets import get_set, is_names, number_width, put_names
 from antecede.wire.stream import put_varint
 from antecede.wire.values import get_value, put_value
 
 if TYPE_CHECKING:
-    from antecede.wire.roster import Roster
+    from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
 PROTOCOL_NUMBERS: Final = (
     "",
-    "history",
-    "vectors",
-    "server",
-    "matrix",
-    "broadcast",
-    "buffered",
-    "direct",
-    "pruned",
     "optimal",
+    "pruned",
     "semantic",
     "bounded",
+    "buffered",
+    "matrix",
+    "direct",
+    "broadcast",
+    "vectors",
     "context",
-    "phases",
-    "zones",
-    "serial",
-    "two_hop",
+    "history",
+    "server",
     "synchronous",
     "central",
+    "serial",
+    "two_hop",
     "hierarchy",
+    "phases",
+    "zones",
 )
 """Protocols by number; 0 means that the name is spelt out. Append only."""
 NAME_BYTES_MAX: Final = 100
 
-OWN, RELAYED, BARE, ADDRESSED = range(4)
-"""The shapes of a packet: its source's message, another's, a control packet without and with dests."""
+OWN, RELAYED, CONTROL = range(3)
+"""The shapes of a packet: it brings its source's message, another's, or none."""
+FOLLOWS: Final = 0
+NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
+"""What a packet carries when its tag says that no bytes of control follow (1 and 2)."""
 
 
-def put_header(out: bytearray, packet: Packet, roster: Roster) -> None:
-    """Append everything of a packet but its control and payload."""
+def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
+    """Append everything of a packet but its payload."""
     shape = _shape(packet)
     number = PROTOCOL_NUMBERS.index(packet.protocol) if packet.protocol in PROTOCOL_NUMBERS else 0
-    put_varint(out, number << 2 | shape)
+    put_varint(out, 9 * number + 3 * shape + _absence(packet.control))
     if number == 0:
         _put_name(out, packet.protocol)
-    put_varint(out, roster.number(packet.source))
-    put_varint(out, roster.number(packet.dest))
+    put_varint(out, scope.roster.number(packet.source))
+    put_varint(out, scope.roster.number(packet.dest))
     _put_positive(out, packet.n, "number")
     if packet.message is not None:
         if shape == RELAYED:
-            put_varint(out, roster.number(packet.message.sender))
+            put_varint(out, scope.roster.number(packet.message.sender))
         _put_positive(out, packet.message.seq, "seq")
-    if shape != BARE:
-        for dest in packet.dests:
-            roster.number(dest)
-        put_value(out, packet.dests, roster)
+        _put_dests(out, packet.dests, scope)
+    put_control(out, packet.control, scope)
 
 
-def get_header(reader: Reader, roster: Roster) -> Packet:
-    """Read a header; the packet returned has no control and no payload yet."""
-    tag = reader.varint()
-    number, shape = tag >> 2, tag & 3
+def get_packet(reader: Reader, scope: Scope) -> Packet:
+    """Read a packet; it has no payload yet."""
+    rest, absence = divmod(reader.varint(), 3)
+    number, shape = divmod(rest, 3)
     if number >= len(PROTOCOL_NUMBERS):
         reader.fail(f"is of protocol number {number}, which this version does not know")
     protocol = PROTOCOL_NUMBERS[number] or _name(reader)
-    source, dest = _member(reader, roster), _member(reader, roster)
+    source, dest = _member(reader, scope), _member(reader, scope)
     n = _positive(reader, "number")
-    message = None
-    if shape in (OWN, RELAYED):
-        sender = source if shape == OWN else _member(reader, roster)
+    message: MessageId | None = None
+    dests: tuple[str, ...] = ()
+    if shape != CONTROL:
+        sender = source if shape == OWN else _member(reader, scope)
         message = MessageId(sender, _positive(reader, "seq"))
-    dests: tuple[str, ...] = () if shape == BARE else _dests(reader, roster)
+        dests = _dests(reader, scope)
     kind: Literal["data", "control"] = "control" if message is None else "data"
-    return Packet(source, dest, n, kind, message, dests, b"", None, protocol)
+    control = get_value(reader, scope) if absence == FOLLOWS else NO_BYTES[absence]
+    return Packet(source, dest, n, kind, message, dests, b"", control, protocol)
+
+
+def put_control(out: bytearray, control: object, scope: Scope) -> None:
+    """Append a packet's control; nothing where the tag has said all."""
+    if _absence(control) == FOLLOWS:
+        put_value(out, control, scope)
+
+
+def _absence(control: object) -> int:
+    if control is None:
+        return 2
+    return 1 if type(control) is tuple and not control else FOLLOWS
 
 
 def _shape(packet: Packet) -> int:
-    if (packet.kind == "data") != (packet.message is not None):
-        msg = f"packet of kind {packet.kind!r} has message {packet.message}; only data packets do"
+    if packet.message is None and packet.kind == "control" and packet.dests == ():
+        return CONTROL
+    if packet.message is None or packet.kind != "data":
+        msg = (
+            f"packet of kind {packet.kind!r} has message {packet.message} and dests "
+            f"{packet.dests}; data packets have a message, control packets neither"
+        )
         raise UsageError(msg)
-    if packet.message is not None:
-        return OWN if packet.message.sender == packet.source else RELAYED
-    return ADDRESSED if packet.dests else BARE
+    return OWN if packet.message.sender == packet.source else RELAYED
 
 
 def _put_name(out: bytearray, protocol: str) -> None:
-    name = protocol.encode()
-    if not 0 < len(name) <= NAME_BYTES_MAX:
-        msg = f"protocol name {protocol!r} is not of 1 to {NAME_BYTES_MAX} bytes"
+    name = protocol.encode(errors="replace")
+    if not 0 < len(name) <= NAME_BYTES_MAX or name.decode() != protocol:
+        msg = f"protocol name {protocol!r} is not UTF-8 of 1 to {NAME_BYTES_MAX} bytes"
         raise UsageError(msg)
     put_varint(out, len(name))
     out += name
@@ -115,11 +135,11 @@ def _name(reader: Reader) -> str:
         reader.fail("has a protocol name that is not UTF-8")
 
 
-def _member(reader: Reader, roster: Roster) -> str:
+def _member(reader: Reader, scope: Scope) -> str:
     number = reader.varint()
-    if number >= len(roster):
-        reader.fail(f"names member {number} of {len(roster)}")
-    return roster.names[number]
+    if number >= len(scope.roster):
+        reader.fail(f"names member {number} of {len(scope.roster)}")
+    return scope.roster.names[number]
 
 
 def _positive(reader: Reader, what: str) -> int:
@@ -129,8 +149,32 @@ def _positive(reader: Reader, what: str) -> int:
     return value
 
 
-def _dests(reader: Reader, roster: Roster) -> tuple[str, ...]:
-    value = get_value(reader, roster, flat=True)
-    if type(value) is not tuple or not all(type(name) is str for name in value):
-        reader.fail("has destinations that are no names")
-    return value
+def _put_dests(out: bytearray, dests: tuple[str, ...], scope: Scope) -> None:
+    """Append destinations: a set after a bit 1; if they are not in order, a list after a bit 0."""
+    numbers = [scope.roster.number(dest) for dest in dests]
+    bits = BitWriter(out)
+    if is_names(dests, scope):
+        bits.put(1, 1)
+        put_names(bits, dests, scope)
+    else:
+        bits.put(0, 1)
+        bits.golomb(len(numbers), 0)
+        for number in numbers:
+            bits.put(number, number_width(len(scope.roster)))
+    bits.close()
+
+
+def _dests(reader: Reader, scope: Scope) -> tuple[str, ...]:
+    bits = BitReader(reader)
+    count = len(scope.roster)
+    if bits.get(1):
+        names = scope.roster.in_order(get_set(bits, scope))
+    else:
+        length, width = bits.golomb(0), number_width(count)
+        bits.expect(length, width)
+        numbers = [bits.get(width) for _ in range(length)]
+        if max(numbers, default=0) >= count:
+            bits.fail(f"names member {max(numbers)} of {count}")
+        names = tuple(scope.roster.names[number] for number in numbers)
+    bits.close()
+    return names

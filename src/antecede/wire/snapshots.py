@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
 from antecede.errors import PeerError, SnapshotError, UsageError
+from antecede.wire.roster import Scope
 from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
 from antecede.wire.values import get_value, put_value
 
@@ -47,7 +48,7 @@ def make_snapshot(endpoint: Endpoint, roster: Roster) -> bytes:
         roster.number(member)
     out = bytearray((SNAPSHOT_MARK + VERSION,))
     put_varint(out, len(roster))
-    put_value(out, endpoint.state(), roster)
+    put_value(out, endpoint.state(), Scope(roster, is_flat=False))
     out += _checksum(bytes(out), roster)
     return bytes(out)
 
@@ -61,13 +62,13 @@ def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpo
         check_mark(reader, SNAPSHOT_MARK, "snapshot")
         roster = roster_of(reader)
         _check_sum(reader, roster)
-        state = get_value(reader, roster, flat=False)
+        state = get_value(reader, Scope(roster, is_flat=False))
         if reader.left != CHECKSUM_BYTES:
             reader.fail("goes on after its state")
     except PeerError as error:
         msg = f"snapshot is not usable: {error}"
         raise SnapshotError(msg) from error
-    return _endpoint(state)
+    return _endpoint(state, roster)
 
 
 def _check_sum(reader: Reader, roster: Roster) -> None:
@@ -82,11 +83,13 @@ def _check_sum(reader: Reader, roster: Roster) -> None:
 def _checksum(body: bytes, roster: Roster) -> bytes:
     names = bytearray()
     for name in roster.names:
-        put_value(names, name.encode(errors="surrogatepass"), roster)
+        text = name.encode(errors="surrogatepass")
+        put_varint(names, len(text))
+        names += text
     return hashlib.blake2b(names + body, digest_size=CHECKSUM_BYTES).digest()
 
 
-def _endpoint(state: object) -> Endpoint:
+def _endpoint(state: object, roster: Roster) -> Endpoint:
     """Make the endpoint; a state that fits no endpoint of this version is refused."""
     if not isinstance(state, dict) or set(state) != set(_FIELD_TYPES):
         msg = "snapshot holds no endpoint's state; it was made by another version of antecede"
@@ -95,6 +98,13 @@ def _endpoint(state: object) -> Endpoint:
         if type(state[name]) is not kind:
             msg = f"snapshot has {type(state[name]).__name__} as {name}; expected {kind.__name__}"
             raise SnapshotError(msg)
+    members = state["members"]
+    if len(set(members)) != len(members) or not set(members) <= set(roster.names):
+        msg = f"snapshot is of members {members}; expected members of this Codec, each once"
+        raise SnapshotError(msg)
+    if state["process"] not in members:
+        msg = f"snapshot is of process {state['process']!r}, which is not among its own members"
+        raise SnapshotError(msg)
     protocol = state["protocol"]
     if protocol not in PROTOCOLS or set(state["own"]) != set(protocol_class(protocol).STATE):
         msg = f"snapshot of protocol {protocol!r} does not fit this version of antecede"
@@ -107,6 +117,7 @@ def _endpoint(state: object) -> Endpoint:
         AttributeError,
         LookupError,
         PeerError,
+        RuntimeError,
         TypeError,
         UsageError,
         ValueError,

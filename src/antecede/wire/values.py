@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from antecede.core.messages import Delivery, MessageId, Need, Packet
 from antecede.core.plain import packet_fields
 from antecede.errors import UsageError
+from antecede.wire.packed import PACKED, get_packed, packed_form, put_packed
 from antecede.wire.stream import put_varint
 
 if TYPE_CHECKING:
-    from antecede.wire.roster import Roster
+    from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
 DEPTH_MAX: Final = 32
@@ -37,6 +38,7 @@ RECORDS: Final[dict[type, int]] = {
 SEQUENCES: Final[dict[type, int]] = {tuple: TUPLE, list: LIST, set: SET, frozenset: FROZENSET}
 FLAT: Final = frozenset({NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE})
 """What a control may consist of."""
+FLAT_TYPES: Final = (tuple, MessageId)
 _CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
 
 
@@ -53,7 +55,7 @@ _RECORD_OF: Final = {
 }
 
 
-def put_value(out: bytearray, value: object, roster: Roster, depth: int = 0) -> None:
+def put_value(out: bytearray, value: object, scope: Scope, depth: int = 0) -> None:
     """Append any plain value."""
     kind = type(value)
     if depth > DEPTH_MAX:
@@ -64,23 +66,26 @@ def put_value(out: bytearray, value: object, roster: Roster, depth: int = 0) -> 
     elif kind is int:
         _put_integer(out, value)  # type: ignore[arg-type]
     elif kind is str:
-        _put_text(out, value, roster)  # type: ignore[arg-type]
+        _put_text(out, value, scope)  # type: ignore[arg-type]
     elif kind is bytes:
         out.append(BYTES)
         put_varint(out, len(value))  # type: ignore[arg-type]
         out += value  # type: ignore[arg-type]
+    elif scope.is_flat and kind not in FLAT_TYPES:
+        msg = f"a value of type {kind.__name__} cannot be encoded in a control; use tuples"
+        raise UsageError(msg)
     elif kind is dict:
         out.append(DICT)
         put_varint(out, len(value))  # type: ignore[arg-type]
         for key, item in value.items():  # type: ignore[attr-defined]
-            put_value(out, key, roster, depth + 1)
-            put_value(out, item, roster, depth + 1)
+            put_value(out, key, scope, depth + 1)
+            put_value(out, item, scope, depth + 1)
     elif kind in SEQUENCES:
-        _put_sequence(out, value, roster, depth)
+        _put_sequence(out, value, scope, depth)
     elif kind in RECORDS:
         out.append(RECORDS[kind])
         for item in _fields(value):
-            put_value(out, item, roster, depth + 1)
+            put_value(out, item, scope, depth + 1)
     else:
         msg = f"a value of type {kind.__name__} cannot be encoded; use plain data"
         raise UsageError(msg)
@@ -97,8 +102,8 @@ def _put_integer(out: bytearray, value: int) -> None:
         put_varint(out, -1 - value)
 
 
-def _put_text(out: bytearray, value: str, roster: Roster) -> None:
-    number = roster.numbers.get(value)
+def _put_text(out: bytearray, value: str, scope: Scope) -> None:
+    number = scope.roster.numbers.get(value)
     if number is None:
         try:
             text = value.encode()
@@ -115,9 +120,13 @@ def _put_text(out: bytearray, value: str, roster: Roster) -> None:
         put_varint(out, number - MEMBERS)
 
 
-def _put_sequence(out: bytearray, value: object, roster: Roster, depth: int) -> None:
+def _put_sequence(out: bytearray, value: object, scope: Scope, depth: int) -> None:
     kind = type(value)
     length = len(value)  # type: ignore[arg-type]
+    form = packed_form(value, scope) if isinstance(value, tuple) else None
+    if form is not None:
+        put_packed(out, form, value, scope)  # type: ignore[arg-type]
+        return
     if kind is tuple and length < TUPLES:
         out.append(TUPLE_AT + length)
     else:
@@ -125,12 +134,12 @@ def _put_sequence(out: bytearray, value: object, roster: Roster, depth: int) -> 
         put_varint(out, length - TUPLES if kind is tuple else length)
     if kind is tuple or kind is list:
         for item in value:  # type: ignore[attr-defined]
-            put_value(out, item, roster, depth + 1)
+            put_value(out, item, scope, depth + 1)
         return
     items = []
     for item in value:  # type: ignore[attr-defined]
         encoded = bytearray()
-        put_value(encoded, item, roster, depth + 1)
+        put_value(encoded, item, scope, depth + 1)
         items.append(bytes(encoded))
     for piece in sorted(items):  # a set has no order of its own: the bytes give it one
         out += piece
@@ -145,63 +154,68 @@ def _fields(value: object) -> tuple[object, ...]:
     return value
 
 
-def get_value(reader: Reader, roster: Roster, *, flat: bool, depth: int = 0) -> object:
-    """Read any plain value; with ``flat`` only what a control may consist of."""
+def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
+    """Read any plain value; in a control, only what one may consist of."""
     if depth > DEPTH_MAX:
         reader.fail(f"nests deeper than {DEPTH_MAX} levels")
     tag = reader.byte()
+    value: object
     if tag < MEMBER_AT:
-        return tag
-    if tag < TUPLE_AT:
-        return _member(reader, tag - MEMBER_AT, roster)
-    if tag < NONE:
-        return _items(reader, tag - TUPLE_AT, roster, flat, depth)
-    if flat and tag not in FLAT:
+        value = tag
+    elif tag < TUPLE_AT:
+        value = _member(reader, tag - MEMBER_AT, scope)
+    elif tag < NONE:
+        value = _items(reader, tag - TUPLE_AT, scope, depth)
+    elif tag in PACKED:
+        value = get_packed(reader, tag, scope)
+    elif scope.is_flat and tag not in FLAT:
         reader.fail(f"has a value of kind {tag:#04x}, which no control consists of")
-    if tag in _CONSTANTS:
-        return _CONSTANTS[tag]
-    if tag in _RECORD_OF:
-        return _record(reader, tag, roster, flat, depth)
-    return _get_sized(reader, tag, roster, flat, depth)
+    elif tag in _CONSTANTS:
+        value = _CONSTANTS[tag]
+    elif tag in _RECORD_OF:
+        value = _record(reader, tag, scope, depth)
+    else:
+        value = _get_sized(reader, tag, scope, depth)
+    return value
 
 
-def _get_sized(reader: Reader, tag: int, roster: Roster, flat: bool, depth: int) -> object:  # noqa: FBT001
-    value: object = None
+def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
+    value: object
     if tag == INTEGER:
         value = reader.varint() + INTEGERS
     elif tag == NEGATIVE:
         value = -1 - reader.varint()
     elif tag == MEMBER:
-        value = _member(reader, reader.varint() + MEMBERS, roster)
+        value = _member(reader, reader.varint() + MEMBERS, scope)
     elif tag == BYTES:
         value = reader.take(reader.varint())
     elif tag == TEXT:
-        value = _text(reader, roster)
+        value = _text(reader, scope)
     elif tag == TUPLE:
-        value = _items(reader, reader.varint() + TUPLES, roster, flat, depth)
+        value = _items(reader, reader.varint() + TUPLES, scope, depth)
     elif tag == LIST:
-        value = list(_items(reader, reader.varint(), roster, flat, depth))
+        value = list(_items(reader, reader.varint(), scope, depth))
     elif tag in (SET, FROZENSET):
-        value = _set(reader, tag, roster, depth)
+        value = _set(reader, tag, scope, depth)
     elif tag == DICT:
-        value = _dict(reader, roster, depth)
+        value = _dict(reader, scope, depth)
     else:
         reader.fail(f"has a value of unknown kind {tag:#04x}")
     return value
 
 
-def _member(reader: Reader, number: int, roster: Roster) -> str:
-    if number >= len(roster):
-        reader.fail(f"names member {number} of {len(roster)}")
-    return roster.names[number]
+def _member(reader: Reader, number: int, scope: Scope) -> str:
+    if number >= len(scope.roster):
+        reader.fail(f"names member {number} of {len(scope.roster)}")
+    return scope.roster.names[number]
 
 
-def _text(reader: Reader, roster: Roster) -> str:
+def _text(reader: Reader, scope: Scope) -> str:
     try:
         text = reader.take(reader.varint()).decode()
     except UnicodeDecodeError:
         reader.fail("has text that is not UTF-8")
-    if text in roster.numbers:
+    if text in scope.roster.numbers:
         reader.fail(f"spells out the member {text!r}, which has a number")
     return text
 
@@ -209,22 +223,21 @@ def _text(reader: Reader, roster: Roster) -> str:
 def _items(
     reader: Reader,
     length: int,
-    roster: Roster,
-    flat: bool,  # noqa: FBT001
+    scope: Scope,
     depth: int,
 ) -> tuple[object, ...]:
     if length > reader.left:
         reader.fail(f"promises {length} values where {reader.left} bytes are left")
-    return tuple(get_value(reader, roster, flat=flat, depth=depth + 1) for _ in range(length))
+    return tuple(get_value(reader, scope, depth + 1) for _ in range(length))
 
 
-def _set(reader: Reader, tag: int, roster: Roster, depth: int) -> object:
+def _set(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     length = reader.count("values")
     items: list[object] = []
     last = b""
     for _ in range(length):
         start = reader.position
-        items.append(_hashable(reader, get_value(reader, roster, flat=False, depth=depth + 1)))
+        items.append(_hashable(reader, get_value(reader, scope, depth + 1)))
         piece = reader.data[start : reader.position]
         if piece <= last:
             reader.fail("has a set out of order")
@@ -232,12 +245,12 @@ def _set(reader: Reader, tag: int, roster: Roster, depth: int) -> object:
     return set(items) if tag == SET else frozenset(items)
 
 
-def _dict(reader: Reader, roster: Roster, depth: int) -> dict[object, object]:
+def _dict(reader: Reader, scope: Scope, depth: int) -> dict[object, object]:
     length = reader.count("pairs", 2)
     result: dict[object, object] = {}
     for _ in range(length):
-        key = _hashable(reader, get_value(reader, roster, flat=False, depth=depth + 1))
-        result[key] = get_value(reader, roster, flat=False, depth=depth + 1)
+        key = _hashable(reader, get_value(reader, scope, depth + 1))
+        result[key] = get_value(reader, scope, depth + 1)
     if len(result) != length:
         reader.fail("has the same key twice")
     return result
@@ -251,6 +264,6 @@ def _hashable(reader: Reader, value: object) -> object:
     return value
 
 
-def _record(reader: Reader, tag: int, roster: Roster, flat: bool, depth: int) -> object:  # noqa: FBT001
+def _record(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     kind, length = _RECORD_OF[tag]
-    return kind(*_items(reader, length, roster, flat, depth))
+    return kind(*_items(reader, length, scope, depth))

@@ -1,0 +1,93 @@
+"""How each protocol is put to the test: its casts, and its options worth trying.
+
+The default options with every cast are always tried; the table below adds variants. Options that
+need names (groups, zones, clusters) are made for the members at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from antecede.core.registry import PROTOCOLS
+
+if TYPE_CHECKING:
+    from antecede.core.info import Cast
+
+Members = tuple[str, ...]
+Options = dict[str, object]
+
+WITH_ROLES = frozenset({"bounded", "central", "hierarchy", "serial", "server", "two_hop", "zones"})
+"""Protocols that tell processes apart by position or option: no renaming for them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A protocol with options, one cast, and the promises that hold then."""
+
+    protocol: str
+    cast: Cast
+    promises: frozenset[str]
+    options: Options = field(default_factory=dict)
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.protocol}{self.label and '-' + self.label}-{self.cast}"
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether processes may be renamed."""
+        return self.protocol not in WITH_ROLES and "groups" not in self.options
+
+
+def chain_of_groups(members: Members) -> dict[str, Members]:
+    """Return overlapping groups in a ring: a cycle of groups is what defeats naive protocols."""
+    if len(members) < 3:
+        return {"all": members}
+    size = max(2, len(members) // 2)
+    doubled = members + members
+    return {f"g{i}": doubled[i : i + size] for i in range(len(members))}
+
+
+def random_groups(members: Members, seed: int) -> dict[str, Members]:
+    """Return groups drawn from ``seed`` in which every member has a place."""
+    rng = Random(seed)  # noqa: S311 - test data, not secrets
+    groups = chain_of_groups(members)
+    for i in range(rng.randint(0, 3)):
+        chosen = set(rng.sample(members, rng.randint(2, len(members))))
+        groups[f"r{i}"] = tuple(member for member in members if member in chosen)
+    return groups
+
+
+_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
+
+Variant = tuple[str, Callable[[Members], Options], frozenset[str]]
+VARIANTS: dict[str, tuple[Variant, ...]] = {
+    "optimal": (
+        ("hardware", lambda _: {"hardware_multicast": True}, frozenset()),
+        ("lookahead", lambda _: {"lookahead": True}, _LOOKAHEAD),
+        ("both", lambda _: {"hardware_multicast": True, "lookahead": True}, _LOOKAHEAD),
+    ),
+    "bounded": (("tight", lambda members: {"k": len(members) + 1}, frozenset()),),
+    "buffered": (("pipelined", lambda _: {"pipelined": True}, frozenset()),),
+}
+"""For each protocol: label, options for these members, promises that do not hold then."""
+
+
+def cases(protocol: str, members: Members) -> list[Case]:
+    """Return every way in which a protocol is to be tried."""
+    info = PROTOCOLS[protocol]
+    made = []
+    for cast in info.casts:
+        if cast == "groups":
+            options: Options = {"groups": chain_of_groups(members)}
+            made.append(Case(protocol, cast, info.promises, options, "groups"))
+            continue
+        made.append(Case(protocol, cast, info.promises))
+        for label, options_for, lost in VARIANTS.get(protocol, ()):
+            options = options_for(members)
+            if set(options) <= set(info.options):
+                made.append(Case(protocol, cast, info.promises - lost, options, label))
+    return made

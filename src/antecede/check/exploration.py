@@ -1,0 +1,207 @@
+"""The explorer: all computations of a few processes and messages, under a protocol.
+
+``python -m antecede.check.explore --processes 3 --messages 4`` looks at every protocol. How the
+search avoids looking at the same thing twice is told in :mod:`antecede.check.search`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from antecede import protocols as _protocols
+from antecede.check.cases import cases
+from antecede.check.promises import BrokenPromiseError, Script
+from antecede.check.scripts import process_names
+from antecede.check.search import Action, Explorer
+from antecede.core.registry import PROTOCOLS, protocol_class
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.info import Cast
+
+assert set(_protocols.__all__) == set(PROTOCOLS)
+
+
+@dataclass
+class Exploration:
+    """What the explorer found."""
+
+    protocol: str
+    processes: int
+    messages: int
+    situations: int = 0
+    blocks: int = 0
+    local_states: int = 0
+    local_steps: int = 0
+    seconds: float = 0.0
+    is_complete: bool = True
+    promise: str = ""
+    sentence: str = ""
+    script: Script | None = None
+    failure: tuple[Action, ...] = field(default=())
+    case: str = ""
+
+    def figures(self) -> dict[str, object]:
+        """Return the counts and the verdict, for machines."""
+        names = ("processes", "messages", "situations", "blocks", "local_states", "local_steps")
+        counts = {name: getattr(self, name) for name in names}
+        return {
+            "case": self.case or self.protocol,
+            **counts,
+            "seconds": round(self.seconds, 1),
+            "is_complete": self.is_complete,
+            "broken": self.promise or None,
+        }
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was seen and no promise was broken."""
+        return self.is_complete and not self.promise
+
+    def __str__(self) -> str:
+        what = (
+            f"{self.case or self.protocol} {self.processes}x{self.messages}: {self.situations:,} situations, "
+            f"{self.blocks:,} blocks, {self.local_states:,} local states, "
+            f"{self.local_steps:,} local steps, {self.seconds:.1f} s"
+        )
+        if self.promise:
+            return f"{what}: BROKEN {self.promise}: {self.sentence}"
+        return what if self.is_complete else f"{what}: not finished"
+
+
+def explore(
+    protocol: str,
+    processes: int = 3,
+    messages: int = 3,
+    *,
+    options: Mapping[str, object] | None = None,
+    casts: Sequence[Cast] | None = None,
+    promises: Iterable[str] | None = None,
+    endpoint_class: type[Endpoint] | None = None,
+    symmetric: bool = True,
+    seconds_max: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Exploration:
+    """Look at every computation of so many processes and messages.
+
+    ``symmetric=False`` is for protocols in which some process has a role of its own.
+    """
+    info = protocol_class(protocol).INFO
+    began = time.monotonic()
+    due = frozenset(info.promises if promises is None else promises)
+    explorer = Explorer(
+        protocol,
+        process_names(processes),
+        messages,
+        options=dict(options or {}),
+        casts=casts or info.casts,
+        promises=due,
+        endpoint_class=endpoint_class,
+        symmetric=symmetric,
+    )
+
+    def is_time_up(situations: int, steps: int) -> bool:
+        passed = time.monotonic() - began
+        if progress is not None and situations % 4096 == 0:
+            progress(f"{protocol}: {situations:,} situations, {steps} steps deep, {passed:.0f} s")
+        return seconds_max is not None and passed > seconds_max
+
+    result = Exploration(protocol, processes, messages)
+    result.is_complete = explorer.run(is_time_up)
+    result.situations, result.blocks = explorer.situations, explorer.blocks
+    result.local_states = explorer.machine.local_count
+    result.local_steps = explorer.machine.step_count
+    result.seconds = time.monotonic() - began
+    found = explorer.failure()
+    if found is not None:
+        result.failure, (result.promise, result.sentence) = found
+        try:
+            result.script = explorer.replay(result.failure).script
+        except BrokenPromiseError as error:
+            result.script, result.sentence = error.script, error.sentence
+    return result
+
+
+def explore_all(
+    protocol: str,
+    processes: int,
+    messages: int,
+    *,
+    seconds_max: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[Exploration]:
+    """Explore a protocol with each of its casts and the variants that :mod:`cases` names.
+
+    A protocol that multicasts need not be looked at for unicast and broadcast alone: they are
+    among its multicasts.
+    """
+    info = PROTOCOLS[protocol]
+    found = []
+    for case in cases(protocol, process_names(processes)):
+        if "multicast" in info.casts and case.cast in ("unicast", "broadcast"):
+            continue
+        result = explore(
+            protocol,
+            processes,
+            messages,
+            options=case.options,
+            casts=(case.cast,),
+            promises=case.promises,
+            symmetric=case.is_symmetric,
+            seconds_max=seconds_max,
+            progress=progress,
+        )
+        result.case = str(case)
+        found.append(result)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 0: all kept their promises, 1: one did not, 2: wrong call."""
+    parser = argparse.ArgumentParser(
+        prog="python -m antecede.check.explore",
+        description="Look at every interleaving of small computations.",
+        epilog="example: python -m antecede.check.explore --processes 3 --messages 3 --protocol matrix",
+    )
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=3)
+    parser.add_argument("--protocol", action="append", help="by default all; may be repeated")
+    parser.add_argument("--seconds", type=float, help="stop each exploration after so many seconds")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each exploration")
+    chosen = parser.parse_args(arguments)
+    try:
+        names = [protocol_class(name).INFO.name for name in chosen.protocol or PROTOCOLS]
+    except UsageError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - this is the command line
+        return 2
+    if chosen.processes < 2 or chosen.messages < 1:
+        print("expected at least 2 processes and 1 message", file=sys.stderr)  # noqa: T201
+        return 2
+    is_clean = True
+    for name in names:
+        found = explore_all(
+            name,
+            chosen.processes,
+            chosen.messages,
+            seconds_max=chosen.seconds,
+            progress=_show if sys.stderr.isatty() else None,
+        )
+        for result in found:
+            print(json.dumps(result.figures()) if chosen.json else result)  # noqa: T201
+            if result.script is not None:
+                print(f"  shortest failing script: {result.script!r}")  # noqa: T201
+            is_clean = is_clean and not result.promise
+    return 0 if is_clean else 1
+
+
+def _show(line: str) -> None:
+    sys.stderr.write(f"\r{line}  ")
+    sys.stderr.flush()

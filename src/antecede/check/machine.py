@@ -1,0 +1,268 @@
+"""Endpoints as functions: what a step does to one process, computed once and remembered.
+
+The explorer visits the same situation of one process in very many situations of the whole. An
+endpoint is deterministic, so the outcome of a step depends on its own state and the step alone.
+Each local state (the endpoint's, and what the oracle knows of its past) gets a number, and each
+step from it is carried out and judged once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from antecede.check.world import SEMANTIC, shown
+from antecede.core.messages import MessageId
+from antecede.core.registry import endpoint, protocol_class
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.messages import Effects, Packet
+
+
+class Node(NamedTuple):
+    """A message as the oracle sees it: with the past of its send, so no two computations mix."""
+
+    message: MessageId
+    dests: tuple[str, ...]
+    known: frozenset[int]
+    delivered: frozenset[tuple[int, str]]
+
+
+class View(NamedTuple):
+    """What the oracle knows of a process: its past, and what arrived and is not delivered.
+
+    ``known`` are the nodes in its past, ``delivered`` the copies whose delivery is in its past;
+    ``prefixes`` (for protocols that order by ``after``) is ``known`` after each local event.
+    """
+
+    known: frozenset[int] = frozenset()
+    delivered: frozenset[tuple[int, str]] = frozenset()
+    pending: frozenset[int] = frozenset()
+    prefixes: tuple[frozenset[int], ...] = (frozenset(),)
+
+
+class Outcome(NamedTuple):
+    """What a step led to: the next local state, packets, and the promise it broke, if any."""
+
+    local: int
+    packets: tuple[int, ...]
+    broken: tuple[str, str] | None
+
+
+class Machine:
+    """All processes of one protocol, by the number of their local state."""
+
+    def __init__(
+        self,
+        protocol: str,
+        members: tuple[str, ...],
+        *,
+        options: Mapping[str, object],
+        promises: frozenset[str],
+        endpoint_class: type[Endpoint] | None = None,
+    ) -> None:
+        self.members = members
+        self.promises = promises
+        self.is_semantic = protocol in SEMANTIC
+        self._class = endpoint_class or protocol_class(protocol)
+        self.nodes: list[Node] = []
+        self.packets: list[Packet] = []
+        self.views: list[View] = []
+        self.is_idle: list[bool] = []
+        self.event_counts: list[int] = []
+        self._states: list[dict[str, object]] = []
+        self._node_ids: dict[Node, int] = {}
+        self._packet_ids: dict[Packet, int] = {}
+        self._local_ids: dict[object, int] = {}
+        self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome] = {}
+        self._receipts: dict[tuple[int, int], Outcome] = {}
+        self._required: dict[View, dict[MessageId, frozenset[str]]] = {}
+        self.starts = tuple(
+            self._enter(
+                endpoint(protocol, process=member, members=members, pull=False, **options)
+                if endpoint_class is None
+                else self._made(protocol, member, options),
+                View(),
+            )
+            for member in members
+        )
+
+    def _made(self, protocol: str, member: str, options: Mapping[str, object]) -> Endpoint:
+        model = endpoint(protocol, process=member, members=self.members, pull=False, **options)
+        return self._class(process=member, members=self.members, options=model.options)
+
+    @property
+    def local_count(self) -> int:
+        """How many local states there are so far."""
+        return len(self._states)
+
+    @property
+    def step_count(self) -> int:
+        """How many local steps were carried out so far."""
+        return len(self._sends) + len(self._receipts)
+
+    def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome:
+        """Carry out a send in a local state."""
+        key = (local, dests, after)
+        if key not in self._sends:
+            self._sends[key] = self._send(local, dests, after)
+        return self._sends[key]
+
+    def receive(self, local: int, packet: int) -> Outcome:
+        """Carry out the arrival of a packet in a local state."""
+        key = (local, packet)
+        if key not in self._receipts:
+            self._receipts[key] = self._receive(local, packet)
+        return self._receipts[key]
+
+    def _send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome:
+        one, view = self._revive(local), self.views[local]
+        seq = self._states[local]["seq"]
+        assert isinstance(seq, int)
+        message = MessageId(one.process, seq + 1)
+        known = view.known if after is None else view.prefixes[after]
+        node = self._node(Node(message, dests, known, view.delivered))
+        effects = one.send(dests, b"%d" % node, after=after)
+        view = self._grown(view, view.known | known | {node})
+        return self._outcome(one, view, effects)
+
+    def _receive(self, local: int, number: int) -> Outcome:
+        one, view, packet = self._revive(local), self.views[local], self.packets[number]
+        effects = one.receive(packet)
+        if packet.message is not None and one.process in packet.dests:
+            view = view._replace(pending=view.pending | {int(packet.payload)})
+        outcome = self._outcome(one, view, effects)
+        again = one.receive(packet)
+        if outcome.broken is None and (again.packets or again.deliveries):
+            broken = (
+                "integrity",
+                f"{one.process} accepts packet {packet.n} of {packet.source} twice",
+            )
+            return outcome._replace(broken=broken)
+        return outcome
+
+    def _outcome(self, one: Endpoint, view: View, effects: Effects) -> Outcome:
+        broken = None
+        for delivery in effects.deliveries:
+            node = int(delivery.payload)
+            broken = broken or self._broken_by(one.process, view, node)
+            past = self.nodes[node]
+            view = self._grown(view, view.known | past.known | {node})
+            view = view._replace(
+                delivered=view.delivered | past.delivered | {(node, one.process)},
+                pending=view.pending - {node},
+            )
+        broken = broken or self._broken_now(one, view)
+        packets = tuple(map(self._packet, effects.packets))
+        return Outcome(self._enter(one, view), packets, broken)
+
+    def _broken_by(self, process: str, view: View, number: int) -> tuple[str, str] | None:
+        """Judge one delivery."""
+        node = self.nodes[number]
+        if (number, process) in view.delivered:
+            return "integrity", f"{process} delivers {node.message} twice"
+        if process not in node.dests:
+            return "integrity", f"{process} delivers {node.message}, which is not for it"
+        missing = self.missing(process, view, number)
+        if missing and "safety" in self.promises:
+            cause = self.nodes[min(missing)].message
+            return "safety", f"{process} delivers {node.message} before its cause {cause}"
+        return None
+
+    def _broken_now(self, one: Endpoint, view: View) -> tuple[str, str] | None:
+        """Judge what is held and what is kept."""
+        if "no_overblocking" in self.promises:
+            for number in sorted(view.pending):
+                if not self.missing(one.process, view, number):
+                    message = self.nodes[number].message
+                    return "no_overblocking", f"{one.process} holds {message} for no missing cause"
+        if "necessity" in self.promises:
+            kept, due = one.dependencies(), self.required(view)
+            if kept != due:
+                return "necessity", f"{one.process} keeps {shown(kept)}, required is {shown(due)}"
+        return None
+
+    def missing(self, process: str, view: View, number: int) -> list[int]:
+        """Return the causes of a message that are for ``process`` and not delivered there."""
+        return [
+            cause
+            for cause in self.nodes[number].known
+            if process in self.nodes[cause].dests and (cause, process) not in view.delivered
+        ]
+
+    def required(self, view: View) -> dict[MessageId, frozenset[str]]:
+        """Return what the Propagation Constraints require ([KS98] 3.4), by their definition."""
+        result = {}
+        for number in sorted(view.known, key=lambda n: self.nodes[n].message):
+            node = self.nodes[number]
+            later = [self.nodes[n].dests for n in view.known if number in self.nodes[n].known]
+            names = frozenset(
+                dest
+                for dest in node.dests
+                if dest != node.message.sender
+                and (number, dest) not in view.delivered
+                and not any(dest in dests for dests in later)
+            )
+            if names:
+                result[node.message] = names
+        return result
+
+    def _grown(self, view: View, known: frozenset[int]) -> View:
+        if not self.is_semantic:
+            return view._replace(known=known)
+        return view._replace(known=known, prefixes=(*view.prefixes, known))
+
+    def _node(self, node: Node) -> int:
+        number = self._node_ids.setdefault(node, len(self.nodes))
+        if number == len(self.nodes):
+            self.nodes.append(node)
+        return number
+
+    def _packet(self, packet: Packet) -> int:
+        number = self._packet_ids.setdefault(packet, len(self.packets))
+        if number == len(self.packets):
+            self.packets.append(packet)
+        return number
+
+    def _enter(self, one: Endpoint, view: View) -> int:
+        state = one.state()
+        number = self._local_ids.setdefault((frozen_state(state), view), len(self._states))
+        if number == len(self._states):
+            self._states.append(state)
+            self.views.append(view)
+            self.is_idle.append(not one.held and not one.queued)
+            events = state["events"]
+            assert isinstance(events, int)
+            self.event_counts.append(events)
+        return number
+
+    def _revive(self, local: int) -> Endpoint:
+        state = self._states[local]
+        one = self._class(
+            process=state["process"],  # type: ignore[arg-type]
+            members=state["members"],  # type: ignore[arg-type]
+            options=state["options"],  # type: ignore[arg-type]
+        )
+        one.load(state)
+        return one
+
+
+def frozen_state(state: Mapping[str, object]) -> object:
+    """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
+    held = state["held"]
+    assert isinstance(held, list)
+    rest = {key: value for key, value in state.items() if key not in ("held", "arrivals")}
+    return tuple(packet for _, packet in held), frozen(rest)
+
+
+def frozen(value: object) -> object:
+    """Return plain data as something hashable; the order of keys does not matter."""
+    if isinstance(value, dict):
+        return frozenset((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(frozen, value))
+    if isinstance(value, set):
+        return frozenset(value)
+    return value

@@ -1,0 +1,362 @@
+"""The search behind the explorer: every interleaving of a small computation, under a protocol, judged by the oracle.
+
+All computations of so many processes and sends are enumerated: who sends what to whom when, and in
+which order everything arrives. Three reductions keep that small, and none leaves out a behaviour:
+
+* *Renaming.* Where no process has a special role, a process that has done nothing yet stands for
+  all such processes.
+* *Partial order.* Steps of different processes commute. An arrival that sends nothing is *silent*:
+  nobody else can notice it, so it is put off until just before the next step of that process that
+  others can notice (a send, or an arrival that sends), or to the end. A computation is then a
+  sequence of *blocks*, silent arrivals and one noticeable step of one process, and the orders of
+  arrivals left at the end are looked at process by process, not in every combination.
+* *State hashing.* Situations are identified by the endpoints' whole states, the oracle's knowledge
+  and the packets in flight; each is visited once.
+
+Duplicates need no steps of their own: after every arrival the packet is offered again, and nothing
+may come of it. Situations are visited in the order of the number of steps that lead there, so the
+failing script that is reported is a shortest one.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from antecede.check.machine import Machine
+from antecede.check.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.info import Cast
+
+Action = tuple[object, ...]
+
+
+class Situation(NamedTuple):
+    """Where everyone is, what is in flight, how many sends are left, how many processes acted."""
+
+    locals: tuple[int, ...]
+    flying: frozenset[int]
+    left: int
+    used: int
+
+
+class Rest(NamedTuple):
+    """A process after some silent arrivals: its state, what has not arrived, what did, in order."""
+
+    local: int
+    waiting: frozenset[int]
+    arrived: tuple[int, ...]
+
+
+class Reach(NamedTuple):
+    """What one process can do from where it is, before others notice."""
+
+    rests: tuple[Rest, ...]
+    loud: tuple[tuple[Rest, int], ...]
+    """Arrivals that send something: where the process is, and the packet."""
+    broken: tuple[Rest, int, tuple[str, str]] | None
+    """The shortest way to a broken promise by an arrival, if there is one."""
+
+
+class Explorer:
+    """One exploration: a search in the order of the number of steps."""
+
+    def __init__(
+        self,
+        protocol: str,
+        members: tuple[str, ...],
+        messages: int,
+        *,
+        options: Mapping[str, object],
+        casts: Sequence[Cast],
+        promises: frozenset[str],
+        endpoint_class: type[Endpoint] | None,
+        symmetric: bool,
+    ) -> None:
+        self.machine = Machine(
+            protocol, members, options=options, promises=promises, endpoint_class=endpoint_class
+        )
+        self.protocol = protocol
+        self.members = members
+        self.messages = messages
+        self.options = options
+        self.promises = promises
+        self.endpoint_class = endpoint_class
+        self.symmetric = symmetric
+        self._choices = {
+            member: tuple(destination_sets(member, members, casts, options)) for member in members
+        }
+        self._reach: dict[tuple[int, frozenset[int]], Reach] = {}
+        start = Situation(self.machine.starts, frozenset(), messages, 0)
+        self._costs: dict[Situation, int] = {start: 0}
+        self._origins: dict[Situation, tuple[Situation, tuple[Action, ...]]] = {}
+        self._levels: list[list[Situation]] = [[start]]
+        self._failure: tuple[int, Situation, tuple[Action, ...], tuple[str, str]] | None = None
+        self._is_endless = False
+        self.blocks = 0
+        self.situations = 0
+        self.steps_max = 100 * messages
+
+    def run(self, is_time_up: Callable[[int, int], bool]) -> bool:
+        """Search; tell whether the end was reached."""
+        cost = 0
+        while cost < len(self._levels):
+            for situation in self._levels[cost]:
+                if self._costs[situation] != cost:
+                    continue
+                if self._failure is not None and self._failure[0] <= cost:
+                    return True
+                self._expand(situation, cost)
+                self.situations += 1
+                if self._is_endless:
+                    return True
+                if self.situations % 256 == 0 and is_time_up(self.situations, cost):
+                    return False
+            self._levels[cost] = []
+            cost += 1
+        return True
+
+    def _expand(self, situation: Situation, cost: int) -> None:
+        bound: dict[str, set[int]] = {member: set() for member in self.members}
+        for packet in situation.flying:
+            bound[self.machine.packets[packet].dest].add(packet)
+        reaches = []
+        for place, member in enumerate(self.members):
+            waiting = frozenset(bound[member])
+            reach = self._reach_of(situation.locals[place], waiting)
+            reaches.append(reach)
+            others = situation.flying - waiting
+            if reach.broken is not None:
+                rest, packet, broken = reach.broken
+                self._fail(situation, cost, [*rest.arrived, packet], broken)
+            for rest, packet in reach.loud:
+                outcome = self.machine.receive(rest.local, packet)
+                flying = others | (rest.waiting - {packet}) | frozenset(outcome.packets)
+                arrived = (*rest.arrived, packet)
+                self._enter(
+                    situation,
+                    cost,
+                    place=place,
+                    local=outcome.local,
+                    flying=flying,
+                    arrived=arrived,
+                )
+            if situation.left:
+                self._expand_sends(situation, cost, place, reach, others)
+        self._check_end(situation, cost, reaches)
+        self._check_quiet(situation, cost)
+
+    def _expand_sends(
+        self, situation: Situation, cost: int, place: int, reach: Reach, others: frozenset[int]
+    ) -> None:
+        machine = self.machine
+        for dests in self._choices[self.members[place]]:
+            used = self._used_after(situation.used, place, dests)
+            if used is None:
+                continue
+            for rest in reach.rests:
+                for after in self._afters(rest.local):
+                    outcome = machine.send(rest.local, dests, after)
+                    action = ("send", self.members[place], dests, after)
+                    if outcome.broken is not None:
+                        self._fail(situation, cost, rest.arrived, outcome.broken, action)
+                        continue
+                    flying = others | rest.waiting | frozenset(outcome.packets)
+                    self._enter(
+                        situation,
+                        cost,
+                        place=place,
+                        local=outcome.local,
+                        flying=flying,
+                        arrived=rest.arrived,
+                        send=(action, used),
+                    )
+
+    def _enter(
+        self,
+        situation: Situation,
+        cost: int,
+        *,
+        place: int,
+        local: int,
+        flying: frozenset[int],
+        arrived: tuple[int, ...],
+        send: tuple[Action, int] | None = None,
+    ) -> None:
+        self.blocks += 1
+        places = (*situation.locals[:place], local, *situation.locals[place + 1 :])
+        actions: tuple[Action, ...] = tuple(("arrive", packet) for packet in arrived)
+        left, used = situation.left, situation.used
+        if send is not None:
+            actions = (*actions, send[0])
+            left, used = left - 1, send[1]
+        entered = Situation(places, flying, left, used)
+        total = cost + len(actions)
+        if total >= self._costs.get(entered, total + 1):
+            return
+        self._costs[entered] = total
+        self._origins[entered] = (situation, actions)
+        while len(self._levels) <= total:
+            self._levels.append([])
+        self._levels[total].append(entered)
+
+    def _reach_of(self, local: int, waiting: frozenset[int]) -> Reach:
+        """Return what silent arrivals lead to, nearest first."""
+        key = (local, waiting)
+        if key in self._reach:
+            return self._reach[key]
+        rests = [Rest(local, waiting, ())]
+        loud: list[tuple[Rest, int]] = []
+        broken: tuple[Rest, int, tuple[str, str]] | None = None
+        seen = {(local, waiting)}
+        for rest in rests:
+            for packet in sorted(rest.waiting):
+                outcome = self.machine.receive(rest.local, packet)
+                if outcome.broken is not None:
+                    broken = broken or (rest, packet, outcome.broken)
+                elif outcome.packets:
+                    loud.append((rest, packet))
+                else:
+                    less = rest.waiting - {packet}
+                    if (outcome.local, less) not in seen:
+                        seen.add((outcome.local, less))
+                        rests.append(Rest(outcome.local, less, (*rest.arrived, packet)))
+        self._reach[key] = Reach(tuple(rests), tuple(loud), broken)
+        return self._reach[key]
+
+    def _check_end(self, situation: Situation, cost: int, reaches: list[Reach]) -> None:
+        """Where all can arrive silently, all must be delivered and nothing be left over."""
+        ends = [[rest for rest in reach.rests if not rest.waiting] for reach in reaches]
+        if not all(ends):
+            return
+        machine = self.machine
+        sent = {
+            node
+            for local, member in zip(situation.locals, self.members, strict=True)
+            for node in machine.views[local].known
+            if machine.nodes[node].message.sender == member
+        }
+        for member, rests in zip(self.members, ends, strict=True):
+            due = {(node, member) for node in sent if member in machine.nodes[node].dests}
+            for rest in rests:
+                late = due - machine.views[rest.local].delivered
+                broken = None
+                if late and "liveness" in self.promises:
+                    message = machine.nodes[min(late)[0]].message
+                    broken = ("liveness", f"{member} never delivers {message}")
+                elif not machine.is_idle[rest.local] and "quiescence" in self.promises:
+                    broken = ("quiescence", f"{member} holds or queues something for ever")
+                if broken is not None:
+                    rest_of_all = [
+                        packet
+                        for other, its in zip(self.members, ends, strict=True)
+                        for packet in (rest if other == member else its[0]).arrived
+                    ]
+                    self._fail(situation, cost, rest_of_all, broken)
+                    return
+
+    def _check_quiet(self, situation: Situation, cost: int) -> None:
+        """Let everything arrive, oldest first: that must come to an end."""
+        if "quiescence" not in self.promises:
+            return
+        machine = self.machine
+        places = dict(zip(self.members, situation.locals, strict=True))
+        queue = sorted(situation.flying, key=lambda number: machine.packets[number].n)
+        for arrivals, packet in enumerate(queue):
+            if arrivals > self.steps_max:
+                broken = ("quiescence", f"packets are still sent after {arrivals} arrivals")
+                self._fail(situation, cost, queue[:arrivals], broken)
+                self._is_endless = True  # no search for a shorter script would end
+                return
+            dest = machine.packets[packet].dest
+            outcome = machine.receive(places[dest], packet)
+            places[dest] = outcome.local
+            queue.extend(outcome.packets)
+
+    def _fail(
+        self,
+        situation: Situation,
+        cost: int,
+        arrived: Iterable[int],
+        broken: tuple[str, str],
+        *last: Action,
+    ) -> None:
+        actions = (*(("arrive", packet) for packet in arrived), *last)
+        self._note_failure(cost + len(actions), situation, actions, broken)
+
+    def _note_failure(
+        self, cost: int, situation: Situation, actions: tuple[Action, ...], broken: tuple[str, str]
+    ) -> None:
+        if self._failure is None or cost < self._failure[0]:
+            self._failure = (cost, situation, actions, broken)
+
+    def _afters(self, local: int) -> tuple[int | None, ...]:
+        if not self.machine.is_semantic:
+            return (None,)
+        return tuple(range(self.machine.event_counts[local] + 1))
+
+    def _used_after(self, used: int, place: int, dests: tuple[str, ...]) -> int | None:
+        """Return how many processes have acted or been addressed; None: another name does as well."""
+        if not self.symmetric:
+            return used
+        if place > used:
+            return None
+        used = max(used, place + 1)
+        places = [self.members.index(dest) for dest in dests]
+        fresh = sorted(p for p in places if p >= used)
+        if fresh != list(range(used, used + len(fresh))):
+            return None
+        return used + len(fresh)
+
+    def failure(self) -> tuple[tuple[Action, ...], tuple[str, str]] | None:
+        """Return the steps of a shortest failing script and what it breaks."""
+        if self._failure is None:
+            return None
+        _, situation, actions, broken = self._failure
+        while situation in self._origins:
+            situation, earlier = self._origins[situation]
+            actions = (*earlier, *actions)
+        return actions, broken
+
+    def replay(self, actions: Iterable[Action]) -> World:
+        """Run the steps in a world; it raises where it sees the promise broken."""
+        world = World(
+            self.protocol,
+            self.members,
+            options=self.options,
+            promises=self.promises,
+            endpoint_class=self.endpoint_class,
+        )
+        for action in actions:
+            match action:
+                case ("send", str(process), tuple(dests), after):
+                    world.send(process, dests, after=after)  # type: ignore[arg-type]
+                case ("arrive", int(number)):
+                    packet = self.machine.packets[number]
+                    world.arrive_packet(packet.source, packet.dest, packet.n)
+                case _:
+                    msg = f"unknown step {action!r}"
+                    raise ValueError(msg)
+        world.check()
+        return world
+
+
+def destination_sets(
+    member: str, members: tuple[str, ...], casts: Sequence[Cast], options: Mapping[str, object]
+) -> Iterator[tuple[str, ...]]:
+    """Yield every set of destinations that ``member`` may send to."""
+    others = tuple(name for name in members if name != member)
+    sizes = {1} if "unicast" in casts else set()
+    if "multicast" in casts:
+        sizes.update(range(1, len(others) + 1))
+    if "broadcast" in casts:
+        sizes.add(len(others))
+    for size in sorted(sizes):
+        yield from combinations(others, size)
+    groups = options.get("groups")
+    if "groups" in casts and isinstance(groups, dict):
+        yield from sorted({tuple(sorted(group)) for group in groups.values() if member in group})

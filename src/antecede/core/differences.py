@@ -1,0 +1,67 @@
+"""Differences between two controls of sorted entries, for channels that keep order.
+
+[KS98] section 3.5 asks that nothing be sent twice over a channel. In its logs absence is
+information, so a difference must name what is gone as well as what is new.
+"""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES
+from antecede.core.plain import is_count
+
+Entry = tuple[str, int, tuple[str, ...]]
+"""Sender, clock, remaining destinations; a control is a tuple of them, sorted."""
+Entries = tuple[Entry, ...]
+Difference = tuple[str, tuple[tuple[str, int], ...], Entries]
+"""A mark that no plain control starts with, what is gone, and what is new or changed."""
+MARK = "diff"
+
+
+def difference(before: Entries, after: Entries) -> Entries | Difference:
+    """Return what turns ``before`` into ``after``, or ``after`` itself where that is smaller."""
+    old, new = _by_id(before), _by_id(after)
+    gone = tuple(key for key in old if key not in new)
+    fresh = tuple(entry for entry in after if old.get(entry[:2]) != entry[2])
+    result: Difference = (MARK, gone, fresh)
+    return result if model_bytes(result) < model_bytes(after) else after
+
+
+def applied(before: Entries, control: Entries | Difference) -> Entries:
+    """Return the control that :func:`difference` was made for; any difference can be applied."""
+    if not is_difference(control):
+        return control  # type: ignore[return-value]
+    entries = _by_id(before)
+    for key in control[1]:
+        entries.pop(key, None)
+    entries.update(_by_id(control[2]))
+    return tuple((sender, clock, dests) for (sender, clock), dests in sorted(entries.items()))
+
+
+def is_difference(control: object) -> TypeGuard[Difference]:
+    """Tell a difference from a plain control; its entries are not looked at."""
+    if type(control) is not tuple or len(control) != 3 or control[0] != MARK:
+        return False
+    return type(control[1]) is tuple and all(map(_is_key, control[1]))
+
+
+def size_of(control: Entries | Difference) -> tuple[int, int]:
+    """Return how many entries and destinations travel; what is gone counts as an entry."""
+    gone, entries = (control[1], control[2]) if is_difference(control) else ((), control)
+    dests = sum(len(entry[2]) for entry in entries)
+    return len(gone) + len(entries), dests
+
+
+def model_bytes(control: Entries | Difference) -> int:
+    """Return the bytes by the papers' model."""
+    entries, dests = size_of(control)
+    return (ID_BYTES + CLOCK_BYTES) * entries + ID_BYTES * dests
+
+
+def _by_id(entries: Entries) -> dict[tuple[str, int], tuple[str, ...]]:
+    return {(sender, clock): dests for sender, clock, dests in entries}
+
+
+def _is_key(key: object) -> bool:
+    return type(key) is tuple and len(key) == 2 and type(key[0]) is str and is_count(key[1], 1)

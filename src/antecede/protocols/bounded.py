@@ -1,0 +1,250 @@
+"""Causal order with at most k matrix entries, by extra messages: Sanchez and Alvarez [SA00]_.
+
+The matrix of messages sent is kept sparse, as a set of constraints. Three things make zeros: a
+process needs no constraint on itself; a message to a process stands in for all constraints on that
+process; and when more than ``k`` entries remain, the process sends an extra message, which nobody
+sees, just to stand in for the constraints on one more process.
+
+Guarantee
+---------
+Causal order, with at most ``k`` entries ever kept by a process or carried by a message. A message
+may wait for extra messages too, although nothing in the application asks for that.
+
+Assumes
+-------
+A fixed membership, and a network that brings every packet eventually. It may reorder and
+duplicate. Each process may have its own ``k``.
+
+Cost
+----
+At most ``k`` entries per copy, ``n < k <= n * n``; extra messages of at most ``n - 1`` entries,
+many when ``k`` is near ``n``, none from ``(n - 1) * (n - 1)`` on (so none among three processes).
+
+Names
+-----
+==============  ==========================================================================
+paper           here
+==============  ==========================================================================
+``M_i``         ``Bounded._columns``: for each destination, sender -> count, zeros left out
+``DELIV_i``     ``Bounded._counts``, extra messages among them
+``M_m``         ``Packet.control``: (sender, destination, count), by member position
+extra message   a control packet with one column
+``k``           option ``k``; None stands for ``2 * n``
+==============  ==========================================================================
+
+Differences from the paper
+--------------------------
+The paper is of two minds on whether ``k`` entries are still allowed or already too many; here they
+are allowed, and the next one brings an extra message. ``column`` chooses whose constraints go:
+``fullest`` is the paper's (the column with most entries), ``sparsest`` the column with fewest that
+has at least two, ``rotating`` the next such column after the last one chosen; ties go to the first
+in order of membership. Multicast is ours: the send clears the column of every destination, and a
+receiver replaces what the message carries for its other destinations by the message itself, and
+drops what it kept for them that the message carries too; it waits for all of that there. Only the
+sender's own row is always kept, since it numbers the channels.
+
+References
+----------
+.. [SA00] C. Sanchez and A. Alvarez. "A lightweight asynchronous algorithm for causal delivery using
+   extra message insertion". Short paper at the 14th International Symposium on Distributed
+   Computing, DISC 2000.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import MULTICAST, Option, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.plain import is_count, malformed
+from antecede.core.registry import register
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
+
+Entry = tuple[str, str, int]
+Column = dict[int, int]
+
+CHOICES = ("fullest", "sparsest", "rotating")
+
+
+@register
+class Bounded(Endpoint):
+    """One process's constraints, by the process they are on."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="bounded",
+        idea="at most k entries, by extra messages",
+        paper="Sanchez, Alvarez 2000",
+        casts=MULTICAST,
+        guarantee="causal order; never more than k entries kept or sent",
+        assumptions="fixed membership; any network that brings every packet eventually",
+        cost="at most k entries per copy; extra messages when k would be passed",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "k": Option(default=None, doc="most entries kept or sent, n < k <= n*n; None: 2n"),
+            "column": Option(
+                default="fullest",
+                doc="whose constraints an extra message takes over: fullest, sparsest or rotating",
+            ),
+        },
+    )
+    STATE: ClassVar = ("_columns", "_counts", "_turn")
+
+    def _start(self, **options: object) -> None:
+        n = len(self.members)
+        self._k = _limit(options["k"], n)
+        if options["column"] not in CHOICES:
+            msg = f"column={options['column']!r} is unknown; expected one of {', '.join(CHOICES)}"
+            raise UsageError(msg)
+        self._choice = options["column"]
+        self._columns: list[Column] = [{} for _ in range(n)]
+        self._counts = [0] * n
+        self._turn = 0
+
+    @property
+    def entries(self) -> int:
+        """How many constraints are kept; never more than ``k``."""
+        return sum(map(len, self._columns))
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: tuple[str, ...],
+        others: tuple[str, ...],
+        payload: bytes,
+        basis: int,
+    ) -> None:
+        super()._post(message, targets, others, payload, basis)
+        self._trim()
+
+    def _stamp(
+        self,
+        message: MessageId,  # noqa: ARG002 - counts stand for ids here
+        others: tuple[str, ...],
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> dict[str, object]:
+        carried = self._entries_of(range(len(self.members)))
+        for dest in others:
+            self._stand_in(self._positions[dest])
+        return dict.fromkeys(others, carried)
+
+    def _stand_in(self, dest: int) -> None:
+        """Let the message that now goes to ``dest`` stand for all constraints on it."""
+        me = self._positions[self.process]
+        self._columns[dest] = {me: self._columns[dest].get(me, 0) + 1}
+
+    def _trim(self) -> None:
+        """Send extra messages until no more than k entries are left."""
+        while self.entries > self._k:
+            dest = self._chosen_column()
+            self._emit_control(self.members[dest], self._entries_of((dest,)))
+            self._stand_in(dest)
+
+    def _chosen_column(self) -> int:
+        """Return a column that would shrink; there is one, because k is more than n."""
+        wide = [dest for dest, column in enumerate(self._columns) if len(column) > 1]
+        if self._choice == "rotating":
+            chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
+            self._turn = (chosen + 1) % len(self.members)
+            return chosen
+        sign = -1 if self._choice == "fullest" else 1
+        return min(wide, key=lambda dest: (sign * len(self._columns[dest]), dest))
+
+    def _entries_of(self, dests: Iterable[int]) -> tuple[Entry, ...]:
+        cells = sorted((k, dest, n) for dest in dests for k, n in self._columns[dest].items())
+        return tuple((self.members[k], self.members[dest], n) for k, dest, n in cells)
+
+    def _check(self, packet: Packet) -> None:
+        entries = packet.control
+        if type(entries) is not tuple or not all(map(_is_entry, entries)):
+            raise malformed(packet, "entries (sender, destination, count)")
+        self._check_names(packet, (name for entry in entries for name in entry[:2]))
+        cells = [(self._positions[a], self._positions[b]) for a, b, _ in entries]
+        if any(one >= two for one, two in pairwise(cells)):
+            raise malformed(packet, "entries sorted by member position, each once")
+        if any(dest in (sender, packet.source) for sender, dest, _ in entries):
+            raise malformed(packet, f"no constraint on {packet.source!r} or by one on itself")
+        if packet.kind == "control" and any(dest != self.process for _, dest, _ in entries):
+            raise malformed(packet, f"constraints on {self.process!r} only")
+        sent = next((n for a, b, n in entries if (a, b) == (packet.source, self.process)), 0)
+        if sent + 1 != packet.n:
+            raise malformed(packet, f"{packet.n - 1} packets before it on this channel, not {sent}")
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        for sender, dest, number in cast("tuple[Entry, ...]", packet.control):
+            if dest == self.process and self._counts[self._positions[sender]] < number:
+                yield Need(sender, number, "count")
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        carried: list[Column] = [{} for _ in self.members]
+        for sender, dest, number in cast("tuple[Entry, ...]", packet.control):
+            carried[self._positions[dest]][self._positions[sender]] = number
+        me, source = self._positions[self.process], self._positions[packet.source]
+        dests = {self._positions[dest] for dest in packet.dests}
+        for place, theirs in enumerate(carried):
+            if place in (me, source):
+                continue
+            mine = self._columns[place]
+            if place in dests:  # the message waits there for all it carries: it stands for that
+                mine = {k: n for k, n in mine.items() if k == me or n > theirs.get(k, 0)}
+                theirs = {source: theirs.get(source, 0) + 1}  # noqa: PLW2901
+            known = sorted(mine.keys() | theirs.keys())
+            self._columns[place] = {k: max(mine.get(k, 0), theirs.get(k, 0)) for k in known}
+        self._trim()
+        return (self._count(packet),)
+
+    def _count(self, packet: Packet) -> Need:
+        source = self._positions[packet.source]
+        self._counts[source] += 1
+        return Need(packet.source, self._counts[source], "count")
+
+    # Extra messages: held like the others, but taken in by the protocol itself.
+
+    def _is_blocked(self, packet: Packet) -> bool:
+        return self._first_unmet(packet) is not None
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
+        self._refile([self._hold.take_in(packet)])
+        return ()
+
+    def _refile(self, arrivals: Iterable[int]) -> None:
+        due = list(arrivals)
+        for arrival in due:
+            packet = self._hold.packets[arrival]
+            need = self._first_unmet(packet)
+            if need is None and packet.kind == "control":
+                del self._hold.packets[arrival]
+                due.extend(self._hold.wake(self._count(packet)))
+            else:
+                self._hold.file(arrival, need)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the entries carried, two ids and a count each."""
+        entries = len(cast("tuple[Entry, ...]", packet.control))
+        return ControlSize(entries, 0, (2 * ID_BYTES + CLOCK_BYTES) * entries)
+
+
+def _limit(k: object, n: int) -> int:
+    if k is None:
+        return 2 * n
+    if type(k) is not int or not n < k <= n * n:
+        msg = f"k={k!r} is out of bounds; with {n} members it is from {n + 1} to {n * n}, or None"
+        raise UsageError(msg)
+    return k
+
+
+def _is_entry(entry: object) -> bool:
+    return (
+        type(entry) is tuple
+        and len(entry) == 3
+        and type(entry[0]) is str
+        and type(entry[1]) is str
+        and is_count(entry[2], 1)
+    )

@@ -1,0 +1,197 @@
+"""Causal order by acknowledged FIFO buffers, with no control at all: Mattern and Fünfrocken [MF95]_.
+
+A process hands its messages to an output buffer and goes on. The output buffer posts one message
+at a time and waits until the receiver's input buffer has acknowledged it. So when a message is
+posted, everything its process sent before lies safely in some input buffer, and nothing can
+overtake it, not even through other processes. The input buffer is one FIFO queue.
+
+Guarantee
+---------
+Causal order. A message waits at its sender for acknowledgements of unrelated messages too; it
+never waits at its receiver for another message.
+
+Assumes
+-------
+A fixed membership, and a network that brings every packet eventually. It may reorder and
+duplicate. Unicast. Buffers that are large enough: with small ones an exchange can block for good,
+as the paper's footnote 2 says.
+
+Cost
+----
+Nothing on the message; one acknowledgement for each message, and the wait for it between two
+messages of one sender (with ``pipelined``: only where the receiver changes).
+
+Names
+-----
+==========================  ==========================================================
+paper                       here
+==========================  ==========================================================
+``OB_i``                    ``Buffered._output``
+``IB_i``                    the holding buffer of the base, in order of arrival
+send, insert                ``send``
+post                        the packet's appearance in ``Effects.packets``
+get, and its answer         ``receive``, and the control packet it returns
+acknowledge                 ``receive`` of that control packet
+deliver, receive            the delivery; by ``take`` in pull mode
+==========================  ==========================================================
+
+Differences from the paper
+--------------------------
+The paper's input buffer acknowledges a message and then enqueues it; here it is enqueued first,
+which is the order the proof needs where the two are not one step. A message to oneself is
+delivered at once and enters no buffer. Without pull mode the application is always ready, so the
+input buffer is empty between calls. ``pipelined`` is footnote 4; where packets may be reordered it
+needs channel numbers, which the base checks, acknowledgements among the numbered. Buffers are
+bounded: the output buffer by ``queue_max``, and in pull mode the input buffer by ``held_max``; a
+packet refused there is not acknowledged. ``take(source)`` looks only at the oldest message: a FIFO
+queue cannot look behind it.
+
+References
+----------
+.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
+   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
+   https://doi.org/10.1007/3-540-60042-6_14
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import Option, ProtocolInfo
+from antecede.core.messages import NO_CONTROL, ControlSize, MessageId, Packet
+from antecede.core.plain import malformed
+from antecede.core.registry import register
+from antecede.errors import PeerError, QueueFullError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import Need
+
+Posting = tuple[str, MessageId, tuple[str, ...], bytes]
+
+
+@register
+class Buffered(Endpoint):
+    """One process's output buffer; the base's holding buffer is its input buffer."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="buffered",
+        idea="no control information; acknowledged FIFO buffers",
+        paper="Mattern, Fünfrocken 1995",
+        casts=("unicast",),
+        guarantee="causal order",
+        assumptions="fixed membership; any network that brings every packet eventually; unicast",
+        cost="nothing on the message; an acknowledgement each, and the wait for it",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "pipelined": Option(
+                default=False,
+                doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
+            )
+        },
+    )
+    STATE: ClassVar = ("_output", "_receiver", "_awaited")
+
+    def _start(self, **options: object) -> None:
+        if type(options["pipelined"]) is not bool:
+            msg = f"pipelined={options['pipelined']!r} is neither True nor False"
+            raise UsageError(msg)
+        self._pipelined = options["pipelined"]
+        self._fifo = self._pipelined
+        self._output: list[Posting] = []
+        self._receiver = ""
+        self._awaited = 0
+
+    @property
+    def queued(self) -> int:
+        """The number of messages in the output buffer."""
+        return len(self._output)
+
+    def _admit(self, targets: tuple[str, ...]) -> None:
+        others = [dest for dest in targets if dest != self.process]
+        if not others or (not self._output and self._can_post(others[0])):
+            return
+        if len(self._output) >= self.queue_max:
+            msg = (
+                f"the output buffer holds {len(self._output)} messages already "
+                f"(queue_max={self.queue_max}); send again after an acknowledgement by "
+                f"{self._receiver!r}"
+            )
+            raise QueueFullError(msg)
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: tuple[str, ...],
+        others: tuple[str, ...],
+        payload: bytes,
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> None:
+        (dest,) = others
+        self._output.append((dest, message, targets, payload))
+        self._post_due()
+
+    def _post_due(self) -> None:
+        """[MF95] 3.2, posting messages: the oldest first, and only when nothing is awaited."""
+        while self._output and self._can_post(self._output[0][0]):
+            dest, message, targets, payload = self._output.pop(0)
+            self._receiver = dest
+            self._awaited += 1
+            self._emit(dest, (), message, targets, payload)
+
+    def _can_post(self, dest: str) -> bool:
+        return not self._awaited or (self._pipelined and dest == self._receiver)
+
+    def _check(self, packet: Packet) -> None:
+        if packet.control != () or type(packet.control) is not tuple:
+            raise malformed(packet, "none at all, ()")
+        if packet.kind == "data":
+            self._check_unicast(packet)
+        elif not self._channels.is_seen(packet) and not self._is_awaited(packet.source):
+            msg = (
+                f"packet {packet.n} from {packet.source!r} acknowledges a message, but none to "
+                f"{packet.source!r} is waiting for that; drop it"
+            )
+            raise PeerError(msg)
+
+    def _check_unicast(self, packet: Packet) -> None:
+        if set(packet.dests) - {packet.source} != {self.process}:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} is for {packet.dests}; buffered is "
+                f"unicast, expected {self.process!r} alone"
+            )
+            raise PeerError(msg)
+
+    def _is_awaited(self, source: str) -> bool:
+        early = self._channels.parked.get(source, {}).values()
+        parked = sum(packet.kind == "control" for packet in early)
+        return source == self._receiver and self._awaited > parked
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:  # noqa: ARG002 - nothing ever
+        yield from ()
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - leaves nothing behind
+        return ()
+
+    def _on_data(self, packet: Packet) -> None:
+        self._arrive(packet)
+        self._emit_control(packet.source, ())
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - it says all by coming
+        self._awaited -= 1
+        self._post_due()
+        return ()
+
+    def _next_ready(self, source: str | None = None) -> tuple[int, Packet] | None:
+        """Look at the oldest message only; if it is from another source, there is none."""
+        oldest = next(iter(self._hold.packets.values()), None)
+        if oldest is None or source not in (None, oldest.source):
+            return None
+        return self._hold.pop_ready()
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - always the same
+        """Return nothing: acknowledgements are packets and are counted as such."""
+        return NO_CONTROL

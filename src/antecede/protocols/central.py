@@ -1,0 +1,139 @@
+"""One process multicasts for all: the centralised case of [KS98]_ section 7.1.
+
+A sender hands its message to the relay, and the relay sends on everything in the order in which it
+came. Channels to and from the relay keep order, so all processes see one order that extends
+causality.
+
+Guarantee
+---------
+Causal order; in fact all processes deliver the messages of others in the relay's order.
+
+Assumes
+-------
+A fixed membership, one relay that all know and that does not fail, and a network that brings every
+packet eventually. It may reorder and duplicate: the base puts each channel in order.
+
+Cost
+----
+No control information; one more packet and one more hop for each message that is not the relay's
+own, and a relay that carries all traffic.
+
+Names
+-----
+=======================  ===================================================
+paper                    here
+=======================  ===================================================
+centralised process      ``Central._relay``
+request                  a data packet to the relay, whoever it is for
+=======================  ===================================================
+
+Differences from the paper
+--------------------------
+[KS98]_ only names the case. A sender that is among its own destinations delivers at once, before
+the relay has the message; the relay leaves it out. The relay passes on what it has received also
+while its own application has not taken it (pull mode); each application then takes in the order of
+the relay.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_member
+from antecede.core.info import MULTICAST, Option, ProtocolInfo
+from antecede.core.messages import NO_CONTROL, ControlSize, Need, Packet
+from antecede.core.plain import malformed
+from antecede.core.registry import register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
+
+
+@register
+class Central(Endpoint):
+    """The relay, or one of those it serves."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="central",
+        idea="a relay sends everything on, one message after the other",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        casts=MULTICAST,
+        guarantee="causal order",
+        assumptions="a relay that all know; any network that brings every packet eventually",
+        cost="no control information; one more packet and hop per message",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "relay": Option(default=None, doc="the relay's name, by default the first member")
+        },
+    )
+    STATE: ClassVar = ("_arrived", "_taken")
+    FIFO: ClassVar = True
+    RELAYS: ClassVar = True
+
+    def _start(self, **options: object) -> None:
+        self._relay = as_member("relay", options["relay"], self.members)
+        self.options["relay"] = self._relay
+        self._arrived = 0
+        self._taken = 0
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: tuple[str, ...],
+        others: tuple[str, ...],
+        payload: bytes,
+        basis: int,  # noqa: ARG002 - the relay's order covers every event
+    ) -> None:
+        for dest in others if self.process == self._relay else (self._relay,):
+            self._emit(dest, None, message, targets, payload)
+
+    def _check(self, packet: Packet) -> None:
+        message = packet.message
+        if packet.kind != "data" or message is None or packet.control is not None:
+            raise malformed(packet, "none")
+        if self.process == self._relay:
+            is_right = message.sender == packet.source and bool({*packet.dests} - {packet.source})
+        else:
+            is_right = packet.source == self._relay and self.process in packet.dests
+        if not is_right or message.sender == self.process:
+            raise malformed(packet, "a message by way of the relay")
+
+    def _check_room(self, packet: Packet) -> None:
+        is_passing = self.process not in packet.dests and self._channels.is_next(packet)
+        if not is_passing:  # what is only passed on needs no room
+            super()._check_room(packet)
+
+    def _on_data(self, packet: Packet) -> None:
+        assert packet.message is not None
+        if self.process == self._relay:
+            for dest in packet.dests:
+                if dest not in (self._relay, packet.source):
+                    self._emit(dest, None, packet.message, packet.dests, packet.payload)
+        if self.process in packet.dests:
+            self._arrived += 1
+            self._arrive(replace(packet, control=self._arrived))
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        """Keep the order of arrival; only in pull mode is there a choice."""
+        place = packet.control
+        if isinstance(place, int) and place > self._taken + 1:
+            yield Need(self._relay, place - 1, "count")
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - one is like another
+        self._taken += 1
+        return (Need(self._relay, self._taken, "count"),)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - whatever it is
+        """Return nothing: what the relay adds are packets, counted apart."""
+        return NO_CONTROL

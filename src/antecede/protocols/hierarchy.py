@@ -1,0 +1,241 @@
+"""Representatives order for their clusters: the hierarchical case of [KS98]_ section 7.1.
+
+Processes are grouped into clusters. A process hands its message to the representative of its
+cluster; representatives run ``optimal`` among themselves, and each passes on what it delivers there
+to the processes of its cluster, over channels that keep order.
+
+Guarantee
+---------
+Causal order.
+
+Assumes
+-------
+Fixed clusters that share no process, representatives that do not fail, and a network that brings
+every packet eventually. It may reorder and duplicate: the base puts each channel in order.
+
+Cost
+----
+Between representatives one number and what ``optimal`` carries for as many processes as there are
+clusters; within a cluster nothing. Up to two more hops for each message.
+
+Names
+-----
+==========================  =====================================================
+paper                       here
+==========================  =====================================================
+representative process      the first of each cluster, ``Hierarchy._head``
+higher level                ``Hierarchy._inner``, an endpoint of ``optimal``
+==========================  =====================================================
+
+Differences from the paper
+--------------------------
+[KS98]_ sketches the case, with any number of levels; here there are two. A sender that is among its
+own destinations delivers at once. Representatives pass on what they have received also while their
+own application has not taken it (pull mode); each application then takes in that order.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_parts
+from antecede.core.info import MULTICAST, Option, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, NO_CONTROL, ControlSize, MessageId, Need, Packet
+from antecede.core.plain import is_count, malformed
+from antecede.core.registry import endpoint, register, restore, size
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+INNER = "optimal"
+Names = tuple[str, ...]
+
+
+@register
+class Hierarchy(Endpoint):
+    """A member of a cluster, or its representative."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="hierarchy",
+        idea="representatives run optimal among themselves, each for its cluster",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        casts=MULTICAST,
+        guarantee="causal order",
+        assumptions="fixed, disjoint clusters; any network that brings every packet eventually",
+        cost="as optimal for one process per cluster, nothing within; up to two more hops",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "clusters": Option(
+                default=None,
+                doc="tuples of members, the first of each its representative; by default one",
+            )
+        },
+    )
+    STATE: ClassVar = ("_arrived", "_taken", "_transit", "_inner_state")
+    FIFO: ClassVar = True
+    RELAYS: ClassVar = True
+
+    def _start(self, **options: object) -> None:
+        clusters = as_parts("clusters", options["clusters"], self.members)
+        if sum(map(len, clusters)) != len(self.members):
+            msg = f"clusters={clusters!r} overlap; every member belongs to exactly one"
+            raise UsageError(msg)
+        self.options["clusters"] = clusters
+        self._head = {name: cluster[0] for cluster in clusters for name in cluster}
+        heads = tuple(cluster[0] for cluster in clusters)
+        self._inner: Endpoint | None = None
+        if self.process in heads:
+            self._inner = endpoint(INNER, process=self.process, members=heads)
+        self._transit: dict[MessageId, Packet] = {}
+        self._arrived = 0
+        self._taken = 0
+
+    @property
+    def _inner_state(self) -> dict[str, object] | None:
+        return None if self._inner is None else self._inner.state()
+
+    @_inner_state.setter
+    def _inner_state(self, state: Mapping[str, object] | None) -> None:
+        self._inner = None if state is None else restore(state)
+
+    @property
+    def held(self) -> int:
+        """The number of packets kept back, for this process or for its cluster."""
+        return super().held + len(self._transit)
+
+    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
+        """Return what each held message waits for, here or among representatives."""
+        result = super().waiting()
+        for packet in self._transit.values():
+            assert packet.message is not None
+            result[packet.message] = tuple(self._unmet(packet))
+        return result
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: Names,
+        others: Names,  # noqa: ARG002 - the representative sorts them out
+        payload: bytes,
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> None:
+        if self._inner is None:
+            self._emit(self._head[self.process], None, message, targets, payload)
+        else:
+            self._send_up(message, targets, payload)
+
+    def _send_up(self, message: MessageId, dests: Names, payload: bytes) -> None:
+        """Multicast a message of this cluster: to its own processes, and by representatives."""
+        assert self._inner is not None
+        self._send_down(message, dests, payload)
+        remote = self._heads_of(dests, self.process)
+        if remote:
+            for inner in self._inner.send(remote).packets:
+                assert inner.message is not None
+                self._emit(inner.dest, (inner.message.seq, inner.control), message, dests, payload)
+
+    def _send_down(self, message: MessageId, dests: Names, payload: bytes) -> None:
+        for dest in dests:
+            if self._head[dest] == self.process and dest not in (self.process, message.sender):
+                self._emit(dest, None, message, dests, payload)
+
+    def _heads_of(self, dests: Names, source: str) -> Names:
+        return tuple(sorted({self._head[dest] for dest in dests} - {source}))
+
+    def _check(self, packet: Packet) -> None:
+        message, source = packet.message, packet.source
+        if packet.kind != "data" or message is None or message.sender == self.process:
+            raise malformed(packet, "a message of another process")
+        if self._is_from_above(packet):
+            self._check_above(packet)
+        elif self._inner is not None:
+            is_right = self._head[source] == self.process and message.sender == source
+            if not is_right or packet.control is not None:
+                raise malformed(packet, "a message of the cluster's own process, without control")
+        elif source != self._head[self.process] or packet.control is not None:
+            raise malformed(packet, "a message by way of the representative, without control")
+        elif self.process not in packet.dests:
+            raise malformed(packet, f"a message for {self.process!r}")
+
+    def _check_above(self, packet: Packet) -> None:
+        assert packet.message is not None
+        assert self._inner is not None
+        control = packet.control
+        if type(control) is not tuple or len(control) != 2 or not is_count(control[0], 1):
+            raise malformed(packet, f"a number and {INNER} control")
+        if self._head[packet.message.sender] != packet.source:
+            raise malformed(packet, "a message of the representative's own cluster")
+        if self.process not in self._heads_of(packet.dests, packet.source):
+            raise malformed(packet, "a message for this cluster")
+        self._inner._check_packet(self._as_inner(packet))
+
+    def _is_from_above(self, packet: Packet) -> bool:
+        return self._inner is not None and self._head[packet.source] == packet.source
+
+    def _as_inner(self, packet: Packet) -> Packet:
+        """Return the packet that representatives exchange; they share nothing else, so n agrees."""
+        seq, control = cast("tuple[int, object]", packet.control)
+        message = MessageId(packet.source, seq)
+        dests = self._heads_of(packet.dests, packet.source)
+        return replace(
+            packet, message=message, dests=dests, payload=b"", control=control, protocol=INNER
+        )
+
+    def _check_room(self, packet: Packet) -> None:
+        if self.process in packet.dests or self._is_blocked(packet):
+            super()._check_room(packet)  # what is only passed on needs no room
+
+    def _on_data(self, packet: Packet) -> None:
+        assert packet.message is not None
+        if self._inner is None:
+            self._keep(packet)
+        elif not self._is_from_above(packet):
+            self._send_up(packet.message, packet.dests, packet.payload)
+            self._keep(packet)
+        else:
+            inner = self._as_inner(packet)
+            assert inner.message is not None
+            self._transit[inner.message] = packet
+            for delivery in self._inner.receive(inner).deliveries:
+                due = self._transit.pop(delivery.message)
+                assert due.message is not None
+                self._send_down(due.message, due.dests, due.payload)
+                self._keep(due)
+
+    def _keep(self, packet: Packet) -> None:
+        """Deliver here what is for this process, in the order in which it comes."""
+        if self.process in packet.dests:
+            self._arrived += 1
+            self._arrive(replace(packet, control=self._arrived))
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        if isinstance(packet.control, int):
+            if packet.control > self._taken + 1:
+                yield Need(self._head[self.process], packet.control - 1, "count")
+        elif self._is_from_above(packet):
+            assert self._inner is not None
+            for need in self._inner._unmet(self._as_inner(packet)):
+                yield need._replace(scope="representatives")
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - one is like another
+        self._taken += 1
+        return (Need(self._head[self.process], self._taken, "count"),)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return what representatives carry; within a cluster there is nothing."""
+        if not isinstance(packet.control, tuple):
+            return NO_CONTROL
+        entries, dests, model_bytes = size(
+            replace(packet, control=packet.control[1], protocol=INNER)
+        )
+        return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)

@@ -1,0 +1,229 @@
+"""Causal order by carrying the causal past itself: Birman and Joseph [BJ87]_.
+
+Every packet brings, before its own message, all messages that causally precede it and are not
+known to have been delivered everywhere. So a receiver has all it needs and never waits.
+
+Guarantee
+---------
+Causal order; no message ever waits, because its causes come along.
+
+Assumes
+-------
+A fixed membership, and a network that brings every packet eventually. It may reorder and
+duplicate.
+
+Cost
+----
+Whole messages, without bound: each one that is not known to be delivered at all its destinations
+travels on every packet. What is known to be delivered where travels too, at most ``n * n``
+numbers, which the model leaves out.
+
+Names
+-----
+===================  =======================================================
+paper                here
+===================  =======================================================
+``BUF_p``            ``History._past``, in an order that extends causality
+piggybacked copies   ``Packet.control``: (sender, seq, dests, payload) each,
+                     after the rows of ``History._known``
+===================  =======================================================
+
+Differences from the paper
+--------------------------
+Written from descriptions of the idea. What has been seen, and what is known to be delivered, is one
+number for each sender, not a set of ids: a process delivers the messages of another in order, and
+whoever brings a message brings the earlier ones with it or knows them to be delivered. In pull
+mode, where the application chooses, what came along waits for what came before it in the packet.
+
+References
+----------
+.. [BJ87] K. P. Birman and T. A. Joseph. "Reliable communication in the presence of failures". ACM
+   Transactions on Computer Systems 5(1):47-76, 1987. https://doi.org/10.1145/7351.7478
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.plain import is_count, is_pairs, malformed
+from antecede.core.registry import register
+from antecede.errors import HoldFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Names = tuple[str, ...]
+Entry = tuple[str, int, Names, bytes]
+"""Sender, seq, destinations, payload."""
+Row = tuple[str, tuple[tuple[str, int], ...]]
+"""A process, and the newest message of each sender that it is known to have delivered."""
+Control = tuple[tuple[Row, ...], tuple[Entry, ...]]
+
+
+@register
+class History(Endpoint):
+    """One process's part of the past that others may still need."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="history",
+        idea="the whole causal past travels along, pruned when known delivered",
+        paper="Birman, Joseph 1987",
+        casts=MULTICAST,
+        guarantee="causal order, and no message ever waits",
+        assumptions="fixed membership; any network that brings every packet eventually",
+        cost="every earlier message, payload and all, that is not known delivered; no bound",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+    )
+    STATE: ClassVar = ("_past", "_seen", "_known")
+
+    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+        self._past: dict[MessageId, tuple[Names, bytes]] = {}
+        self._seen: dict[str, int] = {}
+        self._known: dict[str, dict[str, int]] = {self.process: {}}
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: Names,
+        others: Names,
+        payload: bytes,
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> None:
+        rows = ((name, tuple(sorted(row.items()))) for name, row in sorted(self._known.items()))
+        before = tuple((*old, *self._past[old]) for old in self._past)
+        control: Control = (tuple(row for row in rows if row[1]), before)
+        self._past[message] = (targets, payload)
+        self._seen[self.process] = self._known[self.process][self.process] = message.seq
+        for dest in others:
+            self._emit(dest, control, message, targets, payload)
+
+    def _check(self, packet: Packet) -> None:
+        if packet.kind != "data" or not _is_control(packet.control):
+            raise malformed(packet, "rows (process, pairs) and (sender, seq, dests, payload) each")
+        rows, entries = cast("Control", packet.control)
+        for name, pairs in rows:
+            self._check_names(packet, (name, *(sender for sender, _ in pairs)))
+        for sender, _, dests, _ in entries:
+            self._check_names(packet, (sender, *dests))
+
+    def _check_room(self, packet: Packet) -> None:
+        """Only pull mode holds anything; there a packet may bring several messages."""
+        fresh = sum(self._is_fresh(entry) and self.process in entry[2] for entry in _all(packet))
+        if self.pull and fresh and self.held + fresh > self.held_max:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} brings {fresh} messages to hold, but "
+                f"{self.held} are held already (held_max={self.held_max}); offer it again later"
+            )
+            raise HoldFullError(msg)
+
+    def _is_fresh(self, entry: Entry) -> bool:
+        return entry[1] > self._seen.get(entry[0], 0)
+
+    def _is_missing(self, entry: Entry) -> bool:
+        return self.process in entry[2] and not self._is_known(self.process, entry[0], entry[1])
+
+    def _is_known(self, process: str, sender: str, seq: int) -> bool:
+        """Tell whether a process is known to have delivered a message that is for it."""
+        return self._known.get(process, {}).get(sender, 0) >= seq
+
+    def _on_data(self, packet: Packet) -> None:
+        rows, _ = cast("Control", packet.control)
+        for name, pairs in rows:
+            if name != self.process:
+                known = self._known.setdefault(name, {})
+                known.update((sender, max(seq, known.get(sender, 0))) for sender, seq in pairs)
+        carried = _all(packet)
+        for place, entry in enumerate(carried):
+            if not self._is_fresh(entry):
+                continue
+            sender, seq, dests, payload = entry
+            self._seen[sender] = seq
+            self._past[MessageId(sender, seq)] = (dests, payload)
+            if self.process in dests:
+                before = tuple(earlier for earlier in carried[:place] if self._is_missing(earlier))
+                self._arrive(_single(packet, entry, ((), before)))
+        self._known.setdefault(packet.source, {})[packet.source] = self._seen[packet.source]
+        self._prune()
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        _, entries = cast("Control", packet.control)
+        for entry in entries:
+            if self._is_missing(entry):
+                yield Need(entry[0], entry[1])
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        assert packet.message is not None
+        sender, seq = packet.message
+        self._known[self.process][sender] = seq
+        if self.pull:  # otherwise the arrival of the packet prunes, once
+            self._prune()
+        return (Need(sender, seq),)
+
+    def _prune(self) -> None:
+        """Drop the messages that all their destinations are known to have delivered."""
+        self._past = {
+            message: (dests, payload)
+            for message, (dests, payload) in self._past.items()
+            if not all(self._is_known(dest, *message) for dest in dests)
+        }
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the messages carried along, with their destinations and payloads."""
+        _, entries = cast("Control", packet.control)
+        dests = sum(len(entry[2]) for entry in entries)
+        payload_bytes = sum(len(entry[3]) for entry in entries)
+        heads = (ID_BYTES + CLOCK_BYTES) * len(entries)
+        return ControlSize(len(entries), dests, heads + ID_BYTES * dests + payload_bytes)
+
+
+def _all(packet: Packet) -> tuple[Entry, ...]:
+    """Return the messages that a packet brings, its own last."""
+    assert packet.message is not None
+    _, entries = cast("Control", packet.control)
+    return (*entries, (*packet.message, packet.dests, packet.payload))
+
+
+def _single(packet: Packet, entry: Entry, control: Control) -> Packet:
+    """Return one message of those that a packet brought, as a packet of its own."""
+    sender, seq, dests, payload = entry
+    message = MessageId(sender, seq)
+    return replace(packet, message=message, dests=dests, payload=payload, control=control)
+
+
+def _is_control(control: object) -> bool:
+    if type(control) is not tuple or len(control) != 2:
+        return False
+    rows, entries = control
+    return type(rows) is tuple and _is_rows(rows) and type(entries) is tuple and _is_past(entries)
+
+
+def _is_rows(rows: tuple[object, ...]) -> bool:
+    for row in rows:
+        if type(row) is not tuple or len(row) != 2 or type(row[0]) is not str:
+            return False
+        if not is_pairs(row[1]):
+            return False
+    names = [cast("Row", row)[0] for row in rows]
+    return all(a < b for a, b in itertools.pairwise(names))
+
+
+def _is_past(entries: tuple[object, ...]) -> bool:
+    newest: dict[str, int] = {}
+    for entry in entries:
+        if type(entry) is not tuple or len(entry) != 4:
+            return False
+        sender, seq, dests, payload = entry
+        if type(sender) is not str or not is_count(seq, newest.get(sender, 0) + 1):
+            return False
+        if type(dests) is not tuple or not dests or any(type(name) is not str for name in dests):
+            return False
+        if any(a >= b for a, b in itertools.pairwise(dests)) or type(payload) is not bytes:
+            return False
+        newest[sender] = seq
+    return True

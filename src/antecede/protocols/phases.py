@@ -1,0 +1,180 @@
+"""One integer for each group, and messages that ask: after Mostefaoui and Raynal [MR93]_.
+
+A message carries a stamp and, for each group, the highest stamp sent to that group in its causal
+past. A receiver waits until it has heard from every member of its groups up to those stamps. Who is
+silent is asked, and answers with a promise: no message of mine will have a lower stamp.
+
+Guarantee
+---------
+Causal order across overlapping groups. Messages may wait for members that have nothing to say.
+
+Assumes
+-------
+Fixed, closed groups, and a network that brings every packet eventually. It may reorder and
+duplicate: the base puts each channel in order.
+
+Cost
+----
+One integer for each group and one for the message's own stamp. When a message has to wait for
+members that were silent, a question to each and its answer.
+
+Names
+-----
+=========================  =======================================================
+paper                      here
+=========================  =======================================================
+vector, one int per group  ``Phases._stamps``; on a message ``Packet.control[1]``
+resynchronisation          control packets ``("ask", stamp)``, ``("promise", stamp)``
+=========================  =======================================================
+
+Differences from the paper
+--------------------------
+We could read the abstract only. This is a reconstruction that has the costs it names, and not the
+authors' protocol: do not quote measurements of it as theirs. One logical clock for all groups makes
+the waiting free of cycles: a message waits only for stamps lower than its own. What was heard from
+a process counts for all groups, because its stamps only grow and its channel keeps order.
+
+References
+----------
+.. [MR93] A. Mostefaoui and M. Raynal. "Causal multicasts in overlapping groups: towards a low cost
+   approach". 4th IEEE Workshop on Future Trends of Distributed Computing Systems:136-142, 1993.
+   https://inria.hal.science/inria-00074802
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_groups, group_of
+from antecede.core.info import Option, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.plain import is_count, is_counts, malformed
+from antecede.core.registry import register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
+
+Control = tuple[int, tuple[int, ...]]
+
+
+@register
+class Phases(Endpoint):
+    """One process's clock, the stamps it knows of, and how far it has heard from the others."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="phases",
+        idea="one integer for each group; who is silent is asked",
+        paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
+        casts=("broadcast", "groups"),
+        guarantee="causal order",
+        assumptions="fixed, closed groups; any network that brings every packet eventually",
+        cost="one integer per group and one more; questions and answers when members are silent",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "groups": Option(
+                default=None,
+                doc="names of groups to their members, by default {'all': members}",
+            )
+        },
+        reconstruction=True,
+    )
+    STATE: ClassVar = ("_clock", "_stamps", "_heard", "_asked", "_pending")
+    FIFO: ClassVar = True
+
+    def _start(self, **options: object) -> None:
+        self._groups = as_groups(options["groups"], self.members)
+        self.options["groups"] = self._groups
+        self._clock = 0
+        self._stamps = dict.fromkeys(self._groups, 0)
+        self._heard: dict[str, int] = {}
+        self._asked: dict[str, int] = {}
+        self._pending: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
+
+    def _stamp(
+        self,
+        message: MessageId,  # noqa: ARG002 - stamps stand for ids here
+        others: tuple[str, ...],
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> dict[str, object]:
+        group = group_of(self._groups, self.process, others)
+        assert group is not None
+        self._clock += 1
+        control: Control = (self._clock, tuple(self._stamps.values()))
+        self._stamps[group] = self._clock
+        return dict.fromkeys(others, control)
+
+    def _check(self, packet: Packet) -> None:
+        control = packet.control
+        if type(control) is not tuple or len(control) != 2:
+            raise malformed(packet, "a pair")
+        if packet.kind == "control":
+            if control[0] not in ("ask", "promise") or not is_count(control[1]):
+                raise malformed(packet, "'ask' or 'promise', and a stamp")
+            return
+        stamp, stamps = control
+        if not is_count(stamp, 1) or not is_counts(stamps, len(self._groups)):
+            raise malformed(packet, f"a stamp, and one for each of {', '.join(self._groups)}")
+        if max(stamps) >= stamp or group_of(self._groups, packet.source, packet.dests) is None:
+            raise malformed(packet, "a stamp above those of its past, and a group's members")
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        _, stamps = cast("Control", packet.control)
+        for (name, group), stamp in zip(self._groups.items(), stamps, strict=True):
+            if stamp == 0 or self.process not in group:
+                continue
+            for member in group:
+                if member in (self.process, packet.source):
+                    continue  # the packet itself comes with a higher stamp
+                if self._heard.get(member, 0) < stamp:
+                    yield Need(member, stamp, "stamp")
+            pending = self._pending[name]
+            if pending and pending[0][0] <= stamp:
+                yield Need(pending[0][1], pending[0][2])
+
+    def _on_data(self, packet: Packet) -> None:
+        assert packet.message is not None
+        stamp, _ = cast("Control", packet.control)
+        self._heard[packet.source] = stamp
+        bisect.insort(self._pending[self._group(packet)], (stamp, *packet.message))
+        for need in self._unmet(packet):
+            if need.unit == "stamp" and self._asked.get(need.process, 0) < need.number:
+                self._asked[need.process] = need.number
+                self._emit_control(need.process, ("ask", need.number))
+        self._arrive(packet)
+        self._advance((Need(packet.source, stamp, "stamp"),))
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
+        what, stamp = cast("tuple[str, int]", packet.control)
+        if what == "ask":
+            self._clock = max(self._clock, stamp)
+            self._emit_control(packet.source, ("promise", self._clock))
+            return ()
+        self._heard[packet.source] = max(stamp, self._heard.get(packet.source, 0))
+        return (Need(packet.source, self._heard[packet.source], "stamp"),)
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        assert packet.message is not None
+        stamp, stamps = cast("Control", packet.control)
+        group = self._group(packet)
+        self._pending[group].remove((stamp, *packet.message))
+        self._clock = max(self._clock, stamp)
+        for name, known in zip(self._groups, stamps, strict=True):
+            self._stamps[name] = max(self._stamps[name], known)
+        self._stamps[group] = max(self._stamps[group], stamp)
+        return (Need(*packet.message),)
+
+    def _group(self, packet: Packet) -> str:
+        group = group_of(self._groups, packet.source, packet.dests)
+        assert group is not None
+        return group
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the integers carried: by a message one for each group and its stamp."""
+        _, stamps = cast("tuple[object, object]", packet.control)
+        numbers = 1 + len(stamps) if isinstance(stamps, tuple) else 1
+        return ControlSize(numbers, 0, CLOCK_BYTES * numbers)

@@ -1,0 +1,200 @@
+"""Causal order by what messages really depend on: Gambhire and Kshemkalyani [GK00]_.
+
+A matrix protocol orders a message after everything that happened before it, although the
+application often knows better. Here each send names the last local event that the message depends
+on (``send(..., after=)``). Two matrices travel: of the messages that later ones must follow, and
+of those sent meanwhile that nobody has depended on yet. Only when a send depends on something new
+does the second join the first.
+
+Guarantee
+---------
+Semantic causal order: if a message depends on another, directly or through others, everyone who
+gets both gets them in that order; messages that are not so related may arrive in any order, even
+from one sender. A message waits only for messages in the prefix ``MC`` of definition 5. With the
+default ``after`` this is causal order.
+
+Assumes
+-------
+A fixed membership, and a network that brings every packet eventually. It may reorder and
+duplicate; [GK00] assumes FIFO channels.
+
+Cost
+----
+``2 * n * n`` integers on every packet; state of ``2 * n * n + n`` integers, the numbers of messages
+delivered out of their channel's order, and a pair of integers for each send that nobody has
+depended on yet.
+
+Names
+-----
+================================  ============================================================
+paper                             here
+================================  ============================================================
+``SENT_PREV``                     ``Semantic._prev`` (row: sender, column: destination)
+``SENT_CONC``                     ``Semantic._conc``
+``DELIV``                         ``Semantic._counts``, of each channel's unbroken beginning
+``MCV(e)[i]``                     ``Semantic._covered``
+``should_Semantically_Precede``   ``basis > self._covered``
+``SP_M``, ``SC_M``                ``Packet.control``, both before this send
+================================  ============================================================
+
+Differences from the paper
+--------------------------
+Where a send moves MCV to itself, E7 counts the message as sent after that, although definition 5
+and lemma 3 have it before, and a later message that depends on it is then not ordered after it.
+Here it is counted in SENT_PREV. (Testing ``p >= MCV[i]`` instead is safe as well, but then orders
+the later message after everything since.) At the receiver the message enters SENT_CONC, by R3;
+that is less than lemma 3 says and orders less. Multicast: a send counts once for each destination,
+and R3 does so too; with the receiver's cell alone, as printed, order is lost. DELIV counts the
+unbroken beginning of each channel, not how many were delivered: on networks that are not FIFO,
+messages of one channel may be delivered out of order, and a count would take one for another.
+Figure 3 carries no MCV, so definition 5.3's maximum is taken over what the matrices tell: the row
+of the receiver in SP_M says which of its sends the sender's prefix has covered.
+
+References
+----------
+.. [GK00] P. Gambhire and A. D. Kshemkalyani. "Reducing false causality in causal message ordering".
+   High Performance Computing, HiPC 2000, LNCS 1970:61-72, 2000.
+   https://doi.org/10.1007/3-540-44467-X_6
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.plain import is_counts, malformed
+from antecede.core.registry import register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
+
+Rows = tuple[tuple[int, ...], ...]
+Matrix = list[list[int]]
+
+
+@register
+class Semantic(Endpoint):
+    """One process's two matrices, and how far its own events are covered."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="semantic",
+        idea="leave out false causality",
+        paper="Gambhire, Kshemkalyani 2000",
+        casts=MULTICAST,
+        guarantee="semantic causal order: by what each send says it depends on",
+        assumptions="fixed membership; any network that brings every packet eventually",
+        cost="2*n*n integers per copy",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+    )
+    STATE: ClassVar = ("_prev", "_conc", "_counts", "_ahead", "_covered", "_open", "_copies")
+
+    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+        n = len(self.members)
+        self._prev: Matrix = [[0] * n for _ in range(n)]
+        self._conc: Matrix = [[0] * n for _ in range(n)]
+        self._counts = [0] * n
+        self._ahead: dict[int, set[int]] = {}
+        self._covered = 0
+        # Own sends above _covered, oldest first: (event, copies sent so far, these included).
+        self._open: list[tuple[int, int]] = []
+        self._copies = 0
+
+    def _stamp(
+        self,
+        message: MessageId,  # noqa: ARG002 - counts stand for ids here
+        others: tuple[str, ...],
+        basis: int,
+    ) -> dict[str, object]:
+        is_dependent = basis > self._covered  # E1, by definition 5.2
+        if is_dependent:
+            for prev, conc in zip(self._prev, self._conc, strict=True):  # E2 to E5
+                prev[:] = map(int.__add__, prev, conc)
+                conc[:] = [0] * len(conc)
+        control = (tuple(map(tuple, self._prev)), tuple(map(tuple, self._conc)))
+        me = self._positions[self.process]
+        row = self._prev[me] if is_dependent else self._conc[me]
+        for dest in others:  # E7
+            row[self._positions[dest]] += 1
+        self._copies += len(others)
+        if is_dependent:
+            self._covered = self._events
+            self._open.clear()
+        else:
+            self._open.append((self._events, self._copies))
+        return dict.fromkeys(others, control)
+
+    def _check(self, packet: Packet) -> None:
+        n, control = len(self.members), packet.control
+        if packet.kind != "data" or not _is_pair(control, n):
+            raise malformed(packet, f"two matrices of {n} rows of {n} counts")
+        prev, conc = cast("tuple[Rows, Rows]", control)
+        source, me = self._positions[packet.source], self._positions[self.process]
+        sent = prev[source][me] + conc[source][me]
+        if sent + 1 != packet.n:
+            raise malformed(
+                packet, f"{packet.n - 1} messages before it on this channel, not {sent}"
+            )
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        """R1, on the messages that this one must follow."""
+        prev, _ = cast("tuple[Rows, Rows]", packet.control)
+        me = self._positions[self.process]
+        for k, member in enumerate(self.members):
+            if self._counts[k] < prev[k][me]:
+                yield Need(member, prev[k][me], "count")
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        source = self._positions[packet.source]
+        before = self._counts[source]
+        self._count(source, packet.n)  # R4
+        prev, conc = cast("tuple[Rows, Rows]", packet.control)
+        sent = [list(map(int.__add__, p, c)) for p, c in zip(prev, conc, strict=True)]
+        for dest in packet.dests:  # R3
+            if dest != packet.source:
+                sent[source][self._positions[dest]] += 1
+        for k in range(len(self.members)):  # R5 to R8
+            known = map(max, map(int.__add__, self._prev[k], self._conc[k]), sent[k])
+            self._prev[k] = list(map(max, self._prev[k], prev[k]))
+            self._conc[k] = list(map(int.__sub__, known, self._prev[k]))
+        self._cover()
+        if self._counts[source] == before:
+            return ()
+        return (Need(packet.source, self._counts[source], "count"),)
+
+    def _count(self, source: int, number: int) -> None:
+        """Count a delivery. Every packet is a message, so its number is that of the message."""
+        ahead = self._ahead.setdefault(source, set())
+        ahead.add(number)
+        while self._counts[source] + 1 in ahead:
+            self._counts[source] += 1
+            ahead.remove(self._counts[source])
+        if not ahead:
+            del self._ahead[source]
+
+    def _cover(self) -> None:
+        """Definition 5.3 for this process's own events: those that a peer's prefix covers.
+
+        A peer knows of our events only through our sends, so the events covered end with one.
+        """
+        copies = sum(self._prev[self._positions[self.process]])
+        while self._open and self._open[0][1] <= copies:
+            self._covered = self._open.pop(0)[0]
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return 2*n*n entries of one clock each."""
+        cells = 2 * len(cast("tuple[Rows, Rows]", packet.control)[0]) ** 2
+        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+
+
+def _is_pair(control: object, n: int) -> bool:
+    if type(control) is not tuple or len(control) != 2:
+        return False
+    return all(
+        type(rows) is tuple and len(rows) == n and all(is_counts(row, n) for row in rows)
+        for rows in control
+    )

@@ -1,0 +1,199 @@
+"""Sends one at a time, by a token: the serialised cases of [KS98]_ section 7.1.
+
+Only the process that has the token may send, so all sends are in one order. The token knows, for
+each process, the latest message to it; a message names that one for its destination, and waits for
+it there.
+
+Guarantee
+---------
+Causal order; in fact every process delivers what others send it in the order of the token.
+
+Assumes
+-------
+A fixed membership, and a network that brings every packet eventually. It may reorder and
+duplicate. No process that has the token fails.
+
+Cost
+----
+One pair (sender, number) on every copy, in broadcast and multicast alike; at most ``n`` pairs on
+the token. A turn takes three control packets: a wish, the token, its return. Messages wait at their
+sender for its turn.
+
+Names
+-----
+==================================  ==================================================
+paper                               here
+==================================  ==================================================
+mutual exclusion                    the token, kept at ``Serial._home`` between turns
+entries per destination             ``Serial._token``, while it is here; else None
+(sender, timestamp) of the latest   ``Packet.control``
+==================================  ==================================================
+
+Differences from the paper
+--------------------------
+[KS98]_ lets every process keep the entries, so that a message carries one (broadcast) or up to
+``n`` (multicast) of them. Here they travel with the token, and a copy carries only the one for its
+destination. The latest message to a process does not count that process's own; otherwise it could
+send before it has delivered, and its message would stand for one that it has not. The first member
+is the token's home: others ask it, and give the token back when they have sent what they had. So
+an idle system sends nothing.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.plain import is_count, malformed
+from antecede.core.registry import register
+from antecede.errors import QueueFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Latest = dict[str, tuple[str, int]]
+"""The latest message to each process: its sender and number."""
+WISH = ("wish",)
+
+
+@register
+class Serial(Endpoint):
+    """One process, its messages that wait for the token, and the token when it is here."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="serial",
+        idea="sends one at a time, by a token",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        casts=MULTICAST,
+        guarantee="causal order",
+        assumptions="fixed membership; any network that brings every packet eventually",
+        cost="one pair per copy; at most n on the token; three control packets per turn",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+    )
+    STATE: ClassVar = ("_queue", "_token", "_wishes", "_has_asked", "_newest")
+
+    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+        self._home = self.members[0]
+        self._token: Latest | None = {} if self.process == self._home else None
+        self._queue: list[tuple[MessageId, tuple[str, ...], bytes]] = []
+        self._wishes: list[str] = []
+        self._has_asked = False
+        self._newest: dict[str, int] = {}
+
+    @property
+    def queued(self) -> int:
+        """The number of messages that wait for the token."""
+        return len(self._queue)
+
+    def _admit(self, targets: tuple[str, ...]) -> None:
+        must_wait = self._token is None and set(targets) != {self.process}
+        if must_wait and len(self._queue) >= self.queue_max:
+            msg = (
+                f"{len(self._queue)} messages of {self.process!r} wait for the token already "
+                f"(queue_max={self.queue_max}); send again after some have gone out"
+            )
+            raise QueueFullError(msg)
+
+    def _post(
+        self,
+        message: MessageId,
+        targets: tuple[str, ...],
+        others: tuple[str, ...],  # noqa: ARG002 - follows from the targets
+        payload: bytes,
+        basis: int,  # noqa: ARG002 - the token's order covers every event
+    ) -> None:
+        self._queue.append((message, targets, payload))
+        if self._token is not None:
+            self._send_queue(self._token)
+        elif self.process != self._home and not self._has_asked:
+            self._has_asked = True
+            self._emit_control(self._home, WISH)
+
+    def _send_queue(self, token: Latest) -> None:
+        for message, targets, payload in self._queue:
+            for dest in targets:
+                if dest != self.process:
+                    self._emit(dest, token.get(dest, ()), message, targets, payload)
+                    token[dest] = (message.sender, message.seq)
+        self._queue.clear()
+
+    def _check(self, packet: Packet) -> None:
+        control = packet.control
+        if packet.kind == "data":
+            if control != () and not _is_pair(control):
+                raise malformed(packet, "a pair (sender, number), or nothing")
+            self._check_names(packet, cast("tuple[str, int] | tuple[()]", control)[:1])
+        elif control == WISH and self.process == self._home:
+            return
+        elif not _is_token(control) or self._home not in (self.process, packet.source):
+            raise malformed(packet, "a wish to the home of the token, or the token from or to it")
+        else:
+            for dest, sender, _ in cast("tuple[tuple[str, str, int], ...]", control):
+                self._check_names(packet, (dest, sender))
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        latest = cast("tuple[str, int] | tuple[()]", packet.control)
+        if latest and self._newest.get(latest[0], 0) < latest[1]:
+            yield Need(latest[0], latest[1])
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        assert packet.message is not None
+        self._newest[packet.source] = packet.message.seq
+        return (Need(*packet.message),)
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
+        if packet.control == WISH:
+            self._wishes.append(packet.source)
+        else:
+            entries = cast("tuple[tuple[str, str, int], ...]", packet.control)
+            token = {dest: (sender, seq) for dest, sender, seq in entries}
+            self._send_queue(token)
+            if self.process == self._home:
+                self._token = token
+            else:
+                self._has_asked = False
+                self._pass_on(token, self._home)
+        if self._token is not None and self._wishes:
+            token, self._token = self._token, None
+            self._pass_on(token, self._wishes.pop(0))
+        return ()
+
+    def _pass_on(self, token: Latest, dest: str) -> None:
+        entries = tuple((name, *latest) for name, latest in sorted(token.items()))
+        self._emit_control(dest, entries)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the pairs that a copy or the token carries."""
+        if packet.kind == "data":
+            pairs = 1 if packet.control else 0
+        else:
+            pairs = 0 if packet.control == WISH else len(cast("tuple[object, ...]", packet.control))
+        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+
+
+def _is_pair(value: object) -> bool:
+    if type(value) is not tuple or len(value) != 2:
+        return False
+    return type(value[0]) is str and is_count(value[1], 1)
+
+
+def _is_token(control: object) -> bool:
+    if type(control) is not tuple:
+        return False
+    last = ""
+    for entry in control:
+        if type(entry) is not tuple or len(entry) != 3 or not _is_pair(entry[1:]):
+            return False
+        if type(entry[0]) is not str or entry[0] <= last:
+            return False
+        last = entry[0]
+    return True

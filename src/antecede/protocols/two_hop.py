@@ -1,0 +1,128 @@
+"""Order over causal chains of length two only: lemma 8 of [KS98]_ section 7.1.
+
+A message to j carries the numbers of the latest messages that its sender has sent to each process,
+and of the latest messages to j that it has heard of at first hand. That suffices for chains of two
+messages, and only for them: what came from further away is not passed on.
+
+Guarantee
+---------
+If a message reaches a process by a chain of one or two messages, it is delivered after what the
+first sender on that chain had sent to that process before. **Longer chains are not ordered**: this
+is not causal order (theorem 8 shows that three cost ``n * n``).
+
+Assumes
+-------
+A fixed membership, and a network that brings every packet eventually. It may reorder and
+duplicate.
+
+Cost
+----
+``2 * n`` integers per copy; state of ``n * n + n`` integers.
+
+Names
+-----
+=======================================  ========================================
+paper                                    here
+=======================================  ========================================
+(1) latest message sent to each node     ``TwoHop._sent[self]``, first in control
+(2) latest messages to ``j`` known of    a column of ``TwoHop._sent``, second
+=======================================  ========================================
+
+Differences from the paper
+--------------------------
+Multicast: a delivery records the message for its other destinations too, since its sender has sent
+it to them. The lemma speaks of unicast.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.plain import is_counts, malformed
+from antecede.core.registry import register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
+
+Numbers = tuple[int, ...]
+Control = tuple[Numbers, Numbers]
+
+
+@register
+class TwoHop(Endpoint):
+    """What one process knows at first hand of who sent what to whom."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="two_hop",
+        idea="order over causal chains of length two only",
+        paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
+        casts=MULTICAST,
+        guarantee="order over chains of at most two messages; longer chains are not ordered",
+        assumptions="fixed membership; any network that brings every packet eventually",
+        cost="2*n integers per copy",
+        promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+    )
+    STATE: ClassVar = ("_sent", "_newest")
+
+    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+        n = len(self.members)
+        self._sent = [[0] * n for _ in range(n)]  # row: sender, column: destination
+        self._newest = [0] * n
+
+    def _stamp(
+        self,
+        message: MessageId,
+        others: tuple[str, ...],
+        basis: int,  # noqa: ARG002 - every past event counts
+    ) -> dict[str, object]:
+        row = self._sent[self._positions[self.process]]
+        before: Numbers = tuple(row)
+        controls: dict[str, object] = {}
+        for dest in others:
+            column = self._positions[dest]
+            controls[dest] = (before, tuple(sent[column] for sent in self._sent))
+        for dest in others:
+            row[self._positions[dest]] = message.seq
+        return controls
+
+    def _check(self, packet: Packet) -> None:
+        control, n = packet.control, len(self.members)
+        is_pair = type(control) is tuple and len(control) == 2
+        if packet.kind != "data" or not is_pair or not all(is_counts(x, n) for x in control):  # type: ignore[attr-defined]
+            raise malformed(packet, f"two vectors of {n} numbers")
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        _, wanted = cast("Control", packet.control)
+        for member, newest, seq in zip(self.members, self._newest, wanted, strict=True):
+            if newest < seq:
+                yield Need(member, seq)
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        assert packet.message is not None
+        seq, source = packet.message.seq, self._positions[packet.source]
+        sent, _ = cast("Control", packet.control)
+        row = self._sent[source]
+        row[:] = map(max, row, sent)
+        for dest in packet.dests:
+            if dest != packet.source:
+                column = self._positions[dest]
+                row[column] = max(row[column], seq)
+        self._newest[source] = seq
+        return (Need(packet.source, seq),)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the integers of both vectors."""
+        numbers = sum(map(len, cast("Control", packet.control)))
+        return ControlSize(numbers, 0, CLOCK_BYTES * numbers)

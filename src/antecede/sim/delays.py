@@ -1,0 +1,128 @@
+"""How long packets are under way: delay models, and the text form the command line takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from antecede.errors import UsageError
+from antecede.sim.kernels.common import CONSTANT, EXPONENTIAL, LOGNORMAL, UNIFORM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+KINDS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL,
+         "uniform": UNIFORM}  # fmt: skip
+_FORMS = "constant:SECONDS, exponential:MEAN, lognormal:MEAN:SIGMA or uniform:LOW:HIGH"
+
+
+@dataclass(frozen=True, eq=False)
+class Delay:
+    """A delay model: a distribution, and optionally a factor per link (source, destination).
+
+    `first` and `second` are the distribution's own parameters: value; mean; mu and sigma of the
+    logarithm; low and high.
+    """
+
+    kind: str
+    first: float
+    second: float = 0.0
+    factors: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        low, high = self.first, self.second
+        bad = not (np.isfinite(low) and np.isfinite(high))
+        if self.kind == "uniform":
+            bad = bad or not 0 <= low <= high
+        elif self.kind == "lognormal":
+            bad = bad or high < 0
+        else:
+            bad = bad or low < 0
+        if bad or self.kind not in KINDS:
+            msg = f"delay {self} is not possible: delays are finite and not negative; use {_FORMS}"
+            raise UsageError(msg)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.first:g}:{self.second:g}"
+
+    @classmethod
+    def constant(cls, seconds: float) -> Delay:
+        """Every packet takes the same time."""
+        return cls("constant", float(seconds))
+
+    @classmethod
+    def exponential(cls, mean: float) -> Delay:
+        """Memoryless delays: overtaking is common."""
+        return cls("exponential", float(mean))
+
+    @classmethod
+    def lognormal(cls, mean: float, sigma: float = 1.0) -> Delay:
+        """Most packets fast, a few very slow. `sigma` is the spread of the logarithm."""
+        if not mean > 0:
+            msg = f"a lognormal delay needs a mean above 0, got {mean:g}"
+            raise UsageError(msg)
+        return cls("lognormal", float(np.log(mean) - sigma**2 / 2), float(sigma))
+
+    @classmethod
+    def uniform(cls, low: float, high: float) -> Delay:
+        """Anything between two bounds."""
+        return cls("uniform", float(low), float(high))
+
+    @classmethod
+    def links(cls, means: ArrayLike, kind: str = "constant") -> Delay:
+        """One mean per link: row = source, column = destination; constant or exponential."""
+        table = np.asarray(means, np.float64)
+        if table.ndim != 2 or table.shape[0] != table.shape[1]:
+            msg = f"delays per link need a square table, got one of shape {table.shape}"
+            raise UsageError(msg)
+        if not np.isfinite(table).all() or (table < 0).any():
+            msg = "delays per link must be finite and not negative"
+            raise UsageError(msg)
+        if kind not in ("constant", "exponential"):
+            msg = f"delays per link are constant or exponential, got {kind!r}"
+            raise UsageError(msg)
+        return cls(kind, 1.0, 0.0, table)
+
+    def draw(
+        self, rng: np.random.Generator, source: NDArray[Any], dest: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """Draw the delays of copies, given their links."""
+        size = len(source)
+        match self.kind:
+            case "constant":
+                values = np.full(size, self.first)
+            case "exponential":
+                values = rng.exponential(self.first, size)
+            case "lognormal":
+                values = rng.lognormal(self.first, self.second, size)
+            case _:
+                values = rng.uniform(self.first, self.second, size)
+        return values if self.factors is None else values * self.factors[source, dest]
+
+    def model(self) -> NDArray[np.float64]:
+        """Return the parameters as kernels read them."""
+        return np.array([KINDS[self.kind], self.first, self.second], np.float64)
+
+
+def delay(text: str) -> Delay:
+    """Read a delay model such as ``exponential:0.05`` or ``uniform:0.01:0.2``."""
+    kind, *rest = text.split(":")
+    makers: dict[str, tuple[Callable[..., Delay], Sequence[int]]] = {
+        "constant": (Delay.constant, (1,)),
+        "exponential": (Delay.exponential, (1,)),
+        "lognormal": (Delay.lognormal, (1, 2)),
+        "uniform": (Delay.uniform, (2,)),
+    }
+    try:
+        make, counts = makers[kind]
+        values = [float(word) for word in rest]
+    except (KeyError, ValueError):
+        make, counts, values = Delay.constant, (), []
+    if len(values) not in counts:
+        msg = f"delay {text!r} not understood; use {_FORMS}"
+        raise UsageError(msg)
+    return make(*values)

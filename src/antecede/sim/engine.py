@@ -1,0 +1,129 @@
+"""`run`: one protocol over one schedule, by a kernel where there is one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import antecede
+from antecede.errors import UsageError
+from antecede.sim.events import event_table
+from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
+from antecede.sim.metrics import MODEL_BYTES, OWN_FIGURES, Metric, measure, no_figures
+from antecede.sim.plain import run_plain
+from antecede.sim.semantics import false_causality
+from antecede.sim.wire import wire_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.kernels.drive import Progress
+    from antecede.sim.schedule import Schedule
+
+KERNELS = tuple(SIMULATORS)
+ENGINES = ("auto", "kernel", "plain")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a run gave.
+
+    `metrics` has the columns of the study's table and what the protocol adds; `events` the event
+    log if it was asked for; `trace` the arrays everything is made from.
+    """
+
+    protocol: str
+    engine: str
+    metrics: dict[str, Metric]
+    events: pa.Table | None
+    trace: Trace
+
+
+def run(
+    protocol: str, schedule: Schedule, *, options: Mapping[str, Any] | None = None,
+    engine: str = "auto", warm_up: int = 0, events: bool = False, wire_sample: int = 0,
+    progress: Progress | None = None,
+) -> Run:  # fmt: skip
+    """Run a protocol over a schedule.
+
+    Parameters
+    ----------
+    options
+        The protocol's own, as for ``antecede.endpoint``.
+    engine
+        ``kernel``, ``plain``, or ``auto``: the kernel where there is one for these options.
+    warm_up
+        Leave the first `warm_up` deliveries per process (on average) out of the metrics.
+    wire_sample
+        Measure encoded control sizes of that many copies, on the plain engine.
+    """
+    options = dict(options or {})
+    chosen = choose_engine(protocol, engine, options)
+    if warm_up < 0 or wire_sample < 0:
+        msg = f"warm_up={warm_up}, wire_sample={wire_sample}: use 0 or more"
+        raise UsageError(msg)
+    check_protocol(protocol, schedule, options)
+    begin = time.perf_counter()
+    model_bytes: NDArray[np.int64]
+    if chosen == "plain":
+        result = run_plain(protocol, schedule, options=options, progress=progress)
+        trace, model_bytes, extras = result.trace, result.model_bytes, {}
+    else:
+        state = SIMULATORS[protocol](schedule.plan(), schedule.n, options, progress)
+        trace, extras = state.trace, state.extras()
+        model_bytes = MODEL_BYTES[protocol](
+            trace.entries.astype(np.int64), trace.destinations.astype(np.int64)
+        )
+    seconds = time.perf_counter() - begin
+    figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
+    figures |= extras
+    figures |= OWN_FIGURES.get(protocol, no_figures)(schedule, trace, warm_up)
+    figures["seconds"] = seconds
+    if (schedule.rank >= 0).any():
+        figures |= false_causality(schedule, trace)
+    if wire_sample > 0:
+        figures |= wire_sizes(protocol, schedule, options, wire_sample)
+    return Run(protocol, chosen, figures, event_table(schedule, trace) if events else None, trace)
+
+
+def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str:
+    """Decide which engine runs, or say in one line why the one asked for cannot."""
+    if engine not in ENGINES:
+        msg = f"engine {engine!r} is not known; use one of {', '.join(ENGINES)}"
+        raise UsageError(msg)
+    unknown = sorted(set(options) - OPTIONS.get(protocol, frozenset()))
+    can = protocol in SIMULATORS and not unknown
+    if engine == "kernel" and not can:
+        why = f"with option {unknown[0]}" if unknown else f"for {protocol!r}"
+        msg = f"there is no kernel {why}; use engine='plain' or one of {', '.join(KERNELS)}"
+        raise UsageError(msg)
+    return "kernel" if can and engine != "plain" else "plain"
+
+
+def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
+    """Refuse options the protocol does not take, and casts it does not offer."""
+    names = schedule.names
+    antecede.endpoint(protocol, process=names[0], members=names, **options)
+    casts = antecede.PROTOCOLS[protocol].casts
+    if schedule.cast not in casts:
+        msg = (
+            f"{protocol} carries {' or '.join(casts)} messages only, this schedule has "
+            f"{schedule.cast} ones; choose another protocol or workload"
+        )
+        raise UsageError(msg)
+
+
+def warm() -> None:
+    """Compile every kernel, or load it from the cache."""
+    from antecede.sim.workloads import paper
+
+    tiny = paper(n=2, received=2)
+    for protocol in KERNELS:
+        run(protocol, tiny, engine="kernel")

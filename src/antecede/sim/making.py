@@ -1,0 +1,138 @@
+"""papers/000's workload, and what all workloads are put together from.
+
+A workload is a function that makes a schedule; same arguments, same schedule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from antecede.errors import UsageError
+from antecede.sim.delays import Delay, delay
+from antecede.sim.schedule import EVERYTHING, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+CASTS = ("unicast", "multicast", "broadcast")
+# papers/000, section 6.2: the mean gap between two sends of a process, in seconds.
+MEAN_GAP = 0.1
+MEAN_DELAY = 0.05
+_CHUNK = 1 << 20
+
+
+def as_delay(value: Delay | str | float) -> Delay:
+    """Take a delay model, its text form, or a mean in seconds (exponential)."""
+    if isinstance(value, Delay):
+        return value
+    return delay(value) if isinstance(value, str) else Delay.exponential(value)
+
+
+def check_size(n: int, **counts: float) -> None:
+    """Refuse impossible sizes in one line."""
+    if n < 2:
+        msg = f"n={n} processes cannot exchange messages; use 2 or more"
+        raise UsageError(msg)
+    for name, value in counts.items():
+        if not np.isfinite(value) or value < 0:
+            msg = f"{name}={value:g} is not possible; use 0 or more"
+            raise UsageError(msg)
+
+
+def assemble(
+    n: int, *, sender: NDArray[Any], dests: NDArray[Any], offsets: NDArray[Any],
+    time: NDArray[Any], seed: int, delay: Delay | str | float, fifo: bool,
+    rng: np.random.Generator, about: Mapping[str, Any], trigger: NDArray[Any] | None = None,
+    think: NDArray[Any] | None = None, names: tuple[str, ...] = (),
+) -> Schedule:  # fmt: skip
+    """Draw the delays and put a schedule together."""
+    model = as_delay(delay)
+    count = len(sender)
+    if model.factors is not None and model.factors.shape != (n, n):
+        msg = f"delays per link are for {len(model.factors)} processes, the workload has {n}"
+        raise UsageError(msg)
+    source = np.repeat(sender, np.diff(offsets))
+    return Schedule(
+        n=n,
+        sender=sender.astype(np.int32),
+        offsets=offsets.astype(np.int64),
+        dests=dests.astype(np.int32),
+        delays=model.draw(rng, source, dests),
+        time=time.astype(np.float64),
+        trigger=np.full(count, -1, np.int64) if trigger is None else trigger.astype(np.int64),
+        think=np.zeros(count) if think is None else think.astype(np.float64),
+        rank=np.full(count, EVERYTHING, np.int32),
+        seed=seed,
+        added=model,
+        fifo=fifo,
+        names=names,
+        about=dict(about),
+    ).validate()
+
+
+def pick_destinations(
+    rng: np.random.Generator, n: int, cast: str, sender: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Draw destinations: one, a uniform number (mean n/2) of uniform ones, or all others.
+
+    Returns how many each message has, and all of them in one array.
+    """
+    count = len(sender)
+    if cast == "unicast":
+        dests = rng.integers(0, n - 1, count)
+        return np.ones(count, np.int64), dests + (dests >= sender)
+    if cast == "broadcast":
+        others = np.tile(np.arange(n - 1), (count, 1))
+        return np.full(count, n - 1), (others + (others >= sender[:, None])).ravel()
+    if cast != "multicast":
+        msg = f"cast {cast!r} is not known; use one of {', '.join(CASTS)}"
+        raise UsageError(msg)
+    widths = rng.integers(1, n, count)
+    parts = []
+    step = max(1, _CHUNK // n)
+    for low in range(0, count, step):
+        rows = slice(low, min(low + step, count))
+        ranks = np.tile(np.arange(n - 1, dtype=np.int32), (rows.stop - low, 1))
+        rng.permuted(ranks, axis=1, out=ranks)
+        message, other = np.nonzero(ranks < widths[rows, None])
+        parts.append(other + (other >= sender[rows][message]))
+    return widths, np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def offsets_of(widths: NDArray[Any]) -> NDArray[np.int64]:
+    """Turn counts into compressed-row offsets."""
+    offsets = np.zeros(len(widths) + 1, np.int64)
+    np.cumsum(widths, out=offsets[1:])
+    return offsets
+
+
+def paper(
+    *, n: int = 10, cast: str = "unicast", seed: int = 0, received: int = 1000,
+    warm_up: int = 0, mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY,
+    fifo: bool = False,
+) -> Schedule:  # fmt: skip
+    """papers/000's study: every process sends with exponential gaps, to uniform destinations.
+
+    Long enough for `received` messages per process on average after `warm_up` of them (the paper
+    has 50,000 and 10,000). The paper does not say its delays: exponential, mean 0.05 s here.
+    """
+    check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
+    rng = np.random.default_rng([seed, n, 1])
+    copies = (received + warm_up) * n
+    mean_width = {"unicast": 1.0, "multicast": n / 2, "broadcast": n - 1.0}.get(cast, 1.0)
+    count = int(copies / mean_width * 1.02 + 40 * np.sqrt(copies / mean_width) + 10)
+    # n independent Poisson streams are one stream, n times as fast, of uniform senders.
+    sender = rng.integers(0, n, count)
+    time = np.cumsum(rng.exponential(mean_gap / n, count))
+    widths, dests = pick_destinations(rng, n, cast, sender)
+    offsets = offsets_of(widths)
+    count = int(np.searchsorted(offsets, copies))
+    return assemble(
+        n, sender=sender[:count], dests=dests[: offsets[count]], offsets=offsets[: count + 1],
+        time=time[:count], seed=seed, delay=delay, fifo=fifo, rng=rng,
+        about={"workload": "paper", "cast": cast, "mean_gap": mean_gap},
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""From what happened to figures: the columns of the study's table (DESIGN 2.4).
+
+Everything is computed here, from the same arrays, for kernels and for the plain engine.
+
+What is counted
+---------------
+The first `warm_up` deliveries per process (on average) are left out: sizes are of copies sent
+after that moment, times of copies delivered after it. *Held* is a copy that had to wait: at its
+receiver for its causes (`delivered - arrived`), or in its sender's output queue where a protocol
+has one (`posted - sent`). `held_time_*` are over held copies, `added_delay_*` over all.
+`buffer_mean` is the time average, over the measured time, of how many copies one process keeps
+waiting; `buffer_peak` the most any process ever kept waiting after the warm-up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from antecede.sim.kernels.common import Trace
+    from antecede.sim.schedule import Schedule
+
+Metric = float | int | bool | None
+# DESIGN 2.1: model bytes from (entries, destinations), by papers/000's sizes.
+MODEL_BYTES: dict[str, Callable[..., NDArray[np.int64]]] = {
+    "matrix": lambda e, d: 4 * e + 0 * d,
+    "direct": lambda e, d: 6 * e + 0 * d,
+    "pruned": lambda e, d: 6 * e + 2 * d,
+    "optimal": lambda e, d: 6 * e + 2 * d,
+    "semantic": lambda e, d: 4 * e + 0 * d,
+    "bounded": lambda e, d: 8 * e + 0 * d,
+    "buffered": lambda e, d: 0 * e + 0 * d,
+}
+# A run is saturated if what waits keeps growing: see `is_saturated`.
+GROWTH, BACKLOG = 1.5, 2.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """The measured part of a run."""
+
+    first: int  # place in the order of events
+    sends: NDArray[np.int64]  # messages
+    copies: NDArray[np.int64]  # copies of these messages
+    delivered: NDArray[np.int64]  # copies delivered in it
+    begin: float
+    end: float
+
+
+def window(schedule: Schedule, trace: Trace, warm_up: int) -> Window:
+    """Cut the warm-up off."""
+    order = trace.order[trace.order >= 0]
+    is_delivery = order >= schedule.messages
+    first = 0
+    if warm_up > 0:
+        places = np.flatnonzero(is_delivery)
+        skip = warm_up * schedule.n
+        first = int(places[skip - 1]) + 1 if skip <= len(places) else len(order)
+    rest, delivery = order[first:], is_delivery[first:]
+    sends = rest[~delivery]
+    chosen = np.zeros(schedule.messages, bool)
+    chosen[sends] = True
+    copies = np.flatnonzero(np.repeat(chosen, np.diff(schedule.offsets)))
+    delivered = rest[delivery] - schedule.messages
+    times = trace.delivered[delivered]
+    begin = float(times[0]) if len(times) else 0.0
+    return Window(first, sends, copies, delivered, begin, float(times.max(initial=begin)))
+
+
+def measure(
+    schedule: Schedule, trace: Trace, *, model_bytes: NDArray[np.int64], warm_up: int = 0,
+) -> dict[str, Metric]:  # fmt: skip
+    """Return the figures of one run that every protocol has."""
+    part = window(schedule, trace, warm_up)
+    copies, messages = max(1, len(part.copies)), max(1, len(part.sends))
+    order_end = int((trace.order >= 0).sum())
+    kept = trace.kept[part.first : order_end]
+    kept = kept[kept >= 0]
+    added = trace.added[part.first : order_end]
+    added_bytes = trace.added_bytes[part.first : order_end]
+    sent = model_bytes[part.copies]
+    figures: dict[str, Metric] = {
+        "deliveries": len(part.delivered),
+        "entries_per_copy": float(trace.entries[part.copies].sum() / copies),
+        "destinations_per_copy": float(trace.destinations[part.copies].sum() / copies),
+        "model_bytes_per_copy": float(sent.sum() / copies),
+        "model_bytes_per_message": float(sent.sum() / messages),
+        "wire_bytes_per_copy": None,
+        "log_entries_mean": float(kept.mean()) if len(kept) else None,
+        "log_entries_peak": int(kept.max()) if len(kept) else None,
+        **_times(schedule, trace, part),
+        "extra_packets_per_message": float(added.sum() / messages),
+        "extra_bytes_per_message": float(added_bytes.sum() / messages),
+        "saturated": is_saturated(schedule, trace),
+        "undelivered": int(np.isnan(trace.delivered).sum()),
+        "simulated_seconds": part.end - part.begin,
+    }
+    return figures
+
+
+def no_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:  # noqa: ARG001
+    """Return what a protocol adds that has nothing of its own to say."""
+    return {}
+
+
+def pruned_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:
+    """Return what each kind of pruning saved: destinations removed, per message sent.
+
+    A receiver cannot tell *already delivered* from *already replaced*: both are absence.
+    """
+    part = window(schedule, trace, warm_up)
+    order = trace.order[part.first :]
+    noted = trace.noted[part.first :]
+    messages = max(1, len(part.sends))
+    is_send = order < schedule.messages
+    return {
+        "just_replaced_per_message": float(noted[is_send].sum() / messages),
+        "just_delivered_per_message": len(part.delivered) / messages,
+        "already_per_message": float(noted[~is_send].sum() / messages),
+    }
+
+
+OWN_FIGURES: dict[str, Callable[[Schedule, Trace, int], dict[str, Metric]]] = {
+    "pruned": pruned_figures,
+}
+
+
+def waiting(schedule: Schedule, trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return, per copy, the time in the sender's queue and the time held at the receiver."""
+    message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
+    return trace.posted - trace.sent[message], trace.delivered - trace.arrived
+
+
+def _times(schedule: Schedule, trace: Trace, part: Window) -> dict[str, Metric]:
+    chosen = part.delivered
+    message = np.searchsorted(schedule.offsets, chosen, side="right") - 1
+    queued = trace.posted[chosen] - trace.sent[message]
+    held = trace.delivered[chosen] - trace.arrived[chosen]
+    waits = queued + held
+    positive = waits[waits > 0]
+    p50, p95, p99 = np.quantile(positive, [0.5, 0.95, 0.99]) if len(positive) else (0, 0, 0)
+    span = part.end - part.begin
+    latency = trace.delivered[chosen] - trace.sent[message]
+    return {
+        "held_fraction": len(positive) / max(1, len(chosen)),
+        "held_time_mean": float(positive.mean()) if len(positive) else 0.0,
+        "held_time_p50": float(p50),
+        "held_time_p95": float(p95),
+        "held_time_p99": float(p99),
+        "held_time_max": float(positive.max(initial=0.0)),
+        "added_delay_mean": float(waits.mean()) if len(waits) else 0.0,
+        "added_delay_p99": float(np.quantile(waits, 0.99)) if len(waits) else 0.0,
+        "latency_mean": float(latency.mean()) if len(latency) else 0.0,
+        "buffer_mean": float(waits.sum() / (span * schedule.n)) if span > 0 else 0.0,
+        "buffer_peak": max(
+            _peak(schedule.dests[chosen], trace.arrived[chosen], trace.delivered[chosen]),
+            _peak(schedule.sender[message], trace.sent[message], trace.posted[chosen]),
+        ),
+    }
+
+
+def _peak(place: NDArray[np.int32], begin: NDArray[np.float64], end: NDArray[np.float64]) -> int:
+    """Return the most intervals open at once at one place."""
+    rows = end > begin
+    if not rows.any():
+        return 0
+    place, begin, end = place[rows], begin[rows], end[rows]
+    places = np.concatenate([place, place])
+    step = np.repeat(np.array([1, -1]), len(place))
+    order = np.lexsort((step, np.concatenate([begin, end]), places))
+    # Every place's steps add up to nothing, so one running sum serves all of them.
+    return int(np.cumsum(step[order]).max())
+
+
+def is_saturated(schedule: Schedule, trace: Trace) -> bool:
+    """Tell whether queues grow without bound.
+
+    The mean number of copies that wait is compared between the thirds of the time in which
+    messages are sent: a stable run has about as many in the last third as in the middle one, an
+    overloaded one half as many again (a queue at load 1 grows like the root of time, which
+    gives 1.3 between these two and 2.4 between the first and the last).
+    """
+    message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
+    begin = np.concatenate([trace.sent[message], trace.arrived])
+    end = np.concatenate([trace.posted, trace.delivered])
+    rows = (end > begin) | (np.isnan(end) & ~np.isnan(begin))
+    if rows.sum() < 100:
+        return False
+    begin, end = begin[rows], end[rows]
+    start, stop = float(np.nanmin(trace.sent)), float(np.nanmax(trace.sent))
+    end = np.nan_to_num(end, nan=stop)
+    edges = np.linspace(start, stop, 4)
+    open_time = [
+        float(np.clip(np.minimum(end, high) - np.maximum(begin, low), 0, None).sum())
+        for low, high in itertools.pairwise(edges)
+    ]
+    third = (stop - start) / 3
+    backlog = [time / (third * schedule.n) for time in open_time]
+    return backlog[2] > BACKLOG and backlog[2] > GROWTH * max(backlog[0], 1e-12)

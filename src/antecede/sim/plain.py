@@ -1,0 +1,215 @@
+"""The plain engine: real endpoints over a schedule. Slow, obvious, and the truth.
+
+Events are ordered by time and, at equal times, by a number: sends by row, then copies by row,
+then packets that protocols added, in the order they were made. A packet counts as the scheduled
+copy if it goes from the message's sender to one of its destinations, the first time; everything
+else (acknowledgements, extra messages, relays) counts as added, and its delay comes from the hash
+of (seed, channel, number).
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import antecede
+from antecede.sim.kernels.common import Trace, added_delay
+from antecede.sim.kernels.drive import Progress, new_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from antecede.sim.schedule import Schedule
+
+NO_LIMIT = 2**62
+UNSEEN = -1
+# How many events run between two looks at the progress bar.
+CHUNK = 1 << 10
+
+
+# What a process keeps, in entries of its protocol's own kind, where a kernel says so as well.
+KEPT: dict[str, Callable[[Any], int]] = {
+    "matrix": lambda ep: len(ep.members) ** 2,
+    "direct": lambda ep: sum(map(len, ep._barriers.values())),
+    "pruned": lambda ep: sum(map(len, ep._info.values())),
+    "optimal": lambda ep: sum(map(len, ep._log.values())),
+    "semantic": lambda ep: 2 * len(ep.members) ** 2,
+    "bounded": lambda ep: ep.entries,
+    "buffered": lambda ep: 0,  # noqa: ARG005
+}
+
+
+class PlainRun:
+    """One run: endpoints, the event heap, and what happened so far."""
+
+    def __init__(self, protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
+        names = schedule.names
+        options = {"held_max": NO_LIMIT, "queue_max": NO_LIMIT, **options}
+        self.schedule = schedule
+        self.endpoints = [
+            antecede.endpoint(protocol, process=name, members=names, **options) for name in names
+        ]
+        self.trace = new_trace(schedule.messages, schedule.copies)
+        self.model_bytes: NDArray[np.int64] = np.zeros(schedule.copies, np.int64)
+        self.on_packet: Callable[[antecede.Packet, int], None] | None = None
+        self._kept = KEPT.get(protocol)
+        self._plan = schedule.plan()
+        self._position = {name: i for i, name in enumerate(names)}
+        self._rows: dict[antecede.MessageId, int] = {}
+        self._heap: list[tuple[float, int, antecede.Packet | None]] = []
+        self._events = [0] * schedule.n
+        self._sends = [0] * schedule.n
+        self._order = 0
+        self._pruned: dict[tuple[int, str], int] = {}
+        self._added = 0
+        self._numbers: dict[int, int] = {}
+        self._newest: dict[int, float] = {}
+        self._now = 0.0
+        for row in self._plan.timed:
+            heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
+
+    def run(self, progress: Progress | None = None) -> Trace:
+        """Run to the end."""
+        total = len(self.trace.order)
+        while self._heap:
+            self._now, key, packet = heapq.heappop(self._heap)
+            if packet is None:
+                self._send(key)
+            else:
+                self._arrive(packet)
+            if progress is not None and self._order % CHUNK == 0:
+                progress(self._order / total)
+        return self.trace
+
+    def _send(self, row: int) -> None:
+        schedule, trace = self.schedule, self.trace
+        place = int(schedule.sender[row])
+        endpoint = self.endpoints[place]
+        dests = schedule.dests[schedule.offsets[row] : schedule.offsets[row + 1]]
+        rank = int(schedule.rank[row])
+        after = None
+        if rank >= 0:
+            after = max(0, self._events[place] - rank + 1) if rank else antecede.NOTHING
+        self._sends[place] += 1
+        effects = endpoint.send([schedule.names[d] for d in dests], after=after)
+        message = antecede.MessageId(endpoint.process, self._sends[place])
+        trace.number[row] = message.seq
+        self._rows[message] = row
+        trace.sent[row] = self._now
+        self._events[place] = effects.event
+        self._record(row)
+        self._carry_out(place, effects, sent=True)
+
+    def _arrive(self, packet: antecede.Packet) -> None:
+        place = self._position[packet.dest]
+        if packet.message is not None:
+            copy = self._copy(packet.message, place)
+            if copy is not None and np.isnan(self.trace.arrived[copy]):
+                self.trace.arrived[copy] = self._now
+        self._carry_out(place, self.endpoints[place].receive(packet))
+
+    def _carry_out(self, place: int, effects: antecede.Effects, *, sent: bool = False) -> None:
+        for delivery in effects.deliveries:
+            copy = self._copy(delivery.message, place)
+            assert copy is not None, f"{delivery.message} was not sent to {place}"
+            self.trace.delivered[copy] = self._now
+            self._events[place] = delivery.event
+            self._record(self.schedule.messages + copy)
+            self._set_off(copy)
+        if (effects.deliveries or sent) and self._kept is not None:
+            self.trace.kept[self._order - 1] = self._kept(self.endpoints[place])
+            self._note(place, sent=sent)
+        for packet in effects.packets:
+            self._post(packet)
+
+    def _post(self, packet: antecede.Packet) -> None:
+        source, dest = self._position[packet.source], self._position[packet.dest]
+        channel = source * self.schedule.n + dest
+        size = antecede.size(packet)
+        copy = self._copy_to_post(packet, dest)
+        if copy is None:
+            number = self._numbers.get(channel, 0) + 1
+            self._numbers[channel] = number
+            when = self._now + self._hashed_delay(channel, number)
+            key = self.schedule.messages + self.schedule.copies + self._added
+            self._added += 1
+            self.trace.added[self._order - 1] += 1
+            self.trace.added_bytes[self._order - 1] += size.model_bytes
+        else:
+            when = self._now + float(self.schedule.delays[copy])
+            key = self.schedule.messages + copy
+            self.trace.entries[copy] = size.entries
+            self.trace.destinations[copy] = size.destinations
+            self.model_bytes[copy] = size.model_bytes
+            if self.on_packet is not None:
+                self.on_packet(packet, copy)
+        if self.schedule.fifo:
+            newest = self._newest.get(channel, -np.inf)
+            when = float(np.nextafter(newest, np.inf)) if when <= newest else when
+            self._newest[channel] = when
+        heapq.heappush(self._heap, (when, key, packet))
+
+    def _copy_to_post(self, packet: antecede.Packet, dest: int) -> int | None:
+        """Return the scheduled copy that a packet is, if it is one; note that it leaves."""
+        message = packet.message
+        if message is None or message.sender != packet.source:
+            return None
+        posted = self.trace.posted
+        copy = self._copy(message, dest)
+        if copy is not None and np.isnan(posted[copy]):
+            posted[copy] = self._now
+            return copy
+        # The first hop of a relayed message: all its copies have left their sender.
+        row = self._rows[message]
+        part = posted[self.schedule.offsets[row] : self.schedule.offsets[row + 1]]
+        part[np.isnan(part)] = self._now
+        return None
+
+    def _copy(self, message: antecede.MessageId, dest: int) -> int | None:
+        row = self._rows[message]
+        start, stop = self.schedule.offsets[row], self.schedule.offsets[row + 1]
+        found = np.flatnonzero(self.schedule.dests[start:stop] == dest)
+        return int(start + found[0]) if len(found) else None
+
+    def _record(self, event: int) -> None:
+        self.trace.order[self._order] = event
+        # Only the last of several deliveries at once shows the endpoint's state: see _carry_out.
+        self.trace.kept[self._order] = UNSEEN
+        self._order += 1
+
+    def _note(self, place: int, *, sent: bool) -> None:
+        """Note what kernels note: destinations `pruned` removed, sends `semantic` moved MCV to."""
+        covered = getattr(self.endpoints[place], "_covered", None)
+        if covered is not None and sent:
+            self.trace.noted[self._order - 1] = covered == self._events[place]
+        pruned = getattr(self.endpoints[place], "pruned", None)
+        if pruned is not None:
+            kind = "just_replaced" if sent else "already"
+            before = self._pruned.get((place, kind), 0)
+            self.trace.noted[self._order - 1] = pruned[kind] - before
+            self._pruned[place, kind] = pruned[kind]
+
+    def _hashed_delay(self, channel: int, number: int) -> float:
+        plan = self._plan
+        return float(added_delay(plan.model, plan.links, plan.seed[0], channel, number))
+
+    def _set_off(self, copy: int) -> None:
+        offsets = self._plan.trigger_offsets
+        if len(offsets) > 1:
+            for row in self._plan.triggered[offsets[copy] : offsets[copy + 1]]:
+                when = self._now + float(self.schedule.think[row])
+                heapq.heappush(self._heap, (when, int(row), None))
+
+
+def run_plain(
+    protocol: str, schedule: Schedule, *, options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> PlainRun:  # fmt: skip
+    """Run a protocol's endpoints over a schedule; the result holds the trace."""
+    result = PlainRun(protocol, schedule, options or {})
+    result.run(progress)
+    return result

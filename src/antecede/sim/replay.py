@@ -1,0 +1,226 @@
+"""Replay: real traffic as a schedule.
+
+From an event log: who sent what to whom, in which order, and which delivery came before it. A
+send that followed a delivery at its process is triggered by the latest one, and keeps the gap
+between them as its time to think; so the application's own causality is kept under every
+protocol. Sends before any delivery are timed. Copies to the sender itself are left out: they are
+delivered at once and cost nothing. Delays are drawn from a model, or are those seen in the log.
+
+From an edge list (``source destination time``): equal source and time is one multicast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from antecede.errors import UsageError
+from antecede.sim.making import MEAN_DELAY, assemble, offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from antecede.sim.delays import Delay
+    from antecede.sim.schedule import Schedule
+
+
+@dataclass
+class _Sends:
+    """Sends in an order in which every trigger precedes what it triggers."""
+
+    sender: list[int] = field(default_factory=list)
+    dests: list[list[int]] = field(default_factory=list)
+    time: list[float] = field(default_factory=list)
+    trigger: list[int] = field(default_factory=list)
+    think: list[float] = field(default_factory=list)
+
+
+def replay_events(
+    events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
+    fifo: bool = False, mean_gap: float = 0.1,
+) -> Schedule:  # fmt: skip
+    """Make a schedule of an event log's sends (columns of DESIGN 2.2; `dests` on sends).
+
+    Where the log has no times, events of a process are `mean_gap` seconds apart.
+    """
+    missing = {"process", "seq", "kind", "message"} - set(events.column_names)
+    if missing:
+        msg = f"the event log has no column {min(missing)!r}; it has {events.column_names}"
+        raise UsageError(msg)
+    rows = _rows_in_order(events)
+    names = sorted({row["process"] for row in rows} | {d for row in rows for d in row["dests"]})
+    sends = _collect(rows, names, mean_gap)
+    if not sends.sender:
+        msg = "the event log has no send with another process as destination; nothing to replay"
+        raise UsageError(msg)
+    return _schedule(sends, names, seed=seed, delay=delay, fifo=fifo, workload="replay_events")
+
+
+def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
+    """Sort by process and seq; give sends without destinations those that delivered them."""
+    columns = [c for c in ("process", "seq", "kind", "message", "dests", "time")
+               if c in events.column_names]  # fmt: skip
+    rows = events.select(columns).sort_by([("process", "ascending"), ("seq", "ascending")])
+    result: list[dict[str, Any]] = rows.to_pylist()
+    delivered_at: dict[str, list[str]] = {}
+    for row in result:
+        if row["kind"] == "deliver":
+            delivered_at.setdefault(row["message"], []).append(row["process"])
+    for row in result:
+        named = row.get("dests") or []
+        if row["kind"] == "send" and not named:
+            named = delivered_at.get(row["message"], [])
+        others = {dest for dest in named if dest != row["process"]}
+        row["dests"] = sorted(others) if row["kind"] == "send" else []
+    return result
+
+
+def _collect(rows: list[dict[str, Any]], names: list[str], mean_gap: float) -> _Sends:
+    """Walk the log in an order in which a message is sent before it is delivered."""
+    position = {name: i for i, name in enumerate(names)}
+    by_process: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_process.setdefault(row["process"], []).append(row)
+    sent = {row["message"] for row in rows if row["kind"] == "send"}
+    cursor = dict.fromkeys(by_process, 0)
+    latest: dict[str, tuple[int, float] | None] = dict.fromkeys(by_process)
+    placed: dict[str, int] = {}  # message -> row of the schedule; -1: sent, but to nobody else
+    waiting: dict[str, list[str]] = {}
+    sends = _Sends()
+    ready = list(by_process)
+    while ready:
+        process = ready.pop()
+        queue = by_process[process]
+        while cursor[process] < len(queue):
+            row = queue[cursor[process]]
+            time = row.get("time")
+            time = cursor[process] * mean_gap if time is None else float(time)
+            message = row["message"]
+            if row["kind"] == "deliver" and message in sent:
+                if message not in placed:
+                    waiting.setdefault(message, []).append(process)
+                    break
+                if placed[message] >= 0 and position[process] in sends.dests[placed[message]]:
+                    latest[process] = (placed[message], time)
+            elif row["kind"] == "send" and message not in placed:
+                placed[message] = _place(sends, row, position, latest[process], time)
+                ready.extend(waiting.pop(message, ()))
+            cursor[process] += 1
+    if waiting:
+        msg = (
+            f"message {next(iter(waiting))!r} is delivered before everything that leads to its send"
+        )
+        raise UsageError(msg)
+    return sends
+
+
+def _place(
+    sends: _Sends, row: dict[str, Any], position: dict[str, int],
+    cause: tuple[int, float] | None, time: float,
+) -> int:  # fmt: skip
+    if not row["dests"]:
+        return -1
+    sends.sender.append(position[row["process"]])
+    sends.dests.append([position[dest] for dest in row["dests"]])
+    sends.time.append(time if cause is None else np.nan)
+    sends.trigger.append(-1 if cause is None else cause[0])
+    sends.think.append(0.0 if cause is None else max(0.0, time - cause[1]))
+    return len(sends.sender) - 1
+
+
+def _schedule(sends: _Sends, names: list[str], *, workload: str, **rest: Any) -> Schedule:  # noqa: ANN401
+    """Put timed sends first, in order of time; rows that trigger keep preceding the triggered."""
+    time = np.array(sends.time)
+    order = np.argsort(np.where(np.isnan(time), np.inf, time), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    trigger = np.array(sends.trigger, np.int64)[order]
+    dests = [sends.dests[i] for i in order]
+    times = time[order]
+    return assemble(
+        len(names),
+        sender=np.array(sends.sender)[order],
+        dests=np.array([d for row in dests for d in row]),
+        offsets=offsets_of(np.array([len(row) for row in dests])),
+        time=times - np.nanmin(times),
+        trigger=np.where(trigger >= 0, place[trigger], -1),
+        think=np.array(sends.think)[order],
+        rng=np.random.default_rng([rest["seed"], len(names), 8]),
+        names=tuple(names),
+        about={"workload": workload},
+        **rest,
+    )
+
+
+def replay_edges(
+    source: str | Path | pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
+    fifo: bool = False, limit: int | None = None,
+) -> Schedule:  # fmt: skip
+    """Make a schedule of an edge list: a file of ``source destination time`` lines, or a table.
+
+    Lines of equal source and time are one multicast; copies to oneself are left out. All sends
+    are timed: an edge list does not say what answers what.
+    """
+    edges = _table_edges(source) if isinstance(source, pa.Table) else _file_edges(Path(source))
+    multicasts: dict[tuple[str, float], list[str]] = {}
+    for sender, dest, time in edges:
+        if sender != dest:
+            dests = multicasts.setdefault((sender, time), [])
+            if dest not in dests:
+                dests.append(dest)
+    ordered = sorted(multicasts.items(), key=lambda item: item[0][1])[:limit]
+    if not ordered:
+        msg = (
+            f"no edge between two processes in {source if isinstance(source, str) else 'the list'}"
+        )
+        raise UsageError(msg)
+    found = {sender for (sender, _), _ in ordered} | {d for _, dests in ordered for d in dests}
+    names = sorted(
+        found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name)
+    )
+    position = {name: i for i, name in enumerate(names)}
+    times = np.array([time for (_, time), _ in ordered])
+    return assemble(
+        len(names),
+        sender=np.array([position[sender] for (sender, _), _ in ordered]),
+        dests=np.array([position[d] for _, dests in ordered for d in sorted(dests, key=position.get)]),  # type: ignore[arg-type]
+        offsets=offsets_of(np.array([len(dests) for _, dests in ordered])),
+        time=times - times[0], seed=seed, delay=delay, fifo=fifo,
+        rng=np.random.default_rng([seed, len(names), 9]), names=tuple(names),
+        about={"workload": "replay_edges"},
+    )  # fmt: skip
+
+
+def _table_edges(table: pa.Table) -> Iterable[tuple[str, str, float]]:
+    missing = {"source", "destination", "time"} - set(table.column_names)
+    if missing:
+        msg = f"the edge list has no column {min(missing)!r}; it has {table.column_names}"
+        raise UsageError(msg)
+    columns = (table.column(name).to_pylist() for name in ("source", "destination", "time"))
+    return [(str(s), str(d), float(t)) for s, d, t in zip(*columns, strict=True)]
+
+
+def _file_edges(path: Path) -> Iterable[tuple[str, str, float]]:
+    edges = []
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read edge list {path}: {error}"
+        raise UsageError(msg) from None
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith(("#", "%")):
+            continue
+        try:
+            sender, dest, time = words[:3]
+            edges.append((sender, dest, float(time)))
+        except ValueError:
+            if number == 1:  # a line of column names
+                continue
+            msg = f"{path} line {number}: {line.strip()!r}; expected: source destination time"
+            raise UsageError(msg) from None
+    return edges

@@ -1,0 +1,238 @@
+"""Schedules: what is sent when, independent of the protocol that will carry it.
+
+The same schedule is run under every protocol, so comparisons are paired. A message is sent at a
+set `time`, or `think` seconds after the delivery at its sender of another message, its `trigger`:
+a reply never precedes what it answers, however long a protocol holds that back. Every copy has
+its delay. Delays of packets that a protocol adds (acknowledgements, extra messages) come from a
+hash of (seed, channel, number), by the model stored here.
+
+Channels are FIFO if `fifo` says so: a copy that would overtake another one on its channel arrives
+just after it instead.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from antecede.errors import UsageError
+from antecede.sim.delays import Delay
+from antecede.sim.kernels.common import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+EVERYTHING, NOTHING_AT_ALL = -1, 0
+FORMAT = 1
+_KEY = b"antecede.schedule"
+SCHEMA = pa.schema(
+    [
+        pa.field("sender", pa.int32(), nullable=False),
+        pa.field("time", pa.float64()),
+        pa.field("trigger", pa.int64()),
+        pa.field("think", pa.float64(), nullable=False),
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("dests", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False),
+        pa.field(
+            "delays", pa.list_(pa.field("item", pa.float64(), nullable=False)), nullable=False
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Messages in rows, their copies in compressed rows (`offsets`, `dests`, `delays`).
+
+    Attributes
+    ----------
+    n, names
+        How many processes, and what they are called.
+    sender, time, trigger, think, rank
+        One per message. `time` is NaN and `trigger` a row for triggered messages, else `trigger`
+        is -1. `rank` is the semantic dependence among the sender's recent local events: 1 = up
+        to the latest, 2 = up to the one before, ..., 0 = on nothing, -1 = on everything so far.
+    offsets, dests, delays
+        Copies of message `m` are rows ``offsets[m]`` to ``offsets[m + 1]`` of the other two.
+    added
+        Delay model of the packets a protocol adds.
+    """
+
+    n: int
+    sender: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    dests: NDArray[np.int32]
+    delays: NDArray[np.float64]
+    time: NDArray[np.float64]
+    trigger: NDArray[np.int64]
+    think: NDArray[np.float64]
+    rank: NDArray[np.int32]
+    seed: int = 0
+    added: Delay = field(default_factory=lambda: Delay.constant(0.0))
+    fifo: bool = False
+    names: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", tuple(f"p{i}" for i in range(self.n)))
+
+    @property
+    def messages(self) -> int:
+        """How many messages are sent."""
+        return len(self.sender)
+
+    @property
+    def copies(self) -> int:
+        """How many copies: one per message and destination."""
+        return len(self.dests)
+
+    @property
+    def cast(self) -> str:
+        """The most general kind of sending there is: unicast, multicast, or broadcast."""
+        widths = np.diff(self.offsets)
+        if (widths == 1).all():
+            return "unicast"
+        return "broadcast" if (widths == self.n - 1).all() else "multicast"
+
+    def validate(self) -> Schedule:
+        """Return the schedule itself, or raise a one-line error that names the first bad row."""
+        from antecede.sim.validate import check_schedule
+
+        check_schedule(self)
+        return self
+
+    def head(self, messages: int) -> Schedule:
+        """Return the first rows as a schedule of their own."""
+        rows = slice(0, min(messages, self.messages))
+        copies = slice(0, int(self.offsets[rows.stop]))
+        return Schedule(
+            n=self.n, sender=self.sender[rows], offsets=self.offsets[: rows.stop + 1],
+            dests=self.dests[copies], delays=self.delays[copies], time=self.time[rows],
+            trigger=self.trigger[rows], think=self.think[rows], rank=self.rank[rows],
+            seed=self.seed, added=self.added, fifo=self.fifo, names=self.names, about=self.about,
+        )  # fmt: skip
+
+    def to_arrow(self) -> pa.Table:
+        """Return the schedule as a table; what is not per message goes into its metadata."""
+        factors = self.added.factors
+        facts = {
+            "format": FORMAT, "n": self.n, "names": list(self.names), "seed": self.seed,
+            "fifo": self.fifo, "about": dict(self.about),
+            "added": [self.added.kind, self.added.first, self.added.second,
+                      None if factors is None else factors.tolist()],
+        }  # fmt: skip
+        offsets = pa.array(self.offsets, pa.int64()).cast(pa.int32())
+        columns = [
+            pa.array(self.sender),
+            pa.array(self.time, mask=np.isnan(self.time)),
+            pa.array(self.trigger, mask=self.trigger < 0),
+            pa.array(self.think),
+            pa.array(self.rank),
+            pa.ListArray.from_arrays(offsets, pa.array(self.dests)),
+            pa.ListArray.from_arrays(offsets, pa.array(self.delays)),
+        ]
+        columns[5] = columns[5].cast(SCHEMA.field("dests").type)
+        columns[6] = columns[6].cast(SCHEMA.field("delays").type)
+        text = json.dumps(facts, sort_keys=True).encode()
+        return pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata({_KEY: text}))
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Schedule:
+        """Read a table made by :meth:`to_arrow`; raises if it is something else, or bad."""
+        missing = [name for name in SCHEMA.names if name not in table.column_names]
+        text = (table.schema.metadata or {}).get(_KEY)
+        if missing or text is None:
+            what = f"has no column {missing[0]!r}" if missing else "does not say how many processes"
+            msg = f"this table is not a schedule: it {what}; write one with Schedule.write"
+            raise UsageError(msg)
+        facts = json.loads(text)
+        if facts["format"] != FORMAT:
+            msg = f"this schedule has format {facts['format']}, expected {FORMAT}"
+            raise UsageError(msg)
+        table = table.combine_chunks()
+        rows = {name: _chunk(table, name) for name in SCHEMA.names}
+        kind, first, second, factors = facts["added"]
+        dests, delays = rows["dests"], rows["delays"]
+        offsets = dests.offsets.to_numpy().astype(np.int64)
+        return cls(
+            n=facts["n"],
+            sender=rows["sender"].to_numpy(zero_copy_only=False).astype(np.int32),
+            offsets=offsets - offsets[0],
+            dests=dests.flatten().to_numpy(zero_copy_only=False).astype(np.int32),
+            delays=delays.flatten().to_numpy(zero_copy_only=False).astype(np.float64),
+            time=rows["time"].to_numpy(zero_copy_only=False).astype(np.float64),
+            trigger=rows["trigger"].fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64),
+            think=rows["think"].to_numpy(zero_copy_only=False).astype(np.float64),
+            rank=rows["rank"].to_numpy(zero_copy_only=False).astype(np.int32),
+            seed=facts["seed"],
+            added=Delay(kind, first, second, None if factors is None else np.array(factors)),
+            fifo=facts["fifo"],
+            names=tuple(facts["names"]),
+            about=facts["about"],
+        ).validate()
+
+    def write(self, path: str | Path) -> None:
+        """Write the schedule as Parquet: same schedule, same bytes."""
+        pq.write_table(self.to_arrow(), path, compression="zstd")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Schedule:
+        """Read a schedule written by :meth:`write`."""
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            msg = f"cannot read schedule {path}: {str(error).splitlines()[0]}"
+            raise UsageError(msg) from None
+        return cls.from_arrow(table)
+
+    def plan(self) -> Plan:
+        """Return the schedule as kernels read it."""
+        message = np.repeat(np.arange(self.messages, dtype=np.int32), np.diff(self.offsets))
+        trigger_offsets, triggered = self._triggers(message)
+        factors = self.added.factors
+        return Plan(
+            timed=np.flatnonzero(~np.isnan(self.time)).astype(np.int64),
+            time=np.ascontiguousarray(self.time),
+            sender=np.ascontiguousarray(self.sender),
+            offsets=np.ascontiguousarray(self.offsets),
+            dests=np.ascontiguousarray(self.dests),
+            delays=np.ascontiguousarray(self.delays),
+            message=message,
+            trigger_offsets=trigger_offsets,
+            triggered=triggered,
+            think=np.ascontiguousarray(self.think),
+            rank=np.ascontiguousarray(self.rank),
+            fifo=np.full(self.n * self.n if self.fifo else 0, -np.inf),
+            links=np.zeros(0) if factors is None else np.ascontiguousarray(factors).ravel(),
+            model=self.added.model(),
+            seed=np.array([self.seed % 2**64], np.uint64),
+        )
+
+    def _triggers(self, message: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each copy, the rows its delivery sets off, in compressed rows."""
+        rows = np.flatnonzero(self.trigger >= 0)
+        if len(rows) == 0:
+            return np.zeros(1, np.int64), np.zeros(0, np.int64)
+        # Which copy of its trigger came to the sender: look up (message, destination).
+        place = message.astype(np.int64) * self.n + self.dests
+        order = np.argsort(place, kind="stable")
+        wanted = self.trigger[rows] * self.n + self.sender[rows]
+        copy = order[np.searchsorted(place[order], wanted)]
+        by_copy = np.argsort(copy, kind="stable")
+        offsets = np.zeros(self.copies + 1, np.int64)
+        np.cumsum(np.bincount(copy, minlength=self.copies), out=offsets[1:])
+        return offsets, rows[by_copy].astype(np.int64)
+
+
+def _chunk(table: pa.Table, name: str) -> Any:  # noqa: ANN401 - an Arrow array of that column's type
+    column = table.column(name).cast(SCHEMA.field(name).type)
+    return column.chunk(0) if column.num_chunks else pa.array([], SCHEMA.field(name).type)

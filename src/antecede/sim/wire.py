@@ -1,0 +1,48 @@
+"""Wire sizes: encoded by the real codec, on the plain engine, never estimated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from antecede.sim.plain import PlainRun
+from antecede.wire import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import antecede
+    from antecede.sim.metrics import Metric
+    from antecede.sim.schedule import Schedule
+
+# How many copies per process go before the sample, so that everyone has heard of everyone.
+LEAD = 30
+
+
+def wire_sizes(
+    protocol: str, schedule: Schedule, options: Mapping[str, Any], sample: int
+) -> dict[str, Metric]:
+    """Return mean encoded and model bytes of the control of `sample` copies.
+
+    Runs the beginning of the schedule: at most :data:`LEAD` copies per process to get going, then
+    the sample. All members share one codec, so names are numbers on the wire.
+    """
+    lead = min(LEAD * schedule.n, max(0, schedule.copies - sample))
+    rows = int((schedule.offsets < lead + sample).sum())
+    run = PlainRun(protocol, schedule.head(rows), options)
+    codec = Codec(schedule.names)
+    wire: list[int] = []
+    model: list[int] = []
+
+    def measure(packet: antecede.Packet, copy: int) -> None:
+        if copy >= lead and len(wire) < sample:
+            wire.append(codec.wire_bytes(packet))
+            model.append(int(run.model_bytes[copy]))
+
+    run.on_packet = measure
+    run.run()
+    count = max(1, len(wire))
+    return {
+        "wire_bytes_per_copy": sum(wire) / count if wire else None,
+        "wire_sample_model_bytes": sum(model) / count if wire else None,
+        "wire_sample": len(wire),
+    }

@@ -1,0 +1,125 @@
+"""Packed forms for the shapes that controls have: numbers, names, records and logs.
+
+A form is chosen by the shape of a value alone, so any protocol's control gets it wherever the
+shape occurs, and nothing here knows a protocol.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from antecede.wire.bits import BitReader, BitWriter
+from antecede.wire.logs import get_log, is_log, put_log
+from antecede.wire.records import (
+    are_groups,
+    are_numbers,
+    are_records,
+    get_groups,
+    get_table,
+    put_groups,
+    put_table,
+)
+from antecede.wire.sets import get_set, is_names, put_names
+from antecede.wire.stream import put_varint
+
+if TYPE_CHECKING:
+    from antecede.wire.logs import Entry
+    from antecede.wire.records import Group, Vector
+    from antecede.wire.roster import Scope
+    from antecede.wire.stream import Reader
+
+NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED = range(0xF1, 0xF7)
+PACKED: Final = frozenset({NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED})
+NUMBERS_MIN: Final = 4
+NAMES_MIN: Final = 4
+ROWS_MIN: Final = 2
+
+
+def packed_form(value: tuple[object, ...], scope: Scope) -> int | None:
+    """Return the packed form that fits a tuple's shape, if any does."""
+    length = len(value)
+    if length == 0:
+        return None
+    kind = type(value[0])
+    form = None
+    if kind is int and length >= NUMBERS_MIN:
+        form = NUMBERS if are_numbers(value) else None
+    elif kind is str and length >= NAMES_MIN:
+        form = NAMES if is_names(value, scope) else None
+    elif kind is tuple and is_log(value, scope):
+        form = LOG
+    elif kind is tuple and length >= ROWS_MIN:
+        if is_table(value):
+            form = TABLE
+        elif are_records(value, scope):
+            form = RECORDS
+        elif are_groups(value, scope):
+            form = GROUPED
+    return form
+
+
+def is_table(value: tuple[object, ...]) -> bool:
+    """Tell whether a tuple holds rows of numbers, all of one length."""
+    first = value[0]
+    return (
+        type(first) is tuple
+        and len(first) > 0
+        and all(type(row) is tuple and len(row) == len(first) and are_numbers(row) for row in value)
+    )
+
+
+def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scope) -> None:
+    """Append a tuple in the packed form that :func:`packed_form` found."""
+    out.append(form)
+    if form == NUMBERS:
+        put_varint(out, len(value))
+        bits = BitWriter(out)
+        bits.spread(cast("tuple[int, ...]", value))
+    elif form == NAMES:
+        bits = BitWriter(out)
+        put_names(bits, cast("tuple[str, ...]", value), scope)
+    elif form == LOG:
+        bits = BitWriter(out)
+        put_log(bits, cast("tuple[Entry, ...]", value), scope)
+    elif form == TABLE:
+        table = cast("tuple[Vector, ...]", value)
+        put_varint(out, len(table))
+        put_varint(out, len(table[0]))
+        bits = BitWriter(out)
+        put_table(bits, table, by_rows=len(table[0]) >= len(table))
+    elif form == RECORDS:
+        bits = BitWriter(out)
+        put_groups(bits, (cast("Group", value),), scope)
+    else:
+        put_varint(out, len(value))
+        bits = BitWriter(out)
+        put_groups(bits, cast("tuple[Group, ...]", value), scope)
+    bits.close()
+
+
+def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
+    """Read a tuple in a packed form."""
+    result: tuple[object, ...]
+    if form == NUMBERS:
+        length = reader.varint()
+        bits = BitReader(reader)
+        result = tuple(bits.spread(length))
+    elif form == NAMES:
+        bits = BitReader(reader)
+        result = scope.roster.in_order(get_set(bits, scope))
+    elif form == LOG:
+        bits = BitReader(reader)
+        result = get_log(bits, scope)
+    elif form == TABLE:
+        length, width = reader.varint(), reader.varint()
+        bits = BitReader(reader)
+        result = tuple(get_table(bits, length, width, by_rows=width >= length))
+    elif form == RECORDS:
+        bits = BitReader(reader)
+        (result,) = get_groups(bits, 1, scope)
+    else:
+        length = reader.varint()
+        bits = BitReader(reader)
+        result = get_groups(bits, length, scope)
+    bits.close()
+    return result

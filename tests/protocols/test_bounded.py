@@ -1,0 +1,406 @@
+"""bounded against [SA00] and the oracle: the bound, extra messages, multicast, mutants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from antecede import HoldFullError, PeerError, UnknownProcessError, UsageError, endpoint, size
+from antecede.check import BrokenPromiseError, World, explore, run_script
+from antecede.check.scripts import run_step
+from antecede.protocols.bounded import CHOICES, Bounded
+from tests.protocols.support import (
+    assert_goes_on_equal,
+    assert_refused,
+    promise_broken_by,
+    run,
+    scripts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from antecede import Endpoint, Need, Packet
+    from antecede.check import Script
+    from antecede.core.info import Cast
+
+ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
+
+
+def limits(n: int) -> tuple[int, ...]:
+    """Return the tightest k, the default and the loosest."""
+    return (n + 1, 2 * n, n * n)
+
+
+def entries_of(ep: Endpoint) -> int:
+    return cast("Bounded", ep).entries
+
+
+def run_within(
+    script: Script, k: int, column: str = "fullest", endpoint_class: type[Bounded] | None = None
+) -> World:
+    """Run a script; check after every step that nobody keeps or sends more than k entries."""
+    world = World(
+        "bounded",
+        script.members,
+        options={"k": k, "column": column},
+        fifo=script.fifo,
+        pull=script.pull,
+        endpoint_class=endpoint_class,
+    )
+    for step in script.steps:
+        run_step(world, step)
+        assert all(entries_of(ep) <= k for ep in world.endpoints.values())
+    world.drain(Random(k))
+    world.check()
+    assert all(size(packet).entries <= k for packet in world.packets)
+    return world
+
+
+# The bound, and the promises under it.
+
+
+@pytest.mark.parametrize("cast_name", ALL_CASTS)
+@pytest.mark.parametrize("pull", [False, True])
+def test_promises_hold_within_the_bound(cast_name: Cast, pull: bool) -> None:
+    for script in scripts(28, (cast_name,), pull=pull):
+        for k in limits(len(script.members)):
+            run_within(script, k)
+
+
+@pytest.mark.parametrize("column", CHOICES)
+def test_promises_hold_whichever_column_goes(column: str) -> None:
+    for script in scripts(30, ALL_CASTS, first=100):
+        run_within(script, len(script.members) + 1, column)
+
+
+def test_the_bound_is_reached() -> None:
+    """Exactly k entries are allowed: the reading of [SA00] that we chose."""
+    peaks = Counter[bool]()
+    for script in scripts(20, ("unicast",), first=200, steps=100):
+        k = len(script.members) + 1
+        world = World("bounded", script.members, options={"k": k})
+        peak = 0
+        for step in script.steps:
+            run_step(world, step)
+            peak = max(peak, *map(entries_of, world.endpoints.values()))
+        peaks[peak == k] += 1
+    assert peaks[True] > 10
+
+
+def test_each_process_may_have_its_own_limit() -> None:
+    for script in scripts(30, ALL_CASTS, first=300):
+        n = len(script.members)
+        per_process = {
+            name: {"k": limits(n)[i % 3], "column": CHOICES[i % 2]}
+            for i, name in enumerate(script.members)
+        }
+        world = run_script(script, "bounded", per_process=per_process, drain=Random(1))
+        for packet in world.packets:
+            assert size(packet).entries <= cast("int", per_process[packet.source]["k"])
+
+
+def test_without_a_limit_there_are_no_extra_messages_and_nothing_waits_too_long() -> None:
+    """k = n*n is the matrix with zeros: own column, cleared columns, no message added."""
+    promises = {"safety", "liveness", "quiescence", "no_overblocking"}
+    for script in scripts(40, ALL_CASTS, first=400):
+        n = len(script.members)
+        world = run(script, "bounded", options={"k": n * n}, promises=promises)
+        assert all(packet.kind == "data" for packet in world.packets)
+        assert world.history.events == run(script, "matrix").history.events
+
+
+def test_no_extra_message_is_needed_from_the_square_of_n_minus_1_on() -> None:
+    """The own column is zero and nobody sends to itself, so (n-1)*(n-1) entries is the most."""
+    for script in scripts(30, ALL_CASTS, first=450):
+        n = len(script.members)
+        k = max(n + 1, (n - 1) ** 2)
+        world = run(script, "bounded", options={"k": min(k, n * n)})
+        assert all(packet.kind == "data" for packet in world.packets)
+
+
+class Tightest(Bounded):
+    """A limit below the paper's range, so that three processes need extra messages at all."""
+
+    def _start(self, **options: object) -> None:
+        super()._start(**options)
+        self._k = len(self.members) - 1
+
+
+@pytest.mark.parametrize(
+    ("casts", "messages"), [(("unicast",), 4), (("unicast", "multicast", "broadcast"), 3)]
+)
+def test_extra_messages_survive_every_interleaving(casts: tuple[Cast, ...], messages: int) -> None:
+    found = explore("bounded", 3, messages, casts=casts, endpoint_class=Tightest)
+    assert found.is_complete
+    assert found.is_clean, str(found)
+
+
+def test_a_tighter_limit_costs_more_extra_messages() -> None:
+    extras: Counter[str] = Counter()
+    for script in scripts(40, ("unicast",), first=500, steps=100):
+        n = len(script.members)
+        if n < 4:
+            continue
+        for name, k in zip(("n+1", "2n", "n*n"), limits(n), strict=True):
+            world = run(script, "bounded", options={"k": k})
+            extras[name] += sum(packet.kind == "control" for packet in world.packets)
+    assert extras["n+1"] > extras["2n"] > extras["n*n"] == 0
+
+
+def test_the_own_column_is_zero_and_a_send_clears_its_column() -> None:
+    for script in scripts(20, ALL_CASTS, first=600):
+        world = World("bounded", script.members)
+        for step in script.steps:
+            run_step(world, step)
+            for place, (name, ep) in enumerate(world.endpoints.items()):
+                columns = cast("Bounded", ep)._columns
+                assert columns[place] == {}
+                if step[0] == "send" and step[1] == name:
+                    for dest in set(cast("tuple[str, ...]", step[2])) - {name}:
+                        column = columns[script.members.index(dest)]
+                        assert column.keys() == {place}
+
+
+# Extra messages, step by step. c keeps four entries with k = 4; one more brings an extra message.
+
+
+def crowded() -> tuple[World, Packet]:
+    """Let c learn of messages to a and b by two senders each, one entry too many."""
+    world = World("bounded", "abcd", options={"k": 5})
+    for sender, dests in (("a", "bdc"), ("b", "adc"), ("d", "abc")):
+        for dest in dests:
+            world.send(sender, [dest])
+    for sender in "abd":
+        world.arrive_packet(sender, "c")
+    extra = next(packet for packet in world.packets if packet.kind == "control")
+    return world, extra
+
+
+def test_one_entry_too_many_brings_an_extra_message_with_the_fullest_column() -> None:
+    world, extra = crowded()
+    assert (extra.source, extra.dest, extra.message) == ("c", "a", None)
+    assert extra.control == (("b", "a", 1), ("d", "a", 1))
+    assert entries_of(world.endpoints["c"]) == 5
+    assert size(extra) == (2, 0, 16)
+
+
+def test_an_extra_message_waits_but_nobody_sees_it() -> None:
+    world, _ = crowded()
+    world.arrive_packet("c", "a")
+    a = world.endpoints["a"]
+    assert a.held == 1
+    assert a.waiting() == {}
+    assert world.history.deliveries("a") == []
+    message = world.send("c", ["a"])
+    world.arrive_packet("c", "a")
+    assert [str(need) for need in a.waiting()[message]] == ["1 delivered from c"]
+    world.arrive_packet("b", "a")
+    assert a.held == 2
+    world.arrive_packet("d", "a")
+    assert a.held == 0
+    assert [m.sender for m in world.history.deliveries("a")] == ["b", "d", "c"]
+
+
+def test_in_pull_mode_extra_messages_are_taken_in_by_themselves() -> None:
+    a = endpoint("bounded", process="a", members=tuple("abcd"), pull=True)
+    _, extra = crowded()
+    b, d = (endpoint("bounded", process=name, members=tuple("abcd")) for name in "bd")
+    a.receive(extra)
+    a.receive(b.send(["a"]).packets[0])
+    a.receive(d.send(["a"]).packets[0])
+    assert a.held == 3
+    assert a.take("c").deliveries == ()
+    assert [len(a.take().deliveries) for _ in range(3)] == [1, 1, 0]
+    assert a.held == 0
+
+
+def test_holding_extra_messages_is_bounded_too() -> None:
+    _, extra = crowded()
+    a = endpoint("bounded", process="a", members=tuple("abcd"), held_max=0)
+    before = a.state()
+    with pytest.raises(HoldFullError):
+        a.receive(extra)
+    assert a.state() == before
+    for name in "bd":
+        other = endpoint("bounded", process=name, members=tuple("abcd"))
+        a.receive(other.send(["a"]).packets[0])
+    a.receive(extra)
+    assert a.held == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "chosen"),
+    [
+        ("fullest", ["d", "b", "e"]),
+        ("sparsest", ["b", "e", "d"]),
+        ("rotating", ["b", "d", "e"]),
+    ],
+)
+def test_the_choice_of_column(column: str, chosen: list[str]) -> None:
+    """Two constraints on b, one on c, three on d, two on e; those on c cannot become fewer."""
+    a = cast("Bounded", endpoint("bounded", process="a", members=tuple("abcde"), column=column))
+    a._columns = [{}, {2: 1, 3: 1}, {1: 1}, {1: 1, 2: 1, 4: 1}, {1: 1, 2: 1}]
+    picked = []
+    for _ in chosen:
+        picked.append(a.members[a._chosen_column()])
+        a._stand_in(a._positions[picked[-1]])
+    assert picked == chosen
+
+
+def test_rotating_goes_on_after_the_last_column_chosen() -> None:
+    a = cast("Bounded", endpoint("bounded", process="a", members=tuple("abcd"), column="rotating"))
+    a._columns = [{}, {2: 1, 3: 1}, {1: 1, 3: 1}, {}]
+    assert [a._chosen_column() for _ in range(4)] == [1, 2, 1, 2]
+
+
+# Options, bad packets, snapshots.
+
+
+@pytest.mark.parametrize("k", [0, 3, 10, -1, True, 4.0, "6"])
+def test_a_limit_out_of_bounds_is_refused(k: object) -> None:
+    with pytest.raises(UsageError, match="it is from 4 to 9, or None"):
+        endpoint("bounded", process="a", members=tuple("abc"), k=k)
+
+
+def test_an_unknown_choice_is_refused() -> None:
+    with pytest.raises(UsageError, match="column='best' is unknown; expected one of fullest"):
+        endpoint("bounded", process="a", members=tuple("abc"), column="best")
+
+
+def pair() -> tuple[Endpoint, Packet]:
+    """Return b and a's second packet to it, which carries entries on b and c."""
+    a, b = (endpoint("bounded", process=name, members=tuple("abc")) for name in "ab")
+    b.receive(a.send(["b"]).packets[0])
+    a.send(["c"])
+    return b, a.send(["b"]).packets[0]
+
+
+def test_malformed_control_is_refused_and_leaves_no_trace() -> None:
+    b, packet = pair()
+    good = (("a", "b", 1), ("a", "c", 1))
+    assert packet.control == good
+    bad: list[object] = [None, 7, list(good), (good,), (("a", "b"),), (("a", "b", 1, 1),)]
+    bad += [((1, "b", 1),), (("a", 1, 1),), (("a", "b", 0),), (("a", "b", True),), ("ab1",)]
+    bad += [good[::-1], (good[0], good[0]), (), good[1:], (("a", "b", 2), good[1])]
+    bad += [(good[0], ("b", "a", 1)), (good[0], ("b", "b", 1)), (good[0], ("c", "c", 1))]
+    assert_refused(b, packet, bad)
+
+
+def test_malformed_extra_messages_are_refused() -> None:
+    _, extra = crowded()
+    a = endpoint("bounded", process="a", members=tuple("abcd"))
+    bad = [None, (("b", "d", 1),), (*cast("tuple[object, ...]", extra.control), ("d", "b", 1))]
+    assert_refused(a, extra, [*bad, (("c", "a", 1),)])
+
+
+@pytest.mark.parametrize("entry", [("x", "b", 1), ("a", "x", 1)])
+def test_control_about_strangers_is_refused(entry: object) -> None:
+    b, packet = pair()
+    assert_refused(b, packet, [(("a", "b", 1), entry)], UnknownProcessError)
+
+
+def test_errors_name_what_was_got_and_expected() -> None:
+    b, packet = pair()
+    with pytest.raises(PeerError, match="expected 6 packets before it on this channel, not 1"):
+        b.receive(type(packet)(*[7 if n == 2 else x for n, x in enumerate(fields_of(packet))]))  # type: ignore[arg-type]
+
+
+def fields_of(packet: Packet) -> list[object]:
+    return [getattr(packet, name) for name in packet.__dataclass_fields__]
+
+
+@pytest.mark.parametrize("column", CHOICES)
+@pytest.mark.parametrize("pull", [False, True])
+def test_a_snapshot_goes_on_as_if_nothing_happened(column: str, pull: bool) -> None:
+    for script in scripts(4, ALL_CASTS, first=71, pull=pull):
+        options = {"column": column, "k": len(script.members) + 1}
+        assert_goes_on_equal(script, "bounded", options=options)
+
+
+# Mutants: each breaks one rule; the oracle, or the bound, must notice.
+
+
+class ClearsWithoutSending(Bounded):
+    """Drops a column and sends no extra message for it."""
+
+    def _trim(self) -> None:
+        while self.entries > self._k:
+            me, dest = self._positions[self.process], self._chosen_column()
+            own = self._columns[dest].get(me, 0)
+            self._columns[dest] = {me: own} if own else {}
+
+
+class ImpatientExtras(Bounded):
+    """Takes extra messages in without waiting for their constraints."""
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
+        return (self._count(packet),)
+
+
+class ForgetsOtherCopies(Bounded):
+    """A receiver does not note the message for its other destinations."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        before = [dict(column) for column in self._columns]
+        reached = super()._absorb(packet)
+        for dest in packet.dests:
+            if dest not in (self.process, packet.source):
+                self._columns[self._positions[dest]] = before[self._positions[dest]]
+        return reached
+
+
+class DropsTooMuch(Bounded):
+    """A receiver clears the columns of a multicast's other destinations altogether."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        for dest in packet.dests:
+            if dest not in (self.process, packet.source):
+                place, me = self._positions[dest], self._positions[self.process]
+                own = self._columns[place].get(me, 0)
+                self._columns[place] = {me: own} if own else {}
+        return super()._absorb(packet)
+
+
+class NeverTrims(Bounded):
+    """Lets the matrix grow."""
+
+    def _trim(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    "mutant", [ClearsWithoutSending, ImpatientExtras, ForgetsOtherCopies, DropsTooMuch]
+)
+def test_a_broken_rule_is_noticed(mutant: type[Bounded]) -> None:
+    with pytest.raises(BrokenPromiseError) as caught:
+        run_many(mutant)
+    assert caught.value.promise == "safety"
+
+
+def run_many(mutant: type[Bounded]) -> None:
+    for script in scripts(200, ALL_CASTS):
+        run(
+            script,
+            "bounded",
+            options={"k": len(script.members) + 1},
+            endpoint_class=mutant,
+            promises={"safety"},
+        )
+
+
+def test_a_matrix_that_grows_is_noticed() -> None:
+    over = 0
+    for script in scripts(20, ALL_CASTS):
+        world = run(
+            script, "bounded", options={"k": len(script.members) + 1}, endpoint_class=NeverTrims
+        )
+        over += any(size(packet).entries > len(script.members) + 1 for packet in world.packets)
+    assert over > 5
+
+
+def test_default_options_also_show_a_mutant() -> None:
+    assert promise_broken_by(ForgetsOtherCopies, promises={"safety"}) == "safety"

@@ -1,0 +1,157 @@
+"""hierarchy: representatives run optimal among themselves."""
+
+from dataclasses import replace
+
+import pytest
+
+from antecede.check import World
+from antecede.core.messages import MessageId, Need, Packet
+from antecede.core.registry import endpoint, size
+from antecede.errors import HoldFullError, PeerError, UsageError
+from antecede.protocols.hierarchy import Hierarchy
+from tests.protocols.rig import assert_refused, assert_restarts, campaign, caught, delivered
+
+TWO = {"clusters": (("a", "b"), ("d", "c", "e"))}
+THREE = {"clusters": (("a",), ("c", "b"), ("e", "d"))}
+ALONE = {"clusters": (("a",), ("b",), ("c",), ("d",), ("e",))}
+
+
+def test_a_message_goes_up_across_and_down() -> None:
+    world = World("hierarchy", "abcde", options=TWO)
+    world.send("b", ["a", "c", "e"])
+    world.drain()
+    world.check()
+    hops = [(packet.source, packet.dest, packet.control) for packet in world.packets]
+    assert hops == [
+        ("b", "a", None),
+        ("a", "d", (1, ())),
+        ("d", "c", None),
+        ("d", "e", None),
+    ]
+    assert [size(packet) for packet in world.packets] == [
+        (0, 0, 0),
+        (1, 0, 4),
+        (0, 0, 0),
+        (0, 0, 0),
+    ]
+    assert world.endpoints["d"].held == 0
+
+
+def test_representatives_hold_for_their_clusters() -> None:
+    """The triangle between clusters: e gets both, in order, from d."""
+    world = World("hierarchy", "abcde", options=THREE)
+    world.send("a", ["d"])
+    world.send("a", ["b"])
+    world.arrive_packet("a", "c")
+    world.arrive_packet("c", "b")
+    world.send("b", ["d"])
+    world.arrive_packet("b", "c")
+    world.arrive_packet("c", "e")
+    waits = {("b", 1): (Need("a", 1, scope="representatives"),)}
+    assert world.endpoints["e"].waiting() == waits
+    assert world.endpoints["e"].held == 1
+    world.drain()
+    world.check()
+    assert delivered(world, "d") == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize("options", [TWO, THREE, ALONE])
+def test_clusters_under_the_oracle_cost_what_optimal_costs_for_their_heads(
+    options: dict[str, tuple[tuple[str, ...], ...]],
+) -> None:
+    heads = len(options["clusters"])
+    head_of = {name: cluster[0] for cluster in options["clusters"] for name in cluster}
+    for world in campaign("hierarchy", 20, options=options, sizes=(5,)):
+        for packet in world.packets:
+            entries, dests, model_bytes = size(packet)
+            if head_of[packet.source] == head_of[packet.dest]:
+                assert (entries, dests, model_bytes) == (0, 0, 0)
+            else:
+                assert dests <= heads * heads
+                assert entries - 1 <= heads * heads
+                assert model_bytes == 4 + 6 * (entries - 1) + 2 * dests
+    campaign("hierarchy", 8, options=options, sizes=(5,), pull=True)
+
+
+def test_one_cluster_of_all_under_the_oracle_is_free_of_control() -> None:
+    for world in campaign("hierarchy", 40):
+        assert all(size(packet) == (0, 0, 0) for packet in world.packets)
+
+
+def test_holding_is_bounded_and_passing_on_needs_no_room() -> None:
+    world = World("hierarchy", "abcde", options=THREE, held_max=0)
+    world.send("a", ["d"])
+    world.send("a", ["b"])
+    for source, dest in ("ac", "cb"):
+        world.arrive_packet(source, dest)
+    world.send("b", ["d"])
+    world.arrive_packet("b", "c")
+    late = next(packet for packet in world.in_flight if packet.dest == "e" and packet.source == "c")
+    before = world.endpoints["e"].state()
+    with pytest.raises(HoldFullError):
+        world.endpoints["e"].receive(late)
+    assert world.endpoints["e"].state() == before
+    assert world.drain()
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("clusters", "complaint"),
+    [
+        ((("a", "b"), ("b", "c")), "overlap"),
+        ((("a", "b"),), "leave out c"),
+        ("abc", "no sequence"),
+        ((("a", "b", "c"), ()), "expected a tuple"),
+    ],
+)
+def test_clusters_that_are_none_are_refused(clusters: object, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        endpoint("hierarchy", process="a", members=("a", "b", "c"), clusters=clusters)
+
+
+def test_malformed_control_is_refused_and_changes_nothing() -> None:
+    world = World("hierarchy", "abcde", options=TWO)
+    world.send("b", ["c"])
+    up = world.in_flight[0]
+    assert_refused(world.endpoints["a"], up, [0, (), (1, ())])
+    world.arrive(0)
+    across = world.in_flight[0]
+    bad: list[object] = [
+        None,
+        (),
+        1,
+        (0, ()),
+        (1, None),
+        (1, (("a", 0, ()),)),
+        (1, (("x", 1, ()),)),
+    ]
+    assert_refused(world.endpoints["d"], across, bad)
+    for wrong in ({"dests": ("b",)}, {"message": MessageId("c", 1)}):
+        with pytest.raises(PeerError):
+            world.endpoints["d"].receive(replace(across, **wrong))
+    world.arrive(0)
+    down = world.in_flight[0]
+    assert_refused(world.endpoints["c"], down, [0, (1, ())])
+    with pytest.raises(PeerError):
+        world.endpoints["c"].receive(replace(down, source="a"))
+
+
+def test_going_on_after_a_restart() -> None:
+    assert_restarts("hierarchy", TWO, sizes=(5,))
+
+
+class SkipsTheHigherLevel(Hierarchy):
+    """Passes on what comes from other representatives in the order of arrival."""
+
+    def _on_data(self, packet: Packet) -> None:
+        if self._is_from_above(packet):
+            assert packet.message is not None
+            self._send_down(packet.message, packet.dests, packet.payload)
+            self._keep(packet)
+        else:
+            super()._on_data(packet)
+
+
+def test_mutants_are_caught() -> None:
+    promise = caught("hierarchy", SkipsTheHigherLevel, options=THREE, sizes=(5,))
+    assert promise == "safety"

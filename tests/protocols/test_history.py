@@ -1,0 +1,133 @@
+"""history: [BJ87], where the past travels along and nothing waits."""
+
+from dataclasses import replace
+
+import pytest
+
+from antecede.check import World
+from antecede.core.messages import Packet
+from antecede.core.registry import size
+from antecede.errors import HoldFullError
+from antecede.protocols.history import History
+from tests.protocols.rig import (
+    assert_refused,
+    assert_restarts,
+    campaign,
+    caught,
+    control_of,
+    delivered,
+)
+
+
+def ids(control: object) -> list[tuple[str, int]]:
+    """Return the messages that came along."""
+    assert isinstance(control, tuple)
+    _, entries = control
+    return [entry[:2] for entry in entries]
+
+
+def test_triangle() -> None:
+    """The example T1: c brings a along, so both are delivered when c arrives."""
+    world = World("history", "abc")
+    world.send("a", ["c"], b"first")
+    world.send("a", ["b"])
+    world.arrive_packet("a", "b")
+    world.send("b", ["c"])
+    world.arrive_packet("b", "c")
+    assert delivered(world, "c") == [("a", 1), ("b", 1)]
+    world.drain()
+    world.check()
+
+    assert delivered(world, "c") == [("a", 1), ("b", 1)], "the later copy of a is dropped"
+    assert ids(control_of(world, "a", 2, "b")) == [("a", 1)]
+    assert ids(control_of(world, "b", 1, "c")) == [("a", 1)], "b's own copy was pruned at b"
+    assert size(world.packets[2]) == (1, 1, 6 + 2 + len(b"first"))
+
+
+def test_what_all_have_delivered_no_longer_travels() -> None:
+    world = World("history", "ab")
+    for sender, dest in ("ab", "ba", "ab", "ba"):
+        world.send(sender, [dest])
+        world.drain()
+    assert [ids(packet.control) for packet in world.packets] == [[], [], [], []]
+    assert control_of(world, "a", 2, "b") == (
+        (("a", (("a", 1), ("b", 1))), ("b", (("a", 1), ("b", 1)))),
+        (),
+    )
+    assert world.endpoints["a"].state()["own"]["_past"] == {}  # type: ignore[index]
+
+
+def test_every_cast_under_the_oracle_and_nothing_ever_waits() -> None:
+    for world in campaign("history", 30):
+        for packet in world.packets:
+            assert packet.message is not None
+            entries, dests, model_bytes = size(packet)
+            causes = world.history.causes(packet.message)
+            assert set(ids(packet.control)) <= set(causes), "only the causal past travels"
+            assert model_bytes == 6 * entries + 2 * dests
+        assert all(endpoint.held == 0 for endpoint in world.endpoints.values())
+    campaign("history", 25, pull=True)
+
+
+def test_pull_mode_counts_what_a_packet_brings_along() -> None:
+    world = World("history", "abc", pull=True, held_max=1)
+    world.send("a", ["c"])
+    world.send("a", ["b"])
+    world.arrive_packet("a", "b")
+    world.take("b")
+    world.send("b", ["c"])
+    packet = next(p for p in world.in_flight if p.source == "b")
+    before = world.endpoints["c"].state()
+    with pytest.raises(HoldFullError, match="brings 2 messages to hold, but 0"):
+        world.endpoints["c"].receive(packet)
+    assert world.endpoints["c"].state() == before
+    world.arrive_packet("a", "c")
+    assert world.take("c") is not None
+    world.arrive_packet("b", "c")
+    assert world.take("c") is not None
+
+
+def test_malformed_control_is_refused_and_changes_nothing() -> None:
+    world = World("history", "abc")
+    world.send("a", ["b"], b"x")
+    world.send("a", ["b", "c"])
+    packet = world.in_flight[1]
+    rows, good = (("a", (("a", 1),)),), ("a", 1, ("b",), b"x")
+    assert packet.control == (rows, (good,))
+    wrong: list[object] = [good[:3], ("a", 0, *good[2:]), ("x", 1, *good[2:]), (1, *good[1:]), None]
+    wrong += [("a", 1, (), b""), ("a", 1, ("c", "b"), b""), ("a", 1, ["b"], b""), (*good[:3], "x")]
+    bad: list[object] = [None, (), (rows,), (rows, None), (rows, (good, good))]
+    bad += [(rows, (entry,)) for entry in wrong]
+    bad += [(None, (good,)), ((("x", ()),), ()), ((("a", (("x", 1),)),), ()), ((("a",),), ())]
+    bad += [((*rows, *rows), ())]
+    assert_refused(world.endpoints["b"], packet, bad)
+
+
+def test_going_on_after_a_restart() -> None:
+    assert_restarts("history")
+
+
+class PrunesTooSoon(History):
+    """Takes what one destination has for known everywhere."""
+
+    def _prune(self) -> None:
+        self._past = {
+            message: (dests, payload)
+            for message, (dests, payload) in self._past.items()
+            if not any(self._is_known(dest, *message) for dest in dests)
+        }
+
+
+class KeepsOnlyItsOwnMail(History):
+    """Leaves messages that are not addressed to it out of the past that it carries."""
+
+    def _on_data(self, packet: Packet) -> None:
+        assert isinstance(packet.control, tuple)
+        rows, entries = packet.control
+        mine = tuple(entry for entry in entries if self.process in entry[2])
+        super()._on_data(replace(packet, control=(rows, mine)))
+
+
+def test_mutants_are_caught() -> None:
+    assert caught("history", PrunesTooSoon) in {"safety", "liveness"}
+    assert caught("history", KeepsOnlyItsOwnMail) == "safety"

@@ -1,0 +1,129 @@
+"""phases: a reconstruction after [MR93]."""
+
+import pytest
+
+from antecede.check import World
+from antecede.core.messages import Need, Packet
+from antecede.core.registry import PROTOCOLS, endpoint, size
+from antecede.errors import UsageError
+from antecede.protocols.phases import Phases
+from tests.protocols.rig import (
+    RING,
+    assert_refused,
+    assert_restarts,
+    campaign,
+    caught,
+    control_of,
+    delivered,
+)
+
+TRIANGLE = {"A": ("a", "b"), "B": ("a", "c"), "C": ("b", "c")}
+
+
+def test_worked_example() -> None:
+    world = World("phases", "abc", options={"groups": TRIANGLE})
+    world.send("a", "B")
+    world.send("a", "A")
+    world.arrive_packet("a", "b")
+    world.send("b", "C")
+    world.arrive_packet("b", "c")
+    asked = world.in_flight[-1]
+    assert (asked.source, asked.dest, asked.control) == ("c", "a", ("ask", 1))
+    assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1, "stamp"),)}
+    world.arrive_packet("a", "c")
+    assert delivered(world, "c") == [("a", 1), ("b", 1)]
+    world.drain()
+    world.check()
+
+    assert control_of(world, "a", 1, "c") == (1, (0, 0, 0))
+    assert control_of(world, "a", 2, "b") == (2, (0, 1, 0))
+    assert control_of(world, "b", 1, "c") == (3, (2, 1, 0))
+
+
+def test_a_silent_member_answers_with_a_promise() -> None:
+    world = World("phases", "abc")
+    world.send("a", ["b", "c"])
+    world.arrive_packet("a", "b")
+    world.send("b", ["a", "c"])
+    world.arrive_packet("b", "a")
+    assert delivered(world, "a") == [], "c was never heard"
+    world.arrive_packet("a", "c", 2)
+    world.arrive_packet("a", "c", 1)
+    world.arrive_packet("c", "a")
+    assert delivered(world, "a") == [("b", 1)]
+    assert world.packets[-1].control == ("promise", 1)
+
+
+@pytest.mark.parametrize("groups", [TRIANGLE | {"D": ("d", "e", "a")}, RING])
+def test_overlapping_groups_under_the_oracle(groups: dict[str, tuple[str, ...]]) -> None:
+    for world in campaign("phases", 80, groups=groups):
+        for packet in world.packets:
+            numbers = 1 + len(groups) if packet.kind == "data" else 1
+            assert size(packet) == (numbers, 0, 4 * numbers)
+    campaign("phases", 30, groups=groups, pull=True)
+
+
+def test_one_group_under_the_oracle_costs_two_integers() -> None:
+    for world in campaign("phases", 60):
+        data = [packet for packet in world.packets if packet.kind == "data"]
+        assert {size(packet) for packet in data} <= {(2, 0, 8)}
+        asks = [packet for packet in world.packets if packet.kind == "control"]
+        assert len(asks) % 2 == 0, "every question is answered"
+        assert len(asks) <= 2 * len(data) * len(world.endpoints)
+    assert PROTOCOLS["phases"].reconstruction
+
+
+def test_other_casts_are_refused_with_a_hint() -> None:
+    one = endpoint("phases", process="a", members=("a", "b", "c"), groups=TRIANGLE)
+    with pytest.raises(UsageError, match=r"does not multicast to b, c.*protocols that multicast"):
+        one.send(["b", "c"])
+
+
+def test_malformed_control_is_refused_and_changes_nothing() -> None:
+    world = World("phases", "abc", options={"groups": TRIANGLE})
+    world.send("a", "A")
+    bad: list[object] = [None, (1,), (0, (0, 0, 0)), (1, (0, 0)), (1, (0, 0, 1)), (1, [0, 0, 0])]
+    bad += [("ask", 1), (True, (0, 0, 0))]
+    assert_refused(world.endpoints["b"], world.in_flight[0], bad)
+    world = World("phases", "abc")
+    world.send("a", ["b", "c"])
+    world.arrive_packet("a", "b")
+    world.send("b", ["a", "c"])
+    world.arrive_packet("b", "a")
+    question = world.packets[-1]
+    assert question.kind == "control"
+    assert_refused(
+        world.endpoints["c"], question, [None, ("ask",), ("ask", -1), ("tell", 1), (1, ())]
+    )
+
+
+def test_going_on_after_a_restart() -> None:
+    assert_restarts("phases")
+
+
+class NeverWaitsForPending(Phases):
+    """Forgets that what has arrived may still be held."""
+
+    def _unmet(self, packet: Packet) -> object:  # type: ignore[override]
+        return (need for need in super()._unmet(packet) if need.unit == "stamp")
+
+
+class AsksNobody(Phases):
+    """Waits for silent members without asking them."""
+
+    def _emit_control(self, dest: str, control: object) -> None:
+        assert isinstance(control, tuple)
+        if control[0] != "ask":
+            super()._emit_control(dest, control)
+
+
+class WithoutChannelOrder(Phases):
+    """Trusts the network to keep channels in order."""
+
+    FIFO = False
+
+
+def test_mutants_are_caught() -> None:
+    assert caught("phases", NeverWaitsForPending, groups=RING) == "safety"
+    assert caught("phases", WithoutChannelOrder, groups=RING) == "safety"
+    assert caught("phases", AsksNobody, groups=RING) == "liveness"

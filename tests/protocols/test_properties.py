@@ -1,0 +1,69 @@
+"""Every protocol x every property it promises, on random scripts, judged by the oracle.
+
+The list is made from the registry: a new protocol is covered as soon as it is registered. Scripts
+reorder and duplicate packets, use each cast the protocol offers, and have 2 to 8 processes. Every
+promise of a case is judged in every run, after every step where that is possible.
+"""
+
+from random import Random
+
+import pytest
+
+import antecede
+from antecede.check import PROPERTIES, BrokenPromiseError, random_script, run_script, shrunk
+from antecede.check.cases import Case, cases, random_groups
+from antecede.check.promises import Script
+from antecede.check.scripts import process_names
+
+SCRIPTS_PER_CASE = 60
+SIZES = tuple(range(2, 9))
+
+LABELS = [
+    (name, case.label, case.cast)
+    for name in antecede.PROTOCOLS
+    for case in cases(name, process_names(3))
+]
+
+
+def case_for(name: str, label: str, cast: str, members: tuple[str, ...]) -> Case:
+    return next(case for case in cases(name, members) if (case.label, case.cast) == (label, cast))
+
+
+def script_for(case: Case, members: tuple[str, ...], seed: int, *, is_fifo: bool) -> Script:
+    groups = random_groups(members, seed) if case.cast == "groups" else None
+    return random_script(
+        seed,
+        members=members,
+        casts=(case.cast,),
+        steps=30 + 6 * len(members),
+        self_share=0.08,
+        ranks=case.protocol == "semantic",
+        fifo=is_fifo,
+        pull=seed % 6 == 5,
+        groups=groups,
+    )
+
+
+@pytest.mark.parametrize(("name", "label", "cast"), LABELS)
+def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str) -> None:
+    for seed in range(SCRIPTS_PER_CASE):
+        members = process_names(SIZES[seed % len(SIZES)])
+        case = case_for(name, label, cast, members)
+        options = {key: value for key, value in case.options.items() if key != "groups"}
+        script = script_for(case, members, seed, is_fifo=seed % 4 == 3)
+        order = (Random(seed), 0, -1)[seed % 3]
+
+        def run(one: Script) -> None:
+            run_script(one, name, options=options, promises=case.promises, drain=order)  # noqa: B023
+
+        try:
+            run(script)
+        except BrokenPromiseError:
+            raise shrunk(script, run) from None
+
+
+@pytest.mark.parametrize("name", antecede.PROTOCOLS)
+def test_promises_are_properties_that_the_oracle_knows(name: str) -> None:
+    promises = antecede.PROTOCOLS[name].promises
+    assert promises <= set(PROPERTIES)
+    assert promises >= {"safety", "liveness", "quiescence"}

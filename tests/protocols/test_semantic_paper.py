@@ -1,0 +1,154 @@
+"""semantic against [GK00]: definition 5, lemmas 1 to 4, property 2, figures 1 and 2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from antecede import NOTHING
+from antecede.check import World
+from antecede.check.scripts import run_step
+from tests.protocols.prefixes import Prefixes, all_past
+from tests.protocols.support import scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede import MessageId
+    from antecede.core.info import Cast
+    from antecede.protocols.semantic import Semantic
+
+ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
+
+
+def worlds(count: int, first: int) -> Iterator[tuple[World, Prefixes]]:
+    """Yield a world and its prefixes after every step of many scripts."""
+    for script in scripts(count, ALL_CASTS, first=first, ranks=True, steps=50):
+        world = World("semantic", script.members, fifo=script.fifo)
+        prefixes = Prefixes(world.history)
+        for step in script.steps:
+            run_step(world, step)
+            prefixes.follow()
+            yield world, prefixes
+
+
+def state_of(world: World, process: str) -> Semantic:
+    return cast("Semantic", world.endpoints[process])
+
+
+def counted(world: World, messages: Iterable[MessageId]) -> Counter[tuple[str, str]]:
+    """Return how many copies each process sent to each other, of these messages."""
+    return Counter(
+        (message.sender, dest)
+        for message in messages
+        for dest in world.history.dests(message)
+        if dest != message.sender
+    )
+
+
+def cells(world: World, *matrices: list[list[int]]) -> Counter[tuple[str, str]]:
+    """Return the sum of matrices as counts by sender and destination."""
+    names = world.history.members
+    return Counter(
+        {
+            (sender, dest): total
+            for k, sender in enumerate(names)
+            for j, dest in enumerate(names)
+            if (total := sum(matrix[k][j] for matrix in matrices))
+        }
+    )
+
+
+def test_lemma_1_the_prefix_holds_every_semantic_cause_and_only_the_past() -> None:
+    for world, prefixes in worlds(12, 0):
+        if not world.history.events or world.history.events[-1].kind != "send":
+            continue
+        message = world.history.events[-1].message
+        point = prefixes.sends[message]
+        assert all(number <= point.ecv.get(name, 0) for name, number in point.mcv.items())
+        assert world.history.causes(message) <= prefixes.within(point.mcv) | {message}
+
+
+def test_lemma_2_the_two_matrices_count_everything_in_the_past() -> None:
+    for world, _ in worlds(12, 100):
+        past = all_past(world.history)
+        for name in world.history.members:
+            known = past._named(past._local_of(name)[-1].messages)
+            ep = state_of(world, name)
+            assert cells(world, ep._prev, ep._conc) == counted(world, known)
+
+
+def test_lemmas_3_and_4_hold_but_for_the_prefix_s_last_message_at_its_receivers() -> None:
+    """SENT_PREV is what MC sent; a received message that moved MCV to itself waits in SENT_CONC."""
+    exact = late = 0
+    for world, prefixes in worlds(20, 200):
+        for name in world.history.members:
+            mcv = prefixes.now(name).mcv
+            prev = cells(world, state_of(world, name)._prev)
+            within = prefixes.within(mcv)
+            ends = {
+                m for m in within if m.sender != name and prefixes.places[m][1] == mcv.get(m.sender)
+            }
+            upper, lower = counted(world, within), counted(world, within - ends)
+            assert lower <= prev <= upper
+            own = {key: count for key, count in upper.items() if key[0] == name}
+            assert {key: count for key, count in prev.items() if key[0] == name} == own
+            exact += prev == upper
+            late += prev != upper
+    assert exact > late > 0
+
+
+def test_the_last_local_event_covered_is_definition_5() -> None:
+    for world, prefixes in worlds(20, 300):
+        for name in world.history.members:
+            assert state_of(world, name)._covered == prefixes.now(name).mcv.get(name, 0)
+
+
+def test_property_2_nothing_ever_decreases() -> None:
+    last: dict[str, tuple[object, int, list[list[int]]]] = {}
+    for world, _ in worlds(12, 400):
+        for name in world.history.members:
+            ep = state_of(world, name)
+            if name in last and last[name][0] is world:
+                _, covered, prev = last[name]
+                assert covered <= ep._covered
+                for old, new in zip(prev, ep._prev, strict=True):
+                    assert all(a <= b for a, b in zip(old, new, strict=True))
+            last[name] = (world, ep._covered, [list(row) for row in ep._prev])
+
+
+def test_figure_1_causal_order_where_everything_depends() -> None:
+    world = World("semantic", ["P1", "P2", "P3"])
+    m1 = world.send("P1", ["P3"])
+    world.send("P1", ["P2"])
+    world.arrive_packet("P1", "P2")
+    m3 = world.send("P2", ["P3"])
+    world.arrive_packet("P2", "P3")
+    assert world.endpoints["P3"].held == 1
+    world.arrive_packet("P1", "P3")
+    assert world.history.deliveries("P3") == [m1, m3]
+
+
+@pytest.mark.parametrize("after_m2", [False, True])
+def test_figure_2_m3_is_not_held_for_m1(after_m2: bool) -> None:
+    """M2 does not depend on M1. If M3 depends on M2 all the same, definition 5 takes M1 along."""
+    world = World("semantic", ["P1", "P2", "P3"])
+    world.send("P1", ["P3"], after=NOTHING)
+    world.send("P1", ["P2"], after=NOTHING)
+    world.arrive_packet("P1", "P2")
+    m3 = world.send("P2", ["P3"], after=1 if after_m2 else NOTHING)
+    world.arrive_packet("P2", "P3")
+    assert world.history.deliveries("P3") == ([] if after_m2 else [m3])
+    assert world.history.causes(m3).isdisjoint(world.history.undelivered("P3"))
+
+
+def test_figure_2_is_held_by_matrix() -> None:
+    world = World("matrix", ["P1", "P2", "P3"])
+    world.send("P1", ["P3"])
+    world.send("P1", ["P2"])
+    world.arrive_packet("P1", "P2")
+    world.send("P2", ["P3"])
+    world.arrive_packet("P2", "P3")
+    assert world.endpoints["P3"].held == 1

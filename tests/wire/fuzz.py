@@ -1,0 +1,170 @@
+"""Feeds damaged bytes to the Codec: ``python -m tests.wire.fuzz --seconds 600``.
+
+Packets and snapshots of every protocol are the seeds. They are flipped, cut, spliced and stuffed;
+snapshots get a right checksum again, or nothing would get past it. The rules: ``decode`` returns a
+packet that encodes to the same bytes, or raises PeerError; ``restore`` returns an endpoint or raises
+PeerError; an endpoint takes a decoded packet or refuses it by an error of ours; nothing takes long.
+"""
+
+import argparse
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import antecede
+from antecede import Packet, PeerError
+from antecede.errors import AntecedeError
+from antecede.wire import Codec
+from antecede.wire.snapshots import CHECKSUM_BYTES, _checksum
+from tests.wire.runs import Run, names
+
+SECONDS_MAX = 2.0
+"""How long one call may take; the seeds are a few kilobytes at most."""
+EDGES = (0x00, 0x01, 0x7F, 0x80, 0xBF, 0xC0, 0xDF, 0xE0, 0xE8, 0xEF, 0xF1, 0xF3, 0xF5, 0xFF)
+
+
+@dataclass
+class Seeds:
+    """What one protocol's run produced."""
+
+    run: Run
+    codec: Codec
+    packets: list[bytes]
+    snapshots: list[bytes]
+
+
+@dataclass
+class Campaign:
+    """A seeded series of damaged inputs; ``findings`` are the rules broken."""
+
+    seed: int
+    protocols: tuple[str, ...] = ()
+    counts: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.seeds = [
+            seeds_of(protocol, count, self.seed)
+            for protocol in self.protocols or tuple(antecede.PROTOCOLS)
+            for count in (3, 9)
+        ]
+
+    def step(self) -> None:
+        """Damage one seed and see what comes of it."""
+        seeds = self.chance.choice(self.seeds)
+        if self.chance.random() < 0.75:
+            data = damaged(self.chance, self.chance.choice(seeds.packets), seeds.packets)
+            self.guard("decode", data, lambda: self.decode(seeds, data))
+        else:
+            whole = self.chance.choice(seeds.snapshots)
+            body = damaged(self.chance, whole[:-CHECKSUM_BYTES], seeds.packets)
+            data = body + _checksum(body, seeds.codec._roster)
+            self.guard("restore", data, lambda: self.restore(seeds.codec, data))
+
+    def decode(self, seeds: Seeds, data: bytes) -> None:
+        codec = seeds.codec
+        packet = codec.decode(data)
+        assert type(packet) is Packet
+        members = codec.members[: data[1]]  # all the counts here fit into one byte
+        assert Codec(members).encode(packet) == data, "accepted bytes are not canonical"
+        self.counts["packets accepted"] += 1
+        endpoint = seeds.run.endpoints.get(packet.dest)
+        if endpoint is not None and packet.protocol == seeds.run.protocol:
+            fresh = codec.restore(codec.snapshot(endpoint))
+            try:
+                fresh.receive(packet)
+                self.counts["packets received"] += 1
+            except AntecedeError:
+                self.counts["packets refused by the endpoint"] += 1
+
+    def restore(self, codec: Codec, data: bytes) -> None:
+        endpoint = codec.restore(data)
+        assert isinstance(endpoint, antecede.Endpoint)
+        self.counts["snapshots accepted"] += 1
+
+    def guard(self, what: str, data: bytes, call: Callable[[], None]) -> None:
+        self.counts[what] += 1
+        start = time.process_time()
+        try:
+            call()
+        except PeerError as error:
+            self.counts[f"{what}: PeerError"] += 1
+            if "\n" in str(error):
+                self.findings.append(f"{what} of {data.hex()}: the error has several lines")
+        except Exception as error:  # noqa: BLE001 - any other exception is what we look for
+            self.findings.append(f"{what} of {data.hex()}: {type(error).__name__}: {error}")
+        if time.process_time() - start > SECONDS_MAX:
+            self.findings.append(f"{what} of {data.hex()} took more than {SECONDS_MAX} s")
+
+
+def seeds_of(protocol: str, count: int, seed: int) -> Seeds:
+    codec = Codec(names(count))
+    run = Run(protocol, codec.members, seed).go(80)
+    return Seeds(
+        run,
+        codec,
+        [codec.encode(packet) for packet in run.packets[-40:]],
+        [codec.snapshot(endpoint) for endpoint in run.endpoints.values()],
+    )
+
+
+def damaged(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
+    """Return ``data`` after one to four changes."""
+    result = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(result) + 1)
+        match chance.randrange(8):
+            case 0:
+                result[place : place + 1] = bytes((chance.choice(EDGES),))
+            case 1:
+                del result[place:]
+            case 2:
+                del result[place : place + chance.randint(1, 4)]
+            case 3:
+                result[place:place] = chance.randbytes(chance.randint(1, 4))
+            case 4:
+                other = chance.choice(others)
+                result[place:] = other[chance.randrange(len(other)) :]
+            case 5:
+                result[place:place] = b"\xff" * chance.randint(1, 12) + b"\x01"
+            case 6:
+                result[place:place] = result[: chance.randint(1, 20)] * chance.randint(1, 20)
+            case _:
+                if place < len(result):
+                    result[place] ^= 1 << chance.randrange(8)
+    return bytes(result)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Feed damaged bytes to the Codec.")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--protocol", action="append", default=[])
+    chosen = parser.parse_args()
+    stop = time.monotonic() + chosen.seconds
+    total: Counter[str] = Counter()
+    findings: list[str] = []
+    seed = chosen.seed
+    while time.monotonic() < stop and len(findings) < 20:
+        campaign = Campaign(seed, tuple(chosen.protocol))
+        for _ in range(20_000):
+            campaign.step()
+            if time.monotonic() >= stop:
+                break
+        total += campaign.counts
+        findings += campaign.findings
+        seed += 1
+    print(f"{seed - chosen.seed} campaigns, seeds {chosen.seed} to {seed - 1}")
+    for what, count in sorted(total.items()):
+        print(f"{count:10,}  {what}")
+    for finding in findings[:20]:
+        print(finding)
+    print(f"{len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
