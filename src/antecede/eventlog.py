@@ -166,7 +166,7 @@ class EventLog:
 def message_name(message: object) -> str:
     """Return the id of ``message`` as the log writes it: ``sender:seq`` of a MessageId.
 
-    A message's id must be the same text at its sender and at every destination.
+    The id must be the same text at the sender and at every destination.
     """
     if isinstance(message, str):
         name = message
@@ -193,16 +193,19 @@ def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     part.replace(target)
 
 
-def read(path: str | os.PathLike[str], *, rejected: list[Rejected] | None = None) -> list[Event]:
-    """Read a JSON lines or CSV log into memory, in the order of its lines.
+def read(
+    path: str | os.PathLike[str], *, rejected: list[Rejected] | None = None, form: str | None = None
+) -> list[Event]:
+    """Read a log into memory, in the order of its lines; ``form`` is csv or jsonl.
 
     Lines that are no events go to ``rejected``; without that list the first one raises.
     """
     source = Path(path)
+    is_csv = source.suffix == ".csv" if form is None else form == "csv"
     events: list[Event] = []
     try:
         with source.open(encoding="utf-8", errors="replace", newline="") as file:
-            rows = _csv_rows(file) if source.suffix == ".csv" else _json_rows(file)
+            rows = _csv_rows(file) if is_csv else _json_rows(file)
             for line, text, row in rows:
                 found = row if isinstance(row, str) else parse(row)
                 if isinstance(found, Event):
@@ -268,14 +271,7 @@ def _detail_fault(row: Mapping[str, object]) -> str:
 
 
 def _json_line(event: Event) -> str:
-    row: dict[str, object] = {
-        "process": event.process,
-        "seq": event.seq,
-        "kind": event.kind,
-        "message": event.message,
-        "dests": None if event.dests is None else list(event.dests),
-        "time": event.time,
-    }
+    row = {name: getattr(event, name) for name in EVENT_COLUMNS}
     row = {name: value for name, value in row.items() if value is not None}
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 

@@ -33,6 +33,10 @@ class HashCollision(Exception):  # noqa: N818  (a signal to hash again, never se
     """Two names have the same hash."""
 
 
+class Incomplete(Exception):  # noqa: N818  (a signal to arrange the log otherwise)
+    """Some event is in no window, or in two."""
+
+
 class Arrangement(Protocol):
     """Where and how windows run."""
 
@@ -42,6 +46,14 @@ class Arrangement(Protocol):
 
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
         """Run each group of windows as one window."""
+        ...
+
+    def confirm(self, windows: Sequence[Window]) -> None:
+        """Raise :class:`Incomplete` unless every event is in exactly one window."""
+        ...
+
+    def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of messages that no window has named."""
         ...
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
@@ -174,6 +186,7 @@ def check(where: Arrangement) -> Answer:
     questions = _Questions(where)
     for rounds in range(1, ROUNDS_MAX + 2):
         windows = questions.ask()
+        where.confirm(windows)
         joined = Joined(windows, where.hashes, questions.settled[0])
         lost = [] if joined.again else joined.lost(where.dests, where.names)
         if not joined.again:

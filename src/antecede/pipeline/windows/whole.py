@@ -56,6 +56,17 @@ class Whole:
             found.append(window)
         return found
 
+    def confirm(self, windows: Sequence[Window]) -> None:
+        """Check that every event is in exactly one window."""
+        assert sum(window.events for window in windows) == len(self.events)
+
+    def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of messages that no window has named."""
+        rows = np.flatnonzero(np.isin(self.events.key, np.array(keys, np.int64)))
+        found = self._lookup(rows)
+        spelled = zip(self.events.key[rows].tolist(), found, strict=True)
+        return {key: name for key, (name, _) in spelled if name is not None}
+
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
         """Return the stated destinations of messages."""
         return {message.key: self._dests.get(message.key) for message in messages}

@@ -9,7 +9,7 @@ import numpy as np
 
 from antecede.pipeline.windows.chains import Chains, cyclic_deliveries
 from antecede.pipeline.windows.clocks import Run, sweep
-from antecede.pipeline.windows.matching import ALONE, DELIVER, LOCAL, SEND, Events, Matched, match
+from antecede.pipeline.windows.matching import ALONE, DELIVER, SEND, Events, Matched, match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,6 +79,7 @@ class Window:
     names: dict[int, str] = field(default_factory=dict)
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
     collision: bool = False  # two names have one hash
+    rejected: int = 0  # rows that are no events, where the window read them itself
 
 
 #: Columns of ``Window.late``: the late delivery, the send it is late for, the effect before it.
@@ -184,8 +185,10 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
         first[order] = sweep(m, senders=_plain(work), asked=asked[order]).first
     window.late = _late(m, work, late, first[: late.size])
     window.open_first = _first_effects(m, work, pairs, first[late.size :])
-    window.chains = _chains(m, work, late, first[: late.size])
-    window.rows = _spoken_of(window, m, late, first, work)
+    paths = _worst_paths(work, late, first[: late.size])
+    window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
+    told = [late, first, run.rises[:, 0], work.crossing, work.cycles, m.again, *paths.values()]
+    window.rows = _spoken_of(work, np.concatenate(told))
     return window
 
 
@@ -303,22 +306,22 @@ def _first_effects(m: Matched, work: _Work, pairs: Ints, first: Ints) -> Ints:
     return np.stack(columns, axis=1)
 
 
-def _chains(m: Matched, work: _Work, late: Ints, first: Ints) -> dict[int, list[int]]:
-    """Return the chains of the window's worst violations."""
+def _worst_paths(work: _Work, late: Ints, first: Ints) -> dict[int, Ints]:
+    """Return the chains of the window's worst violations, as sends."""
     worst = np.argsort(-(late - first), kind="stable")[:WORST]
-    pairs = np.stack((m.link[late[worst]], m.link[first[worst]]), axis=1)
+    link = work.m.link
+    pairs = np.stack((link[late[worst]], link[first[worst]]), axis=1)
     return dict(zip(worst.tolist(), _between(work, pairs), strict=True))
 
 
-def _between(work: _Work, pairs: Ints) -> list[list[int]]:
-    """Return the keys of a shortest chain for each (cause, effect), given as sends."""
+def _between(work: _Work, pairs: Ints) -> list[Ints]:
+    """Return a shortest chain for each (cause, effect), all as sends."""
     if not len(pairs):
         return []
     effects, at = np.unique(pairs[:, 1], return_inverse=True)
     past = sweep(work.m, keep=effects, senders=_plain(work)).kept
     search = Chains(work.m)
-    paths = (search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True))
-    return [work.m.key[path].tolist() for path in paths]
+    return [search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True)]
 
 
 def find_chains(
@@ -336,35 +339,20 @@ def find_chains(
     sends = np.flatnonzero(work.m.kind == SEND)
     order = sends[np.argsort(work.m.key[sends], kind="stable")]
     wanted = np.array(pairs, np.int64).reshape(-1, 2)
-    return _between(work, order[np.searchsorted(work.m.key[order], wanted)])
+    paths = _between(work, order[np.searchsorted(work.m.key[order], wanted)])
+    return [work.m.key[path].tolist() for path in paths]
 
 
-def _spoken_of(window: Window, m: Matched, late: Ints, first: Ints, work: _Work) -> Ints:
+def _spoken_of(work: _Work, told: Ints) -> Ints:
     """Return an input row for every message that the window's tables name.
 
-    Of messages sent several times, and of open ones, the rows of all sends are returned: to see
-    whether they are the same message, and what its destinations are.
+    ``told`` are their events. Of messages sent several times, and of open ones, the rows of all
+    sends are returned: to see whether they are one message, and what its destinations are.
     """
-    told = {key for chain in window.chains.values() for key in chain}
-    told.update(window.rises[:, 3].tolist())
-    events = [late, first, work.cycles, m.again, m.clash, work.crossing]
-    i = np.unique(np.concatenate(events))
-    told.update(m.key[i].tolist())
-    told.difference_update(m.key[work.opens].tolist())
-    wanted = np.sort(np.fromiter(told, np.int64, len(told)))
-    found = np.flatnonzero(_among(m.key, wanted) & (m.kind != LOCAL))
-    _, once = np.unique(m.key[found], return_index=True)
-    all_sends = [work.opens, m.repeated]
+    m = work.m
+    _, once = np.unique(m.key[told], return_index=True)
+    named = [told[once], work.opens, m.clash, m.repeated]
     if m.repeated.size:
-        again = np.unique(m.key[m.repeated])
-        all_sends.append(np.flatnonzero(_among(m.key, again) & (m.kind == SEND)))
-    named = np.unique(np.concatenate([found[once], m.clash, *all_sends]))
-    return np.asarray(m.row[named])
-
-
-def _among(keys: Ints, wanted: Ints) -> Flags:
-    """Return which keys are in the sorted ``wanted``."""
-    if not wanted.size:
-        return np.zeros(keys.size, np.bool_)
-    at = np.minimum(np.searchsorted(wanted, keys), wanted.size - 1)
-    return np.asarray(wanted[at] == keys)
+        again = np.isin(m.key, np.unique(m.key[m.repeated]))
+        named.append(np.flatnonzero(again & (m.kind == SEND)))
+    return np.asarray(m.row[np.unique(np.concatenate(named))])

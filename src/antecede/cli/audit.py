@@ -1,0 +1,162 @@
+"""``antecede audit``: tell whether, where and by which messages causal order was broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from antecede.pipeline.audit import Audit
+    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.neighbourhood import Rows
+    from antecede.pipeline.sources import Source
+
+#: How many violations the page draws.
+DRAWN = 12
+
+LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of Parquet files.")]
+Form = Annotated[
+    str | None,
+    typer.Option("--format", help="parquet, jsonl, csv, shiviz, otlp or edges [by the name]."),
+]
+Pattern = Annotated[
+    str | None, typer.Option(help="For shiviz: a regex with groups host, clock and event.")
+]
+SendPattern = Annotated[
+    str | None, typer.Option("--send", help="For shiviz: a regex for sends with a group message.")
+]
+DeliverPattern = Annotated[
+    str | None, typer.Option("--deliver", help="For shiviz: the same for deliveries.")
+]
+
+
+def audit(
+    log: LogPath,
+    *,
+    form: Form = None,
+    pattern: Pattern = None,
+    send: SendPattern = None,
+    deliver: DeliverPattern = None,
+    strict: Annotated[
+        bool, typer.Option(help="Refuse a log with rows that are no events.")
+    ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Check in this process, no Spark.")
+    ] = False,
+    windows: Annotated[int | None, typer.Option(help="Windows to cut the log into.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results [antecede-out/audit-TIME].")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    memory: Annotated[str, typer.Option(help="Memory of the embedded Spark.")] = "4g",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Tell whether, where and how often causal order was broken in a log.
+
+    Writes one folder with tables (Parquet), summary.json and index.html, a page with the worst
+    violations drawn. Exit status: 0 order was kept, 1 it was broken, 2 the call or log is wrong.
+
+    Example: `antecede audit shop.jsonl --local`
+    """
+    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.sources import Source, form_of
+
+    source = Source(log, form, pattern, send, deliver, strict)
+    form_of(source)
+    options = {
+        "log": str(log),
+        "format": form_of(source),
+        "pattern": pattern,
+        "send": send,
+        "deliver": deliver,
+        "strict": strict,
+        "engine": "local" if local else "spark",
+        "windows": windows,
+        "master": None if local else master or "local[*]",
+    }
+    if not log.exists():
+        msg = f"there is no log {str(log)!r}"
+        raise UsageError(msg)
+    with RunFolder.open(out, "audit", options=options) as folder:
+        if local:
+            summary = _run_local(source, folder)
+        else:
+            summary = _run_spark(source, folder, master, memory, windows)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        _show(summary["result"], folder.path)
+    if not summary["result"]["causally_ordered"]:
+        raise typer.Exit(1)
+
+
+def _run_local(source: Source, folder: RunFolder) -> dict[str, Any]:
+    from antecede.pipeline.audit import audit_table
+    from antecede.pipeline.neighbourhood import TableRows
+    from antecede.pipeline.sources import read
+
+    log = read(source)
+    _decidable(source, log.undecidable)
+    return _write(folder, source, audit_table(log.events), TableRows(log.events), log.rejected)
+
+
+def _run_spark(
+    source: Source, folder: RunFolder, master: str | None, memory: str, windows: int | None
+) -> dict[str, Any]:
+    from antecede.pipeline.audit import audit as check
+    from antecede.pipeline.neighbourhood import FrameRows
+    from antecede.pipeline.session import session
+    from antecede.pipeline.sources import frame, rejected_rows
+
+    with session(master, app="antecede-audit", memory=memory) as spark:
+        events, log = frame(spark, source)
+        _decidable(source, log.undecidable if log else None)
+        found = check(events, windows=windows)
+        count = found.summary["rejected"]
+        rejected = log.rejected if log else rejected_rows(events, source.path.name, count)
+        return _write(folder, source, found, FrameRows(events), rejected)
+
+
+def _decidable(source: Source, reason: str | None) -> None:
+    if reason is not None:
+        msg = f"undecidable: {source.path.name} cannot be audited: {reason}"
+        raise UsageError(msg)
+
+
+def _write(
+    folder: RunFolder, source: Source, found: Audit, rows: Rows, rejected: pa.Table
+) -> dict[str, Any]:
+    """Write tables, page and summary; return the summary."""
+    from antecede.cli.stories import tell
+    from antecede.report.audit_page import ROWS_MAX, audit_page
+
+    result = dict(found.summary)
+    result["rejected"] = max(result["rejected"], len(rejected))
+    tables = {**found.tables, "rejected": rejected}
+    for name, table in tables.items():
+        folder.write_table(name, table)
+    first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
+    stories = tell(rows, first["violations"][:DRAWN])
+    facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
+    page = audit_page(result, first, stories, log=source.path.name, facts=facts)
+    folder.write_text("index.html", page)
+    return folder.finish(result)
+
+
+def _show(result: dict[str, Any], path: Path) -> None:
+    from antecede.report.audit_page import lead
+
+    typer.echo(lead(result))
+    if result["findings"]:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["findings_by_kind"].items())
+        typer.echo(f"What cannot be so: {kinds}.")
+    if result["rejected"]:
+        typer.echo(f"{result['rejected']:,} rows are no events; they are in rejected.parquet.")
+    typer.echo(f"Tables and page: {path / 'index.html'}")

@@ -1,0 +1,187 @@
+"""Logs with vector clocks, as ShiViz and GoVector write them.
+
+Such a log says for each event its host, its vector clock and a text. The clocks order the events of
+each host and show what happened before what, but not which delivery belongs to which send, and
+an overtaken message leaves no trace in them. So sends and deliveries are paired by patterns on the
+text; without them a log can be drawn, and not audited.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from antecede.core.tables import DELIVER, LOCAL, SEND
+from antecede.errors import UsageError
+from antecede.eventlog import Event, Rejected
+
+#: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
+LAYOUTS = {
+    "clock line, then text": r"(?P<host>\S.*) (?P<clock>\{\"[^\n]*\})[ \t]*\n(?P<event>[^\n]*)",
+    "text, then clock line": r"(?P<event>[^\n]*)\n(?P<host>\S.*) (?P<clock>\{\"[^\n]*\})",
+    "akka, on one line": (
+        r"\[\w+\] \[(?P<date>[^\]]*)\] \[[^\]]*\] \[[^\]]*/(?P<host>[^/\]]+)\] "
+        r"(?P<clock>\{\"[^\n]*?\}) (?P<event>[^\n]*)"
+    ),
+    "on one line": r"(?P<host>\S+) (?P<clock>\{\"[^\n]*?\})[ \t]+(?P<event>[^\n]*\S)",
+}
+_GROUPS = ("host", "clock", "event")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One event of such a log."""
+
+    line: int
+    host: str
+    clock: dict[str, int]
+    text: str
+
+
+@dataclass
+class Parsed:
+    """What a log says, and what of it could not be read."""
+
+    layout: str
+    entries: list[Entry] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+def parse_log(text: str, pattern: str | None = None) -> Parsed:
+    """Read a log by ``pattern`` (named groups host, clock, event) or by the layout that fits best."""
+    text = text.replace("\r\n", "\n")
+    if pattern is not None:
+        compiled = compile_pattern(pattern, "--pattern", _GROUPS)
+        found = _parse(text, compiled, "the given pattern")
+    else:
+        tries = (_parse(text, re.compile(p, re.MULTILINE), n) for n, p in LAYOUTS.items())
+        found = max(tries, key=lambda parsed: (_sense(parsed), len(parsed.entries)))
+    if not found.entries:
+        known = "; ".join(LAYOUTS)
+        msg = (
+            "no event was found: the log fits none of the known layouts "
+            f"({known}); give --pattern with groups host, clock and event"
+        )
+        raise UsageError(msg)
+    return found
+
+
+def _sense(parsed: Parsed) -> int:
+    """Count hosts' entries in their own clocks that follow each other: a layout that fits."""
+    last: dict[str, int] = {}
+    fits = 0
+    for entry in parsed.entries:
+        now = entry.clock.get(entry.host, -1)
+        fits += now == last.get(entry.host, 0) + 1
+        last[entry.host] = now
+    return fits - len(parsed.rejected)
+
+
+def compile_pattern(pattern: str, option: str, groups: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile a user's regular expression; JavaScript's ``(?<name>`` is understood too."""
+    try:
+        compiled = re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.MULTILINE)
+    except re.error as error:
+        msg = f"{option} {pattern!r} is no regular expression: {error}"
+        raise UsageError(msg) from None
+    absent = [name for name in groups if name not in compiled.groupindex]
+    if absent:
+        msg = f"{option} {pattern!r} lacks the named group {absent[0]}: write (?<{absent[0]}>...)"
+        raise UsageError(msg)
+    return compiled
+
+
+def _parse(text: str, pattern: re.Pattern[str], layout: str) -> Parsed:
+    parsed = Parsed(layout)
+    end, line = 0, 1
+    for match in pattern.finditer(text):
+        parsed.rejected += _between(text[end : match.start()], line)
+        line += text.count("\n", end, match.start())
+        clock = _clock(match["clock"])
+        if clock is None:
+            parsed.rejected.append(Rejected(line, match.group()[:200], "the clock is not JSON"))
+        else:
+            parsed.entries.append(Entry(line, match["host"].strip(), clock, match["event"].strip()))
+        line += text.count("\n", match.start(), match.end())
+        end = match.end()
+    parsed.rejected += _between(text[end:], line)
+    return parsed
+
+
+def _between(text: str, line: int) -> list[Rejected]:
+    """Return the lines that no match covers."""
+    return [
+        Rejected(line + number, words.strip()[:200], "no event of this layout")
+        for number, words in enumerate(text.split("\n"))
+        if words.strip()
+    ]
+
+
+def _clock(text: str) -> dict[str, int] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    good = isinstance(found, dict) and all(isinstance(v, int) for v in found.values())
+    return found if good else None
+
+
+def to_events(parsed: Parsed, send: str | None, deliver: str | None) -> list[Event]:
+    """Return events; patterns with a group ``message`` say which are sends and deliveries.
+
+    The message's id is that group; groups ``to`` (of a send) and ``from`` (of a delivery), if
+    there are any, name the other end, and then the id is made unique by both ends: a relay
+    sends the same text to several hosts. The k-th such send belongs to the k-th such delivery.
+    """
+    sends = compile_pattern(send, "--send", ("message",)) if send else None
+    delivers = compile_pattern(deliver, "--deliver", ("message",)) if deliver else None
+    seen: Counter[tuple[str, str]] = Counter()
+    events = []
+    for entry in parsed.entries:
+        kind, message, dests = LOCAL, entry.text or None, None
+        for name, pattern, other in ((SEND, sends, "to"), (DELIVER, delivers, "from")):
+            match = pattern.search(entry.text) if pattern else None
+            if match is None or kind != LOCAL:
+                continue
+            kind, message = name, match["message"]
+            end = match.groupdict().get(other)
+            if end is not None:
+                ends = (entry.host, end) if name == SEND else (end, entry.host)
+                message = f"{ends[0]}>{ends[1]} {message}"
+                dests = (end,) if name == SEND else None
+                seen[name, message] += 1
+                if seen[name, message] > 1:
+                    message = f"{message} #{seen[name, message]}"
+        seq = entry.clock.get(entry.host, entry.line)
+        events.append(Event(entry.host, seq, kind, message, dests))
+    return events
+
+
+def clock_arrows(parsed: Parsed) -> list[tuple[int, int]]:
+    """Return (from, to) pairs of entries: an entry learnt, from there, of another host's event.
+
+    Of all that an event newly knows, only what the others do not already imply is drawn.
+    """
+    at = {(e.host, e.clock.get(e.host, 0)): i for i, e in enumerate(parsed.entries)}
+    known: dict[str, dict[str, int]] = {}
+    arrows = []
+    for i, entry in sorted(enumerate(parsed.entries), key=lambda x: sum(x[1].clock.values())):
+        before = known.get(entry.host, {})
+        fresh = {
+            host: count
+            for host, count in entry.clock.items()
+            if host != entry.host and count > before.get(host, 0) and (host, count) in at
+        }
+        for host, count in fresh.items():
+            source = at[host, count]
+            implied = any(
+                parsed.entries[at[other, c]].clock.get(host, 0) >= count
+                for other, c in fresh.items()
+                if other != host
+            )
+            if not implied:
+                arrows.append((source, i))
+        known[entry.host] = entry.clock
+    return arrows

@@ -1,0 +1,121 @@
+"""From an Arrow table of events to the columns the windows work on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecede.core.tables import DELIVER, EVENT_COLUMNS_NEEDED, LOCAL, SEND
+from antecede.errors import UsageError
+from antecede.pipeline.windows.hashing import hash_column, hash_lists
+from antecede.pipeline.windows.matching import KNOWN, Events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from antecede.pipeline.windows.jit import Column, Flags, Ints
+    from antecede.pipeline.windows.whole import Lookup
+
+_CODES = {SEND: 0, DELIVER: 1, LOCAL: 2}
+
+
+def require_columns(present: Iterable[str]) -> None:
+    """Refuse a table that lacks a column an event needs, naming it."""
+    have = list(present)
+    absent = [name for name in EVENT_COLUMNS_NEEDED if name not in have]
+    if absent:
+        msg = (
+            f"the log lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; "
+            f"it has {', '.join(have) or 'none'}"
+        )
+        raise UsageError(msg)
+
+
+def is_event(table: pa.Table) -> Flags:
+    """Return which rows are events: process, seq, a known kind, and a message if it needs one."""
+    kind = _coded(table.column("kind"), _CODES)
+    good = (kind >= 0) & _filled(table.column("process")) & _valid(table.column("seq"))
+    return np.asarray(good & ((kind == _CODES[LOCAL]) | _filled(table.column("message"))))
+
+
+def _valid(column: Column) -> Flags:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    return np.asarray(column.is_valid().combine_chunks())
+
+
+def _filled(column: Column) -> Flags:
+    """Return which strings are neither null nor empty."""
+    sizes: Column = pc.binary_length(_plain(_text(column)))
+    sizes = sizes.fill_null(0)
+    return np.asarray(sizes.combine_chunks()) > 0
+
+
+def _plain(column: Column) -> Column:
+    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+
+
+def process_names(table: pa.Table) -> list[str]:
+    """Return the names of all processes that have events, sorted."""
+    return sorted(pc.unique(_text(table.column("process"))).to_pylist())
+
+
+def to_events(table: pa.Table, names: list[str], salt: int = 0) -> Events:
+    """Return the columns of ``table``, all of whose rows are events of ``names``."""
+    process = _coded(table.column("process"), {name: p for p, name in enumerate(names)})
+    kind = _coded(table.column("kind"), _CODES).astype(np.int8)
+    need = np.zeros(len(table), np.int64)
+    if "dests" in table.column_names and not pa.types.is_null(table.column("dests").type):
+        dests = table.column("dests")
+        need = hash_lists(dests)
+        if dests.null_count < len(dests):
+            known = np.asarray(dests.is_valid().combine_chunks())
+            kind[known & (kind == 0)] += KNOWN
+    seq = np.asarray(table.column("seq").cast(pa.int64()).combine_chunks())
+    key = hash_column(_text(table.column("message")), salt)
+    return Events(process.astype(np.int32), np.array(seq), kind, key, need)
+
+
+def lookup_in(table: pa.Table) -> Lookup:
+    """Return the function that reads messages' names and destinations off rows of ``table``."""
+    message = _text(table.column("message"))
+    dests = table.column("dests") if "dests" in table.column_names else None
+
+    def lookup(rows: Ints) -> list[tuple[str | None, tuple[str, ...] | None]]:
+        names = message.take(rows).to_pylist()
+        if dests is None:
+            return [(name, None) for name in names]
+        stated = dests.take(rows).to_pylist()
+        return [
+            (name, None if d is None else tuple(d)) for name, d in zip(names, stated, strict=True)
+        ]
+
+    return lookup
+
+
+def _text(column: Column) -> Column:
+    """Return a column as strings, dictionaries left as they are."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
+        return column
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        msg = f"a column of names has the type {kind}, which is no string"
+        raise UsageError(msg) from None
+
+
+def _coded(column: Column, codes: dict[str, int]) -> Ints:
+    """Return the code of each string of a column with few different ones."""
+    parts = []
+    for chunk in _text(column).chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        table = np.array([codes.get(word, -1) for word in coded.dictionary.to_pylist()], np.int64)
+        table = np.append(table, -1)  # The last entry is what nulls get.
+        parts.append(table[np.asarray(coded.indices.fill_null(table.size - 1))])
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

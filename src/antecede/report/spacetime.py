@@ -1,0 +1,268 @@
+"""Space-time diagrams: processes as lines, messages as arrows, time from left to right.
+
+A place on the line is the length of the longest chain that leads to the event, so that arrows always
+lead to the right and clocks need not be trusted. The picture is plain SVG; a few lines of script
+add zooming, and the details of whatever is pointed at or focused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+STEP, LANE, LEFT, TOP = 34, 54, 150, 34
+#: A diagram shows a neighbourhood, never a whole log.
+EVENTS_MAX = 400
+
+#: What an arrow can be marked as, and how the legend says it.
+MARKS = {
+    "late": "delivered too late",
+    "early": "overtook it",
+    "chain": "leads from one to the other",
+    "plain": "messages",
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One event on a process's line."""
+
+    process: str
+    seq: int
+    kind: str
+    tip: str
+    hidden: int = 0
+    """Events of the process left out just before this one."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A message from one event to another (numbers of nodes)."""
+
+    source: int
+    target: int
+    tip: str
+    mark: str = "plain"
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """What to draw; nodes of one process are in its order."""
+
+    title: str
+    nodes: Sequence[Node]
+    arrows: Sequence[Arrow]
+    lanes: Sequence[str] = field(default_factory=tuple)
+    """Processes from top to bottom; by default in the order of their first event."""
+
+
+def places(diagram: Diagram) -> list[int]:
+    """Return each node's column: the longest chain that leads to it.
+
+    Where a log goes round in circles, what is left is put behind, in the given order.
+    """
+    before: list[list[int]] = [[] for _ in diagram.nodes]
+    after: list[list[int]] = [[] for _ in diagram.nodes]
+    last: dict[str, int] = {}
+    for i, node in enumerate(diagram.nodes):
+        if node.process in last:
+            after[last[node.process]].append(i)
+            before[i].append(last[node.process])
+        last[node.process] = i
+    for arrow in diagram.arrows:
+        after[arrow.source].append(arrow.target)
+        before[arrow.target].append(arrow.source)
+    column = [-1] * len(before)
+    waiting = [len(sources) for sources in before]
+    ready = [i for i, count in enumerate(waiting) if not count]
+    while ready or -1 in column:
+        if not ready:
+            ready.append(column.index(-1))
+        i = ready.pop()
+        if column[i] >= 0:
+            continue
+        gap = 1 if diagram.nodes[i].hidden else 0
+        column[i] = gap + max((column[s] + 1 for s in before[i] if column[s] >= 0), default=0)
+        for t in after[i]:
+            waiting[t] -= 1
+            if waiting[t] == 0:
+                ready.append(t)
+    return column
+
+
+def draw(diagram: Diagram) -> str:
+    """Return the diagram as markup; add :func:`behaviour` once to the page."""
+    lanes = list(diagram.lanes) or list(dict.fromkeys(node.process for node in diagram.nodes))
+    row = {name: number for number, name in enumerate(lanes)}
+    column = places(diagram)
+    width = LEFT + STEP * (max(column, default=0) + 2)
+    height = TOP + LANE * len(lanes)
+    spots = [
+        (LEFT + STEP * (c + 1), TOP + LANE * row[node.process])
+        for c, node in zip(column, diagram.nodes, strict=True)
+    ]
+    parts = [_lane(name, TOP + LANE * number, width) for name, number in row.items()]
+    order = ("plain", "chain", "early", "late")
+    ranked = sorted(diagram.arrows, key=lambda a: order.index(a.mark))
+    parts += [_arrow(a, spots[a.source], spots[a.target]) for a in ranked]
+    for node, (x, y) in zip(diagram.nodes, spots, strict=True):
+        if node.hidden:
+            parts.append(_gap(node, x - STEP // 2 - STEP // 2, y))
+        parts.append(_dot(node, x, y))
+    used = [mark for mark in MARKS if any(arrow.mark == mark for arrow in diagram.arrows)]
+    legend = "".join(f'<span class="st-key st-{mark}">{MARKS[mark]}</span>' for mark in used)
+    title = escape(diagram.title)
+    return (
+        f'<figure class="st" role="group" aria-label="{title}"><div class="st-bar">'
+        '<button type="button" data-zoom="0.8" aria-label="closer">+</button>'
+        '<button type="button" data-zoom="1.25" aria-label="further away">\N{MINUS SIGN}</button>'
+        '<button type="button" data-zoom="0" aria-label="all of it">all</button>'
+        f'<span class="st-legend">{legend}</span></div>'
+        f'<div class="st-view"><svg viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-label="{title}">{"".join(parts)}</svg></div>'
+        '<output class="st-tip" aria-live="polite">Point at an event or a message.</output></figure>'
+    )
+
+
+def _lane(name: str, y: int, width: int) -> str:
+    short = name if len(name) <= 18 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-10:]}"
+    return (
+        f'<line class="st-lane" x1="{LEFT - 8}" y1="{y}" x2="{width - 6}" y2="{y}"/>'
+        f'<text class="st-name" x="{LEFT - 14}" y="{y + 4}"><title>{escape(name)}</title>'
+        f"{escape(short)}</text>"
+    )
+
+
+def _dot(node: Node, x: int, y: int) -> str:
+    shape = (
+        f'<circle cx="{x}" cy="{y}" r="5"/>'
+        if node.kind != "local"
+        else f'<rect x="{x - 3.5}" y="{y - 3.5}" width="7" height="7"/>'
+    )
+    return f'<g class="st-event st-{escape(node.kind)}" tabindex="0" data-tip="{escape(node.tip)}">{shape}</g>'
+
+
+def _gap(node: Node, x: int, y: int) -> str:
+    tip = f"{node.hidden:,} events of {node.process} are not shown here"
+    return (
+        f'<g class="st-gap" data-tip="{escape(tip)}"><rect x="{x - 9}" y="{y - 8}" width="18" '
+        f'height="16"/><text x="{x}" y="{y + 4}">\N{HORIZONTAL ELLIPSIS}</text></g>'
+    )
+
+
+def _arrow(arrow: Arrow, start: tuple[int, int], end: tuple[int, int]) -> str:
+    (x1, y1), (x2, y2) = start, end
+    if y1 == y2:
+        # A message to oneself, or an arrow backwards on a line: a bow above it.
+        middle = (x1 + x2) / 2
+        path = f"M{x1} {y1} Q{middle} {y1 - 34} {x2} {y2 - 5}"
+        place = (middle, y1 - 22.0)
+    else:
+        length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
+        tip_x, tip_y = x2 - 8 * (x2 - x1) / length, y2 - 8 * (y2 - y1) / length
+        path = f"M{x1} {y1} L{tip_x:.1f} {tip_y:.1f}"
+        share = 0.62 if arrow.mark == "late" else 0.42
+        place = (x1 + share * (x2 - x1), y1 + share * (y2 - y1) - 5)
+    text = ""
+    if arrow.label:
+        short = (
+            arrow.label if len(arrow.label) <= 24 else f"{arrow.label[:23]}\N{HORIZONTAL ELLIPSIS}"
+        )
+        text = (
+            f'<text class="st-label" x="{place[0]:.1f}" y="{place[1]:.1f}">{escape(short)}</text>'
+        )
+    return (
+        f'<g class="st-message st-{arrow.mark}" tabindex="0" data-tip="{escape(arrow.tip)}">'
+        f'<path class="st-wide" d="{path}"/><path d="{path}" marker-end="url(#st-{arrow.mark})"/>'
+        f"{text}</g>"
+    )
+
+
+_COLOURS: Mapping[str, str] = {
+    "late": "#D55E00",
+    "early": "#0072B2",
+    "chain": "#009E73",
+    "plain": "#9aa4ad",
+}
+
+_STYLE = """
+.st{margin:1rem 0;border:1px solid #d5dae0;border-radius:6px;overflow:hidden;background:#fff}
+.st-bar{display:flex;flex-wrap:wrap;gap:.4rem .5rem;align-items:center;padding:.4rem .6rem;
+border-bottom:1px solid #e6e9ed;background:#f7f8fa}
+.st-bar button{min-width:2.1rem;min-height:2.1rem;border:1px solid #c3cad2;border-radius:4px;
+background:#fff;font:inherit;cursor:pointer}
+.st-legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}
+.st-key::before{content:"";display:inline-block;width:1.4rem;height:0;margin-right:.35rem;
+vertical-align:middle;border-top:3px solid currentColor}
+.st-view{overflow:auto;max-height:32rem;touch-action:pan-x pan-y pinch-zoom}
+.st-view svg{display:block}
+.st-lane{stroke:#c3cad2;stroke-width:1.5}
+.st-name{font:13px system-ui,sans-serif;text-anchor:end;fill:#1b1f24}
+.st-event circle,.st-event rect{fill:#fff;stroke:#1b1f24;stroke-width:1.6}
+.st-event.st-send circle{fill:#1b1f24}
+.st-event:hover circle,.st-event:focus circle,.st-event:hover rect,.st-event:focus rect
+{stroke:#D55E00;stroke-width:3}
+.st-event:focus,.st-message:focus{outline:none}
+.st-message path{fill:none;stroke-width:1.4}
+.st-message .st-wide{stroke:transparent;stroke-width:13;pointer-events:stroke}
+.st-message:hover path:not(.st-wide),.st-message:focus path:not(.st-wide){stroke-width:4}
+.st-late path,.st-early path,.st-chain path{stroke-width:2.8}
+.st-chain path:not(.st-wide){stroke-dasharray:7 4}
+.st-label{font:12px system-ui,sans-serif;text-anchor:middle;paint-order:stroke;stroke:#fff;
+stroke-width:4px}
+.st-gap rect{fill:#fff}.st-gap text{text-anchor:middle;fill:#5c6670}
+.st-tip{display:block;padding:.45rem .7rem;border-top:1px solid #e6e9ed;font-size:.9rem;
+min-height:2.2rem;background:#f7f8fa;overflow-wrap:anywhere}
+"""
+
+_SCRIPT = """
+document.querySelectorAll('figure.st').forEach(function (figure) {
+  var svg = figure.querySelector('svg'), tip = figure.querySelector('.st-tip');
+  var width = svg.viewBox.baseVal.width, height = svg.viewBox.baseVal.height, scale = 1;
+  function zoom(factor) {
+    scale = factor ? Math.min(4, Math.max(0.2, scale / factor))
+      : Math.min(1, figure.querySelector('.st-view').clientWidth / width);
+    svg.setAttribute('width', width * scale);
+    svg.setAttribute('height', height * scale);
+  }
+  figure.querySelectorAll('button').forEach(function (button) {
+    button.addEventListener('click', function () { zoom(Number(button.dataset.zoom)); });
+  });
+  figure.querySelector('.st-view').addEventListener('wheel', function (event) {
+    if (!event.ctrlKey) { return; }
+    event.preventDefault();
+    zoom(event.deltaY > 0 ? 1.15 : 0.87);
+  }, {passive: false});
+  figure.querySelectorAll('[data-tip]').forEach(function (part) {
+    function show() { tip.textContent = part.dataset.tip; }
+    part.addEventListener('mouseenter', show);
+    part.addEventListener('focus', show);
+    part.addEventListener('click', show);
+  });
+});
+"""
+
+
+def behaviour() -> str:
+    """Return the styles, arrow heads and script that the diagrams of a page share."""
+    heads = "".join(
+        f'<marker id="st-{mark}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="9" '
+        f'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
+        f'<path d="M0 0 L10 5 L0 10 z" fill="{colour}"/></marker>'
+        for mark, colour in _COLOURS.items()
+    )
+    colours = "".join(
+        f".st-message.st-{mark} path:not(.st-wide){{stroke:{colour}}}"
+        f".st-message.st-{mark} text{{fill:{colour}}}.st-key.st-{mark}{{color:{colour}}}"
+        for mark, colour in _COLOURS.items()
+    )
+    return (
+        f"<style>{_STYLE}{colours}</style>"
+        f'<svg width="0" height="0" style="position:absolute" aria-hidden="true"><defs>{heads}</defs>'
+        f"</svg><script>addEventListener('DOMContentLoaded',function(){{{_SCRIPT}}});</script>"
+    )
