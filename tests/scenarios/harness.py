@@ -66,7 +66,7 @@ class Story:
         self.world = World("matrix", ("a", "b"))
         self.names: dict[MessageId, str] = {}
         self.programs: dict[str, list[str]] = {}
-        self._commands: dict[str, Callable[[list[str]], list[str]]] = {
+        self.commands: dict[str, Callable[[list[str]], list[str]]] = {
             "world": self._make,
             "send": self._send,
             "receive": self._receive,
@@ -93,7 +93,7 @@ class Story:
             return []
         verb, *words = shlex.split(command)
         try:
-            return self._commands[verb](words)
+            return self.commands[verb](words)
         except BrokenPromiseError as error:
             return [f"BROKEN {error.promise}: {self._named(error.sentence)}"]
         except AntecedeError as error:
