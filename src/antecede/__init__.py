@@ -26,6 +26,8 @@ from antecede.errors import (
     UnknownProcessError,
     UsageError,
 )
+from antecede.eventlog import EventLog
+from antecede.wire import Codec
 
 __version__ = "0.1.0"
 
@@ -33,10 +35,12 @@ __all__ = [
     "NOTHING",
     "PROTOCOLS",
     "AntecedeError",
+    "Codec",
     "ControlSize",
     "Delivery",
     "Effects",
     "Endpoint",
+    "EventLog",
     "HoldFullError",
     "MessageId",
     "Need",
