@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final, cast
 
-from antecede.wire.sets import get_set, is_names, number_width, put_names
+from antecede.wire.sets import get_set, is_names, put_names
 from antecede.wire.stream import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _put_column(bits: BitWriter, column: Row, scope: Scope) -> None:
     if kind == NUMBER:
         bits.spread(cast("Vector", column))
     elif kind == MEMBER:
-        width = number_width(len(scope.roster))
+        width = scope.roster.width
         for name in column:
             bits.put(scope.roster.numbers[cast("str", name)], width)
     elif kind == SET:
@@ -179,7 +179,7 @@ def _get_column(bits: BitReader, length: int, scope: Scope) -> Sequence[object]:
     if kind == NUMBER:
         column = bits.spread(length)
     elif kind == MEMBER:
-        width = number_width(len(roster))
+        width = roster.width
         bits.expect(length, width)
         numbers = [bits.get(width) for _ in range(length)]
         if max(numbers, default=0) >= len(roster):

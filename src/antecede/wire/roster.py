@@ -22,11 +22,12 @@ A bit can be a whole row; this bounds what a long control of bits can grow to.
 class Roster:
     """Member names by position; a longer roster agrees with a shorter one on its numbers."""
 
-    __slots__ = ("_is_sorted", "names", "numbers", "ranks")
+    __slots__ = ("_is_sorted", "names", "numbers", "ranks", "width")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.numbers = {name: number for number, name in enumerate(names)}
+        self.width = max((len(names) - 1).bit_length(), 1)  # the bits that a number takes
         ranked = sorted(range(len(names)), key=names.__getitem__)
         self.ranks = {number: rank for rank, number in enumerate(ranked)}
         self._is_sorted = ranked == list(range(len(names)))
