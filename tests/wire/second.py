@@ -88,6 +88,7 @@ class Second:
 
     def take(self, width: int) -> int:
         self.bit_at += width
+        assert self.bit_at <= len(self.bits), "read past the end"
         return int(self.bits[self.bit_at - width : self.bit_at] or "0", 2)
 
     def golomb(self, k: int) -> int:
