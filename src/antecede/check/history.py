@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from antecede.core.messages import MessageId
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
 
 
 @dataclass(frozen=True, slots=True)
