@@ -43,6 +43,14 @@ METRICS: tuple[str, ...] = (
 """The measured columns of the ``study`` table, in its order."""
 
 
+QUEUES = ("buffered", "serial", "central", "hierarchy")
+"""Protocols in which messages queue for something other than their causes.
+
+Only there can a run saturate. Elsewhere what is held waits for copies under way, and a rising
+number of held copies is a short run's beginning, not a queue without bound.
+"""
+
+
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras.
 
@@ -69,6 +77,7 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         run = sim.run(row["protocol"], schedule, options=options, warm_up=warm_up)
         trace, measured = run.trace, dict(run.metrics)
     measured["seconds"] = time.process_time() - begun
+    measured["saturated"] = bool(measured.get("saturated")) and row["protocol"] in QUEUES
     measured["network_delay_mean"] = network
     if "semantics" in arguments:
         measured |= replays.false_causality(schedule, trace)

@@ -145,7 +145,7 @@ def _buffered(measured: Measured) -> list[str]:
     for facet in measured.facets("buffered"):
         line = measured.means("buffered", "latency_in_delays", facet, "buffered")
         matrix = measured.means("buffered", "latency_in_delays", facet, RST)
-        short = {x: y for x, y in line.items() if x <= 0.1}
+        short = {x: y for x, y in line.items() if x <= 0.05}
         if not short or not matrix:
             continue
         low, high = max(short), max(line)
