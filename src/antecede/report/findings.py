@@ -150,7 +150,7 @@ def _buffered(measured: Measured) -> list[str]:
             continue
         low, high = max(short), max(line)
         said.append(
-            f"{facet.capitalize()}: with a round trip of {low:g} gaps a message takes "
+            f"{facet[0].upper()}{facet[1:]}: with a round trip of {low:g} gaps a message takes "
             f"{line[low]:.2f} network delays under buffered and {matrix[low]:.2f} under matrix; at "
             f"{high:g} gaps {line[high]:.2f} and {matrix[high]:.2f}."
         )

@@ -79,10 +79,15 @@ class Measured:
     ) -> list[dict[str, Any]]:
         """Return what a chart draws."""
         return [
-            {"x": x, "mean": p.mean, "low": p.low, "high": p.high, "series": name}
+            {"x": x, "mean": p.mean, "low": _above_zero(p), "high": p.high, "series": name}
             for name in names
             for x, p in self.line(experiment, metric, facet, name).items()
         ]
+
+
+def _above_zero(point: Point) -> float | None:
+    """Return the interval's lower end; nothing drawn here can be negative."""
+    return point.low if point.low is None or point.mean < 0 else max(0.0, point.low)
 
 
 def fit(line: Mapping[float, float]) -> Fit | None:

@@ -52,7 +52,7 @@ QUICK = Scale(
     side_warm_up=100,
     side_n=12,
     points=4,
-    gaps=20,
+    gaps=10,
 )
 """Small enough to be looked at while it runs; the shapes are there, the intervals are wide."""
 
@@ -67,7 +67,7 @@ PAPER = Scale(
     side_warm_up=1_000,
     side_n=20,
     points=8,
-    gaps=100,
+    gaps=40,
 )
 """papers/000 section 6.2's own: five runs, 10,000 messages to settle and 50,000 measured."""
 

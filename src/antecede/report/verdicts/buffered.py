@@ -23,7 +23,7 @@ def buffered_delay(measured: Measured) -> Outcome | None:
     short = max((x for x in relative if x <= 0.05), default=min(relative))
     long = max(relative)
     taken = f"{relative[short]:.2f} network delays when the round trip is {short:g} of the gap"
-    parts = [f"a message takes {taken}, and {relative[long]:.2f} at {long:g}"]
+    parts = [f"A message takes {taken}, and {relative[long]:.2f} at {long:g}"]
     removed = None
     if piped and piped.get(long) is not None and plain.get(long):
         removed = 1 - piped[long] / plain[long]
@@ -31,6 +31,4 @@ def buffered_delay(measured: Measured) -> Outcome | None:
     parts.append("one acknowledgement a message, with no control in it")
     barely = relative[short] < 1.1
     most = removed is not None and removed > 0.5
-    return Outcome(
-        "; ".join(parts).capitalize() + ".", judged(always=barely and most, sometimes=barely)
-    )
+    return Outcome("; ".join(parts) + ".", judged(always=barely and most, sometimes=barely))
