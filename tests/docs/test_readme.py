@@ -24,9 +24,7 @@ def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text()
-    links = [
-        target for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in target
-    ]
+    links = [target for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in target]
     missing = [target for target in links if not ((ROOT / page).parent / target).exists()]
     assert not missing
 
