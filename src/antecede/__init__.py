@@ -3,6 +3,9 @@
 ``antecede.endpoint(...)`` makes one process's endpoint of any protocol in ``antecede.PROTOCOLS``.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from antecede import protocols as _protocols
 from antecede.core import (
     NOTHING,
@@ -27,16 +30,22 @@ from antecede.errors import (
     UsageError,
 )
 
+if TYPE_CHECKING:
+    from antecede.eventlog import EventLog
+    from antecede.wire import Codec
+
 __version__ = "0.1.0"
 
 __all__ = [
     "NOTHING",
     "PROTOCOLS",
     "AntecedeError",
+    "Codec",
     "ControlSize",
     "Delivery",
     "Effects",
     "Endpoint",
+    "EventLog",
     "HoldFullError",
     "MessageId",
     "Need",
@@ -51,3 +60,13 @@ __all__ = [
 ]
 
 assert set(_protocols.__all__) == set(PROTOCOLS)
+
+_LATER = {"Codec": "antecede.wire", "EventLog": "antecede.eventlog"}
+
+
+def __getattr__(name: str) -> object:
+    """Import at their first use what endpoints alone do not need; it keeps the import short."""
+    if name not in _LATER:
+        msg = f"module 'antecede' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_LATER[name]), name)

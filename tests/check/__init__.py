@@ -1,0 +1,1 @@
+"""The oracle, the explorer and the mutants that they must catch."""

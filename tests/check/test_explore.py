@@ -11,7 +11,7 @@ from antecede.check import BrokenPromiseError, explore, run_script
 from antecede.check.cases import Case, cases
 from antecede.check.exploration import main
 from antecede.check.scripts import process_names
-from antecede.check.search import Explorer, destination_sets
+from antecede.check.search import Explorer
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Cast
 from tests.check.mutants import MUTANTS
@@ -66,9 +66,10 @@ def local_states_step_by_step(explorer: Explorer) -> set[int]:
             outcome = machine.receive(places[place], packet)
             steps.append((place, outcome, (flying - {packet}), left))
         for place, member in enumerate(members if left else ()):
-            for dests in destination_sets(member, members, ("multicast",), {}):
-                outcome = machine.send(places[place], dests, None)
-                steps.append((place, outcome, flying, left - 1))
+            for dests in explorer.choices[member]:
+                sent = machine.send(places[place], dests, None)
+                assert sent is not None
+                steps.append((place, sent, flying, left - 1))
         for place, outcome, rest, left_now in steps:
             assert outcome.broken is None
             found.add(outcome.local)
@@ -84,11 +85,15 @@ def local_states_step_by_step(explorer: Explorer) -> set[int]:
 
 
 @pytest.mark.parametrize(("processes", "messages"), [(2, 3), (3, 2)])
-@pytest.mark.parametrize("protocol", ["matrix", "optimal"])
+@pytest.mark.parametrize(
+    ("protocol", "cast"),
+    [("matrix", "multicast"), ("optimal", "multicast"), ("buffered", "unicast")],
+)
 def test_the_reductions_reach_every_local_state(
-    protocol: str, processes: int, messages: int
+    protocol: str, cast: Cast, processes: int, messages: int
 ) -> None:
-    explorer = made(protocol, processes, messages, ("multicast",))
+    """Also where arrivals send something: buffered acknowledges each of them."""
+    explorer = made(protocol, processes, messages, (cast,))
     assert explorer.run(lambda _situations, _cost: False)
     reached = explorer.machine.local_count
     assert local_states_step_by_step(explorer) == set(range(reached))

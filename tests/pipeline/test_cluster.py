@@ -66,3 +66,60 @@ def test_the_package_travels_and_settles(cluster: Cluster) -> None:
         assert not path.is_relative_to(Path(__file__).parents[2])
         assert Path(row["python"]) == cluster.python
         assert row["seen"] == (0 if cluster.hides else 1)
+
+
+STUDY = """
+    import json, sys
+    from antecede.pipeline.campaign import run_grid
+    from antecede.pipeline.experiments.base import Case
+    from antecede.pipeline.grid import grid_rows
+    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.session import session
+
+    cases = [
+        Case(name, "paper", {{"n": 4 + seed, "cast": "multicast", "received": 40, "warm_up": 5}}, seed, name, seed)
+        for seed in range({seeds})
+        for name in ("matrix", "vectors")
+    ]
+    rows = grid_rows("cluster", cases, seed=0)
+
+    def progress(done, total, deliveries):
+        print("done", done, file=sys.stderr, flush=True)
+
+    with session({master!r}, light=True) as spark:
+        with RunFolder.open({out!r}, "study", options={{}}, resumable=True) as folder:
+            found = run_grid(spark, rows, folder, progress=progress)
+            folder.write_table("runs", found)
+            folder.finish({{}})
+    timed = ("seconds",)
+    print(json.dumps([{{k: v for k, v in row.items() if k not in timed}} for row in found.to_pylist()]))
+"""
+
+
+def test_a_cluster_measures_what_one_machine_does_and_a_lost_worker_changes_nothing(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The workers cannot see the folder; one of them is killed once results come in."""
+    alone = drive(
+        cluster,
+        STUDY.format(seeds=8, master="local[2]", out=str(tmp_path / "alone")),
+    )
+    code = STUDY.format(seeds=8, master=cluster.master, out=str(cluster.hidden / "together"))
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=cluster.environment(),
+    ) as driver:
+        assert driver.stderr is not None
+        for line in driver.stderr:
+            if line.startswith("done ") and line != "done 0\n":
+                break
+        cluster.kill_worker()
+        answer, said = driver.communicate(timeout=240)
+    assert driver.returncode == 0, said[-3000:]
+    together = json.loads(answer.splitlines()[-1])
+    assert together == alone
+    assert len(together) == 16
+    assert (cluster.hidden / "together" / "summary.json").is_file()

@@ -162,3 +162,8 @@ def test_mutants_are_caught() -> None:
 
 def test_own_groups_only_fails_the_worked_example() -> None:
     assert delivered(triangle(OwnGroupsOnly), "c") == [("b", 1), ("a", 1)]
+
+
+def test_a_protocol_without_groups_names_those_that_have_them() -> None:
+    with pytest.raises(UsageError, match=r"string 'g'; expected a list \(.*: broadcast, phases\)"):
+        endpoint("matrix", process="a", members=("a", "b")).send("g")

@@ -15,7 +15,7 @@ from antecede.check.cases import Case, cases, random_groups
 from antecede.check.promises import Script
 from antecede.check.scripts import process_names
 
-SCRIPTS_PER_CASE = 60
+SCRIPTS_PER_CASE = 90
 SIZES = tuple(range(2, 9))
 
 LABELS = [
@@ -35,7 +35,7 @@ def script_for(case: Case, members: tuple[str, ...], seed: int, *, is_fifo: bool
         seed,
         members=members,
         casts=(case.cast,),
-        steps=30 + 6 * len(members),
+        steps=30 + (2 if case.cast == "broadcast" else 6) * len(members),
         self_share=0.08,
         ranks=case.protocol == "semantic",
         fifo=is_fifo,
@@ -62,8 +62,16 @@ def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str)
             raise shrunk(script, run) from None
 
 
+WITHOUT = {
+    "server": {"safety"},  # only the server's deliveries are ordered
+    "two_hop": {"safety"},  # only chains of two are ordered
+    "synchronous": {"liveness", "quiescence"},  # sends that cross block each other
+}
+"""What a protocol does not promise although all others do, and why."""
+
+
 @pytest.mark.parametrize("name", antecede.PROTOCOLS)
 def test_promises_are_properties_that_the_oracle_knows(name: str) -> None:
     promises = antecede.PROTOCOLS[name].promises
     assert promises <= set(PROPERTIES)
-    assert promises >= {"safety", "liveness", "quiescence"}
+    assert promises >= {"safety", "liveness", "quiescence"} - WITHOUT.get(name, set())

@@ -18,7 +18,7 @@ from antecede import Packet, PeerError
 from antecede.errors import AntecedeError
 from antecede.wire import Codec
 from antecede.wire.snapshots import CHECKSUM_BYTES, _checksum
-from tests.wire.runs import Run, names
+from tests.wire.runs import Run, names, variants
 
 SECONDS_MAX = 2.0
 """How long one call may take; the seeds are a few kilobytes at most."""
@@ -47,8 +47,9 @@ class Campaign:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         self.seeds = [
-            seeds_of(protocol, count, self.seed)
-            for protocol in self.protocols or tuple(antecede.PROTOCOLS)
+            seeds_of(protocol, options, count, self.seed)
+            for protocol, options in variants()
+            if protocol in (self.protocols or antecede.PROTOCOLS)
             for count in (3, 9)
         ]
 
@@ -100,9 +101,9 @@ class Campaign:
             self.findings.append(f"{what} of {data.hex()} took more than {SECONDS_MAX} s")
 
 
-def seeds_of(protocol: str, count: int, seed: int) -> Seeds:
+def seeds_of(protocol: str, options: dict[str, object], count: int, seed: int) -> Seeds:
     codec = Codec(names(count))
-    run = Run(protocol, codec.members, seed).go(80)
+    run = Run(protocol, codec.members, seed, options).go(80)
     return Seeds(
         run,
         codec,

@@ -15,17 +15,32 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"p{(7 * number + 3) % 100:02}" for number in range(count))
 
 
+OVERLAP = "overlap"
+"""For the options groups, zones and clusters: several of them, made from the members."""
+
+
 def variants() -> list[tuple[str, dict[str, object]]]:
-    """Return every protocol as it comes, and with each of its switches turned."""
+    """Return every protocol as it comes, with each of its switches turned, and with groups."""
     result: list[tuple[str, dict[str, object]]] = []
     for name, info in antecede.PROTOCOLS.items():
         result.append((name, {}))
-        result.extend(
-            (name, {option: not spec.default})
-            for option, spec in info.options.items()
-            if type(spec.default) is bool
-        )
+        for option, spec in info.options.items():
+            if type(spec.default) is bool:
+                result.append((name, {option: not spec.default}))
+            elif option in ("groups", "zones", "clusters"):
+                result.append((name, {option: OVERLAP}))
     return result
+
+
+def with_groups(options: dict[str, object], members: tuple[str, ...]) -> dict[str, object]:
+    """Return ``options`` with the groups filled in."""
+    middle = len(members) // 2
+    made: dict[str, object] = {
+        "groups": {"left": members[: middle + 1], "right": members[middle:], "all": members},
+        "zones": (members[: middle + 1], members[middle:]),
+        "clusters": (members[:middle], members[middle:]),
+    }
+    return {key: made[key] if value == OVERLAP else value for key, value in options.items()}
 
 
 @dataclass
@@ -43,6 +58,7 @@ class Run:
     in_flight: list[Packet] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.options = with_groups(self.options, self.members)
         self.endpoints = {
             name: antecede.endpoint(
                 self.protocol,
@@ -82,7 +98,9 @@ class Run:
         """Send in some cast that the protocol offers; a refused call is no step."""
         others = [other for other in self.members if other != name]
         casts = antecede.PROTOCOLS[self.protocol].casts
-        choices: list[Iterable[str]] = [others]
+        choices: list[Iterable[str] | str] = [others]
+        if isinstance(groups := self.options.get("groups"), dict):
+            choices.extend(groups)
         if "multicast" in casts:
             choices.append(chance.sample(others, chance.randint(1, len(others))))
         if "unicast" in casts:

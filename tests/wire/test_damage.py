@@ -167,6 +167,27 @@ def test_complements_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> 
         big.decode(once[: -len(control)] + b"\xc2" + control + control)
 
 
+def test_few_bits_cannot_become_too_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = CODEC.members[:2]
+    shapes = (
+        (0,) * 400,
+        ((0, 0),) * 200,
+        ((a, 1),) * 200,
+        (((a, 1),), ((b, 1),) * 150),
+        tuple((a, clock, (b,)) for clock in range(1, 401)),
+        (((0,) * 190, b"x"),) * 2,
+    )
+    for control in shapes:
+        packet = Packet(a, b, 1, "control", None, (), b"", control, "history")
+        data = CODEC.encode(packet)
+        with monkeypatch.context() as patch:
+            patch.setattr(roster, "CELLS_MAX", 300)
+            with pytest.raises(UsageError, match="control has more than 300 numbers"):
+                CODEC.encode(packet)
+            with pytest.raises(PeerError, match="control has more than 300 numbers"):
+                CODEC.decode(data)
+
+
 def test_time_is_linear_in_the_input() -> None:
     """Ten times the input takes about ten times as long, in every form."""
     codec = Codec(names(9))

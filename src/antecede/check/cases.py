@@ -1,7 +1,7 @@
 """How each protocol is put to the test: its casts, and its options worth trying.
 
-The default options with every cast are always tried; the table below adds variants. Options that
-need names (groups, zones, clusters) are made for the members at hand.
+The default options with every cast are always tried; the table below adds variants, with the widest
+cast. Options that need names (groups, zones, clusters) are made for the members at hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Members = tuple[str, ...]
 Options = dict[str, object]
 
-WITH_ROLES = frozenset({"bounded", "central", "hierarchy", "serial", "server", "two_hop", "zones"})
+WITH_ROLES = frozenset({"bounded", "central", "hierarchy", "serial", "server", "zones"})
 """Protocols that tell processes apart by position or option: no renaming for them."""
 
 
@@ -61,17 +61,41 @@ def random_groups(members: Members, seed: int) -> dict[str, Members]:
     return groups
 
 
+def chain_of_zones(members: Members) -> tuple[Members, ...]:
+    """Return zones of two or three in a row, each sharing one gateway with the next."""
+    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
+    width = 3 if len(members) > 4 else 2
+    return tuple(members[i : i + width] for i in starts)
+
+
+def pairs(members: Members) -> tuple[Members, ...]:
+    """Return disjoint clusters of two; an odd member is alone."""
+    return tuple(members[i : i + 2] for i in range(0, len(members), 2))
+
+
 _LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
+_NONE: frozenset[str] = frozenset()
 
 Variant = tuple[str, Callable[[Members], Options], frozenset[str]]
 VARIANTS: dict[str, tuple[Variant, ...]] = {
     "optimal": (
-        ("hardware", lambda _: {"hardware_multicast": True}, frozenset()),
+        ("hardware", lambda _: {"hardware_multicast": True}, _NONE),
         ("lookahead", lambda _: {"lookahead": True}, _LOOKAHEAD),
         ("both", lambda _: {"hardware_multicast": True, "lookahead": True}, _LOOKAHEAD),
+        ("differential", lambda _: {"differential": True}, _NONE),
     ),
-    "bounded": (("tight", lambda members: {"k": len(members) + 1}, frozenset()),),
-    "buffered": (("pipelined", lambda _: {"pipelined": True}, frozenset()),),
+    "bounded": (
+        ("tight", lambda members: {"k": len(members) + 1}, _NONE),
+        ("rotating", lambda members: {"k": len(members) + 1, "column": "rotating"}, _NONE),
+    ),
+    "buffered": (("pipelined", lambda _: {"pipelined": True}, _NONE),),
+    "central": (("last", lambda members: {"relay": members[-1]}, _NONE),),
+    "direct": (
+        ("literal", lambda _: {"prune": "literal"}, _NONE),
+        ("full", lambda _: {"prune": "full"}, _NONE),
+    ),
+    "hierarchy": (("pairs", lambda members: {"clusters": pairs(members)}, _NONE),),
+    "zones": (("chain", lambda members: {"zones": chain_of_zones(members)}, _NONE),),
 }
 """For each protocol: label, options for these members, promises that do not hold then."""
 
@@ -79,15 +103,16 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
 def cases(protocol: str, members: Members) -> list[Case]:
     """Return every way in which a protocol is to be tried."""
     info = PROTOCOLS[protocol]
+    widest = "multicast" if "multicast" in info.casts else info.casts[0]
     made = []
     for cast in info.casts:
         if cast == "groups":
             options: Options = {"groups": chain_of_groups(members)}
             made.append(Case(protocol, cast, info.promises, options, "groups"))
-            continue
-        made.append(Case(protocol, cast, info.promises))
-        for label, options_for, lost in VARIANTS.get(protocol, ()):
-            options = options_for(members)
-            if set(options) <= set(info.options):
-                made.append(Case(protocol, cast, info.promises - lost, options, label))
+        else:
+            made.append(Case(protocol, cast, info.promises))
+    for label, options_for, lost in VARIANTS.get(protocol, ()):
+        options = options_for(members)
+        if set(options) <= set(info.options):
+            made.append(Case(protocol, widest, info.promises - lost, options, label))
     return made

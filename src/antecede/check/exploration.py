@@ -22,7 +22,7 @@ from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import Cast
@@ -70,7 +70,7 @@ class Exploration:
         what = (
             f"{self.case or self.protocol} {self.processes}x{self.messages}: {self.situations:,} situations, "
             f"{self.blocks:,} blocks, {self.local_states:,} local states, "
-            f"{self.local_steps:,} local steps, {self.seconds:.1f} s"
+            f"{self.local_steps:,} local steps, {self.seconds:.1f} CPU s"
         )
         if self.promise:
             return f"{what}: BROKEN {self.promise}: {self.sentence}"
@@ -95,7 +95,7 @@ def explore(
     ``symmetric=False`` is for protocols in which some process has a role of its own.
     """
     info = protocol_class(protocol).INFO
-    began = time.monotonic()
+    began = time.process_time()
     due = frozenset(info.promises if promises is None else promises)
     explorer = Explorer(
         protocol,
@@ -109,9 +109,11 @@ def explore(
     )
 
     def is_time_up(situations: int, steps: int) -> bool:
-        passed = time.monotonic() - began
+        passed = time.process_time() - began
         if progress is not None and situations % 4096 == 0:
-            progress(f"{protocol}: {situations:,} situations, {steps} steps deep, {passed:.0f} s")
+            progress(
+                f"{protocol}: {situations:,} situations, {steps} steps deep, {passed:.0f} CPU s"
+            )
         return seconds_max is not None and passed > seconds_max
 
     result = Exploration(protocol, processes, messages)
@@ -119,7 +121,7 @@ def explore(
     result.situations, result.blocks = explorer.situations, explorer.blocks
     result.local_states = explorer.machine.local_count
     result.local_steps = explorer.machine.step_count
-    result.seconds = time.monotonic() - began
+    result.seconds = time.process_time() - began
     found = explorer.failure()
     if found is not None:
         result.failure, (result.promise, result.sentence) = found
@@ -137,14 +139,13 @@ def explore_all(
     *,
     seconds_max: float | None = None,
     progress: Callable[[str], None] | None = None,
-) -> list[Exploration]:
+) -> Iterator[Exploration]:
     """Explore a protocol with each of its casts and the variants that :mod:`cases` names.
 
     A protocol that multicasts need not be looked at for unicast and broadcast alone: they are
     among its multicasts.
     """
     info = PROTOCOLS[protocol]
-    found = []
     for case in cases(protocol, process_names(processes)):
         if "multicast" in info.casts and case.cast in ("unicast", "broadcast"):
             continue
@@ -160,8 +161,7 @@ def explore_all(
             progress=progress,
         )
         result.case = str(case)
-        found.append(result)
-    return found
+        yield result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -174,7 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--messages", type=int, default=3)
     parser.add_argument("--protocol", action="append", help="by default all; may be repeated")
-    parser.add_argument("--seconds", type=float, help="stop each exploration after so many seconds")
+    parser.add_argument(
+        "--seconds", type=float, help="stop each exploration after so many CPU seconds"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each exploration")
     chosen = parser.parse_args(arguments)
     try:
@@ -195,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             progress=_show if sys.stderr.isatty() else None,
         )
         for result in found:
-            print(json.dumps(result.figures()) if chosen.json else result)  # noqa: T201
+            print(json.dumps(result.figures()) if chosen.json else result, flush=True)  # noqa: T201
             if result.script is not None:
                 print(f"  shortest failing script: {result.script!r}")  # noqa: T201
             is_clean = is_clean and not result.promise

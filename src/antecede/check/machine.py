@@ -3,16 +3,19 @@
 The explorer visits the same situation of one process in very many situations of the whole. An
 endpoint is deterministic, so the outcome of a step depends on its own state and the step alone.
 Each local state (the endpoint's, and what the oracle knows of its past) gets a number, and each
-step from it is carried out and judged once.
+step from it is carried out and judged once. Local states are told apart by ``Endpoint.state()``, and
+kept as images of the whole endpoint, which are quick to wake up.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import pickle
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from antecede.check.world import SEMANTIC, shown
+from antecede.check.world import BLOCKING, SEMANTIC, shown
 from antecede.core.messages import MessageId
 from antecede.core.registry import endpoint, protocol_class
+from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,17 +69,19 @@ class Machine:
         self.members = members
         self.promises = promises
         self.is_semantic = protocol in SEMANTIC
+        self.is_blocking = protocol in BLOCKING
         self._class = endpoint_class or protocol_class(protocol)
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
         self.views: list[View] = []
         self.is_idle: list[bool] = []
         self.event_counts: list[int] = []
-        self._states: list[dict[str, object]] = []
+        self._images: list[bytes] = []
+        self._seqs: list[int] = []
         self._node_ids: dict[Node, int] = {}
         self._packet_ids: dict[Packet, int] = {}
         self._local_ids: dict[object, int] = {}
-        self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome] = {}
+        self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome | None] = {}
         self._receipts: dict[tuple[int, int], Outcome] = {}
         self._required: dict[View, dict[MessageId, frozenset[str]]] = {}
         self.starts = tuple(
@@ -96,15 +101,15 @@ class Machine:
     @property
     def local_count(self) -> int:
         """How many local states there are so far."""
-        return len(self._states)
+        return len(self._images)
 
     @property
     def step_count(self) -> int:
         """How many local steps were carried out so far."""
         return len(self._sends) + len(self._receipts)
 
-    def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome:
-        """Carry out a send in a local state."""
+    def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
+        """Carry out a send in a local state; None: the sender must wait."""
         key = (local, dests, after)
         if key not in self._sends:
             self._sends[key] = self._send(local, dests, after)
@@ -117,14 +122,17 @@ class Machine:
             self._receipts[key] = self._receive(local, packet)
         return self._receipts[key]
 
-    def _send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome:
+    def _send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
         one, view = self._revive(local), self.views[local]
-        seq = self._states[local]["seq"]
-        assert isinstance(seq, int)
-        message = MessageId(one.process, seq + 1)
+        message = MessageId(one.process, self._seqs[local] + 1)
         known = view.known if after is None else view.prefixes[after]
         node = self._node(Node(message, dests, known, view.delivered))
-        effects = one.send(dests, b"%d" % node, after=after)
+        try:
+            effects = one.send(dests, b"%d" % node, after=after)
+        except UsageError:
+            if not self.is_blocking:
+                raise
+            return None
         view = self._grown(view, view.known | known | {node})
         return self._outcome(one, view, effects)
 
@@ -228,41 +236,41 @@ class Machine:
 
     def _enter(self, one: Endpoint, view: View) -> int:
         state = one.state()
-        number = self._local_ids.setdefault((frozen_state(state), view), len(self._states))
-        if number == len(self._states):
-            self._states.append(state)
+        number = self._local_ids.setdefault((frozen_state(state), view), len(self._images))
+        if number == len(self._images):
+            self._images.append(pickle.dumps(one, pickle.HIGHEST_PROTOCOL))
             self.views.append(view)
             self.is_idle.append(not one.held and not one.queued)
-            events = state["events"]
-            assert isinstance(events, int)
-            self.event_counts.append(events)
+            self._seqs.append(cast("int", state["seq"]))
+            self.event_counts.append(cast("int", state["events"]))
         return number
 
     def _revive(self, local: int) -> Endpoint:
-        state = self._states[local]
-        one = self._class(
-            process=state["process"],  # type: ignore[arg-type]
-            members=state["members"],  # type: ignore[arg-type]
-            options=state["options"],  # type: ignore[arg-type]
-        )
-        one.load(state)
+        one: Endpoint = pickle.loads(self._images[local])  # noqa: S301 - made by us, a moment ago
         return one
+
+
+_CONSTANT = frozenset({"protocol", "members", "options", "pull", "held_max", "queue_max"})
+_APART = frozenset({"held", "arrivals"})
 
 
 def frozen_state(state: Mapping[str, object]) -> object:
     """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
     held = state["held"]
     assert isinstance(held, list)
-    rest = {key: value for key, value in state.items() if key not in ("held", "arrivals")}
-    return tuple(packet for _, packet in held), frozen(rest)
+    rest = (
+        frozen(value) for key, value in state.items() if key not in _CONSTANT and key not in _APART
+    )
+    return tuple(packet for _, packet in held), tuple(rest)
 
 
 def frozen(value: object) -> object:
     """Return plain data as something hashable; the order of keys does not matter."""
-    if isinstance(value, dict):
-        return frozenset((key, frozen(item)) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(frozen, value))
-    if isinstance(value, set):
-        return frozenset(value)
+    kind = type(value)
+    if kind is dict:
+        return frozenset((key, frozen(item)) for key, item in value.items())  # type: ignore[attr-defined]
+    if kind is list:
+        return tuple(map(frozen, value))  # type: ignore[call-overload]
+    if kind is set:
+        return frozenset(value)  # type: ignore[call-overload]
     return value

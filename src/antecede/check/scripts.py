@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, cast
 
 from antecede.check.promises import BrokenPromiseError, Script, Step
-from antecede.check.world import World
+from antecede.check.world import BLOCKING, World
 from antecede.core.registry import protocol_class
 from antecede.errors import HoldFullError, UsageError
 
@@ -161,6 +161,9 @@ def run_step(world: World, step: Step) -> None:
                 world.send(process, cast("tuple[str, ...]", dests), after=cast("int | None", after))
             except HoldFullError:
                 return
+            except UsageError:
+                if world.protocol not in BLOCKING:
+                    raise
         case ("arrive", int(choice), keep):
             if world.in_flight:
                 world.arrive(choice % len(world.in_flight), keep=bool(keep))

@@ -87,7 +87,7 @@ class Explorer:
         self.promises = promises
         self.endpoint_class = endpoint_class
         self.symmetric = symmetric
-        self._choices = {
+        self.choices = {
             member: tuple(destination_sets(member, members, casts, options)) for member in members
         }
         self._reach: dict[tuple[int, frozenset[int]], Reach] = {}
@@ -154,13 +154,15 @@ class Explorer:
         self, situation: Situation, cost: int, place: int, reach: Reach, others: frozenset[int]
     ) -> None:
         machine = self.machine
-        for dests in self._choices[self.members[place]]:
+        for dests in self.choices[self.members[place]]:
             used = self._used_after(situation.used, place, dests)
             if used is None:
                 continue
             for rest in reach.rests:
                 for after in self._afters(rest.local):
                     outcome = machine.send(rest.local, dests, after)
+                    if outcome is None:
+                        continue
                     action = ("send", self.members[place], dests, after)
                     if outcome.broken is not None:
                         self._fail(situation, cost, rest.arrived, outcome.broken, action)

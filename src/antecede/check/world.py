@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SEMANTIC = frozenset({"semantic"})
 """Protocols that order by ``after``; for the others a send depends on everything before it."""
+BLOCKING = frozenset({"synchronous"})
+"""Protocols whose sender must wait; a script passes over the sends that they refuse."""
 
 
 class World:

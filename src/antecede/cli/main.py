@@ -1,31 +1,36 @@
 """``antecede``: the verbs, and the one place where errors become a line and an exit status.
 
-Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong.
+Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. Only the verb
+that is called is imported, so that light verbs start fast and need no extras.
 """
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import antecede
 from antecede.errors import AntecedeError
 
-VERBS = ("protocols",)
-"""Each verb is the function of that name in the module of that name beside this one."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-cli = typer.Typer(
-    name="antecede",
-    help="Causal message ordering: protocols, simulation, and what your logs say.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="markdown",
-)
+# Typer brings its own copy of Click, whose names are private; its public BadParameter leads there.
+USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
+
+VERBS = {
+    "study": ("spark", "Compare the protocols on Spark; the papers' figures and claims."),
+    "simulate": ("sim", "Run one protocol over one workload; sizes, delays, event log."),
+    "audit": ("spark", "Tell from a log whether, where and why causal order was broken."),
+    "advise": ("spark", "Tell what each protocol would have cost on a log's traffic."),
+    "report": ("sim", "Draw what happened around a message as a space-time diagram."),
+    "protocols": ("", "List the protocols, or tell all about one."),
+    "doctor": ("", "Say what this machine has, and how to mend what is missing."),
+}
+"""Each verb is the function of that name in the module of that name; the extra it needs; its help."""
 
 
 def _show_version(*, value: bool) -> None:
@@ -34,7 +39,6 @@ def _show_version(*, value: bool) -> None:
         raise typer.Exit
 
 
-@cli.callback()
 def _root(
     *,
     version: Annotated[
@@ -44,14 +48,50 @@ def _root(
     """Causal message ordering: protocols, simulation, and what your logs say."""
 
 
-for verb in VERBS:
-    cli.command(name=verb)(getattr(import_module(f"antecede.cli.{verb}"), verb))
+def command_line(called: str | None) -> typer.Typer:
+    """Return the command line with the verb that is called imported; the others have help only."""
+    cli = typer.Typer(
+        name="antecede",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="markdown",
+    )
+    cli.callback()(_root)
+    for verb, (_, help_line) in VERBS.items():
+        if verb == called:
+            function = getattr(import_module(f"antecede.cli.{verb}"), verb)
+            cli.command(name=verb, short_help=help_line)(function)
+        else:
+            cli.command(name=verb, help=help_line)(lambda: None)
+    return cli
 
 
-def app() -> None:
+def app(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error of ours is one line on standard error and exit status 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    called = next((word for word in words if not word.startswith("-")), None)
     try:
-        cli()
+        code = command_line(called)(words, standalone_mode=False)
     except AntecedeError as error:
         typer.echo(f"antecede: {error}", err=True)
         sys.exit(2)
+    except USAGE_ERROR as error:
+        see = f"antecede {called} --help" if called in VERBS else "antecede --help"
+        text = " ".join(error.format_message().split()).rstrip(".")
+        typer.echo(f"antecede: {text}; see: {see}", err=True)
+        sys.exit(2)
+    except (typer.Abort, KeyboardInterrupt):
+        typer.echo("antecede: stopped", err=True)
+        sys.exit(130)
+    except ModuleNotFoundError as error:
+        extra = VERBS.get(called or "", ("", ""))[0]
+        if not extra or (error.name or "").startswith("antecede"):
+            raise
+        typer.echo(
+            f"antecede: {called} needs {error.name}, which is not installed; "
+            f"run: pip install 'antecede[{extra}]'",
+            err=True,
+        )
+        sys.exit(2)
+    sys.exit(code or 0)

@@ -99,7 +99,13 @@ def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str
             if place.is_file():
                 earlier = json.loads(place.read_text(encoding="utf-8"))
                 break
-    defaults = {"preset": "quick", "experiment": [], "protocol": [], "traffic": None, "seed": 0}
+    defaults: dict[str, Any] = {
+        "preset": "quick",
+        "experiment": [],
+        "protocol": [],
+        "traffic": None,
+        "seed": 0,
+    }
     chosen = {key: value for key, value in given.items() if value is not None}
     return {**defaults, **earlier, **chosen}
 
@@ -164,31 +170,39 @@ def _run(
     quiet: bool,
 ) -> dict[str, Any]:
     from antecede.pipeline.campaign import PARTS, run_grid, tables, write_tables
-    from antecede.pipeline.session import is_embedded, session
+    from antecede.pipeline.session import session
 
     with folder:
         folder.write_text(_ASKED, json.dumps(asked) + "\n")
-        if is_embedded(master or "local[*]"):
-            _warm()
-        with _progress(len(rows), quiet=quiet) as progress:
-            with session(master, app="antecede study", light=True) as spark:
-                runs = run_grid(spark, rows, folder, progress=progress)
-                found = tables(spark, runs, experiments)
+        warming = _warming(master)
+        with (
+            _progress(len(rows), quiet=quiet) as progress,
+            session(master, app="antecede study", light=True) as spark,
+        ):
+            if warming.is_alive():
+                warming.join()
+            runs = run_grid(spark, rows, folder, progress=progress)
+            found = tables(spark, runs, experiments)
         write_tables(folder, found)
         result = _report(folder, experiments, found)
         _drop(folder.stage / PARTS)
         return folder.finish(result)
 
 
-def _warm() -> None:
-    """Compile the kernels (or load them) beside Spark's start, for its workers to find cached."""
+def _warming(master: str | None) -> threading.Thread:
+    """Compile the kernels, or load them, while Spark starts: its workers then find them cached."""
 
     def compile_all() -> None:
         from antecede import sim
 
         sim.warm()
 
-    threading.Thread(target=compile_all, name="warm", daemon=True).start()
+    from antecede.pipeline.session import is_embedded
+
+    thread = threading.Thread(target=compile_all, name="warm", daemon=True)
+    if is_embedded(master or "local[*]"):
+        thread.start()
+    return thread
 
 
 def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dict[str, Any]:  # noqa: ANN401

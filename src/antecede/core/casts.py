@@ -22,10 +22,7 @@ def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, .
         if isinstance(groups, dict) and dests in groups:
             dests = groups[dests]
         else:
-            known = (
-                f"one of the groups {', '.join(groups)}" if isinstance(groups, dict) else "a list"
-            )
-            msg = f"dests is the string {dests!r}; expected {known}: write [{dests!r}] for one process"
+            msg = f"dests is the string {dests!r}; {_expected(groups)}: write [{dests!r}] for one process"
             raise UsageError(msg)
     names = set(dests)
     if not names:
@@ -37,6 +34,13 @@ def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, .
         msg = f"cannot send to {shown}: not a member; the members are {', '.join(endpoint.members)}"
         raise UsageError(msg)
     return tuple(sorted(names))
+
+
+def _expected(groups: object) -> str:
+    if isinstance(groups, dict):
+        return f"expected one of the groups {', '.join(groups)}, or a list"
+    able = ", ".join(name for name, info in PROTOCOLS.items() if "groups" in info.casts)
+    return f"expected a list (protocols with named groups: {able})"
 
 
 def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:

@@ -1,7 +1,8 @@
 """Differences between two controls of sorted entries, for channels that keep order.
 
 [KS98] section 3.5 asks that nothing be sent twice over a channel. In its logs absence is
-information, so a difference must name what is gone as well as what is new.
+information, so a difference must name what is gone as well as what is new. One kind of absence goes
+without saying: an entry without destinations is gone as soon as its sender has a newer one.
 """
 
 from __future__ import annotations
@@ -20,9 +21,17 @@ MARK = "diff"
 
 
 def difference(before: Entries, after: Entries) -> Entries | Difference:
-    """Return what turns ``before`` into ``after``, or ``after`` itself where that is smaller."""
+    """Return what turns ``before`` into ``after``, or ``after`` itself where that is smaller.
+
+    ``after`` has no entry without destinations but the newest of its sender.
+    """
     old, new = _by_id(before), _by_id(after)
-    gone = tuple(key for key in old if key not in new)
+    newest = _newest(new)
+    gone = tuple(
+        key
+        for key, dests in old.items()
+        if key not in new and (dests or key[1] > newest.get(key[0], 0))
+    )
     fresh = tuple(entry for entry in after if old.get(entry[:2]) != entry[2])
     result: Difference = (MARK, gone, fresh)
     return result if model_bytes(result) < model_bytes(after) else after
@@ -36,7 +45,12 @@ def applied(before: Entries, control: Entries | Difference) -> Entries:
     for key in control[1]:
         entries.pop(key, None)
     entries.update(_by_id(control[2]))
-    return tuple((sender, clock, dests) for (sender, clock), dests in sorted(entries.items()))
+    newest = _newest(entries)
+    return tuple(
+        (sender, clock, dests)
+        for (sender, clock), dests in sorted(entries.items())
+        if dests or clock == newest[sender]
+    )
 
 
 def is_difference(control: object) -> TypeGuard[Difference]:
@@ -61,6 +75,13 @@ def model_bytes(control: Entries | Difference) -> int:
 
 def _by_id(entries: Entries) -> dict[tuple[str, int], tuple[str, ...]]:
     return {(sender, clock): dests for sender, clock, dests in entries}
+
+
+def _newest(entries: dict[tuple[str, int], tuple[str, ...]]) -> dict[str, int]:
+    result: dict[str, int] = {}
+    for sender, clock in entries:
+        result[sender] = max(clock, result.get(sender, 0))
+    return result
 
 
 def _is_key(key: object) -> bool:

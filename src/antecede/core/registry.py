@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +37,8 @@ def register(cls: E) -> E:
 def protocol_class(name: str) -> type[Endpoint]:
     """Return the class behind a protocol's name."""
     if name not in _classes:
+        import difflib
+
         near = difflib.get_close_matches(str(name), _classes, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_classes)}"
         msg = f"unknown protocol {name!r}; {hint}"

@@ -9,12 +9,14 @@ import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import antecede
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
 
 METRICS: tuple[str, ...] = (
@@ -42,22 +44,59 @@ METRICS: tuple[str, ...] = (
 
 
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras."""
+    """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras.
+
+    ``seconds`` is processor time: runs share cores with each other and with Spark. The option
+    ``without`` of ``pruned`` names a kind of pruning to leave out (``redundancy``).
+    """
     from antecede import sim
+    from antecede.pipeline import replays
 
     schedule = _schedule(row["workload"], row["arguments"], row["seed"], row["data"])
-    arguments = json.loads(row["arguments"])
-    begun = time.perf_counter()
-    run = sim.run(
-        row["protocol"],
-        schedule,
-        options=json.loads(row["options"]),
-        warm_up=int(arguments.get("warm_up", 0)),
-        wire_sample=int(arguments.get("wire_sample", 0)),
-    )
-    seconds = time.perf_counter() - begun
+    arguments, options = json.loads(row["arguments"]), json.loads(row["options"])
+    warm_up = int(arguments.get("warm_up", 0))
     network = float(schedule.delays.mean()) if len(schedule.delays) else 0.0
-    return {**run.metrics, "seconds": seconds, "network_delay_mean": network}
+    begun = time.process_time()
+    if "without" in options:
+        trace = sim.run("optimal", schedule).trace
+        without = options["without"] or None
+        measured: dict[str, Any] = replays.redundancy(
+            schedule, trace, warm_up=warm_up, without=without
+        )
+    elif isinstance(options.get("k"), dict):
+        trace, measured = _uneven(schedule, options, warm_up)
+    else:
+        run = sim.run(row["protocol"], schedule, options=options, warm_up=warm_up)
+        trace, measured = run.trace, dict(run.metrics)
+    measured["seconds"] = time.process_time() - begun
+    measured["network_delay_mean"] = network
+    if "semantics" in arguments:
+        measured |= replays.false_causality(schedule, trace)
+    return measured
+
+
+def _uneven(
+    schedule: Schedule, options: dict[str, Any], warm_up: int
+) -> tuple[Trace, dict[str, Any]]:
+    """Run bounded with a limit of its own for each process; the engines take one for all."""
+    from antecede.sim.metrics import measure
+    from antecede.sim.plain import NO_LIMIT, PlainRun
+
+    limits: dict[str, int] = options["k"]
+    run = PlainRun("bounded", schedule, {**options, "k": max(limits.values())})
+    run.endpoints = [
+        antecede.endpoint(
+            "bounded",
+            process=name,
+            members=schedule.names,
+            held_max=NO_LIMIT,
+            **{**options, "k": limits[name]},
+        )
+        for name in schedule.names
+    ]
+    trace = run.run()
+    found = measure(schedule, trace, model_bytes=run.model_bytes, warm_up=warm_up)
+    return trace, dict(found)
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +106,6 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> S
 
     chosen: dict[str, Any] = json.loads(arguments)
     semantics = chosen.pop("semantics", None)
-    chosen.pop("wire_sample", None)
     if data is not None:
         schedule = _replayed(data, seed=seed, delay=chosen["delay"])
     else:

@@ -11,7 +11,9 @@ Causal order across overlapping groups. Messages may wait for members that have 
 Assumes
 -------
 Fixed, closed groups, and a network that brings every packet eventually. It may reorder and
-duplicate: the base puts each channel in order.
+duplicate: the base puts each channel in order. The holding buffer must not fill: an answer comes
+behind earlier messages on its channel, and if those are refused for want of room, what waits for
+the answer waits for ever.
 
 Cost
 ----
@@ -30,7 +32,8 @@ resynchronisation          control packets ``("ask", stamp)``, ``("promise", sta
 Differences from the paper
 --------------------------
 We could read the abstract only. This is a reconstruction that has the costs it names, and not the
-authors' protocol: do not quote measurements of it as theirs. One logical clock for all groups makes
+authors' protocol: do not quote measurements of it as theirs. [KS98]_ section 1 says that theirs
+assumes synchronous execution in phases; ours runs on any network and asks instead. One logical clock for all groups makes
 the waiting free of cycles: a message waits only for stamps lower than its own. What was heard from
 a process counts for all groups, because its stamps only grow and its channel keeps order.
 
@@ -39,6 +42,9 @@ References
 .. [MR93] A. Mostefaoui and M. Raynal. "Causal multicasts in overlapping groups: towards a low cost
    approach". 4th IEEE Workshop on Future Trends of Distributed Computing Systems:136-142, 1993.
    https://inria.hal.science/inria-00074802
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
 from __future__ import annotations
@@ -71,7 +77,10 @@ class Phases(Endpoint):
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
         casts=("broadcast", "groups"),
         guarantee="causal order",
-        assumptions="fixed, closed groups; any network that brings every packet eventually",
+        assumptions=(
+            "fixed, closed groups; a holding buffer that does not fill; "
+            "any network that brings every packet eventually"
+        ),
         cost="one integer per group and one more; questions and answers when members are silent",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={

@@ -37,7 +37,6 @@ References
 ----------
 .. [RV95] L. Rodrigues and P. Verissimo. "Causal separators for large-scale multicast communication".
    15th International Conference on Distributed Computing Systems:83-91, 1995.
-   https://doi.org/10.1109/ICDCS.1995.499998
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ def fit(line: Mapping[float, float]) -> Fit | None:
 def crossing(line: Mapping[float, float], level: float) -> float | None:
     """Return the x at which a line first rises through a level, by straight interpolation."""
     points = sorted(line.items())
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
         if y0 < level <= y1:
             return x0 + (level - y0) / (y1 - y0) * (x1 - x0)
     return None

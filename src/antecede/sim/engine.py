@@ -112,7 +112,7 @@ def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]
     names = schedule.names
     antecede.endpoint(protocol, process=names[0], members=names, **options)
     casts = antecede.PROTOCOLS[protocol].casts
-    if schedule.cast not in casts:
+    if not options.get("groups") and not schedule.casts.intersection(casts):
         msg = (
             f"{protocol} carries {' or '.join(casts)} messages only, this schedule has "
             f"{schedule.cast} ones; choose another protocol or workload"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 2**62
 UNSEEN = -1
+# Protocols whose send is refused while the process waits for an earlier one.
+BLOCKING = frozenset({"synchronous"})
 # How many events run between two looks at the progress bar.
 CHUNK = 1 << 10
 
@@ -69,6 +71,10 @@ class PlainRun:
         self._numbers: dict[int, int] = {}
         self._newest: dict[int, float] = {}
         self._now = 0.0
+        # Sends an endpoint refuses until an earlier one is delivered: its process is blocked.
+        self._blocked: list[list[int]] | None = None
+        if protocol in BLOCKING:
+            self._blocked = [[] for _ in names]
         for row in self._plan.timed:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
@@ -78,12 +84,33 @@ class PlainRun:
         while self._heap:
             self._now, key, packet = heapq.heappop(self._heap)
             if packet is None:
-                self._send(key)
+                self._want(key)
             else:
                 self._arrive(packet)
             if progress is not None and self._order % CHUNK == 0:
                 progress(self._order / total)
         return self.trace
+
+    def _want(self, row: int) -> None:
+        """Let the application send, or wait in line where sends block."""
+        self.trace.sent[row] = self._now
+        if self._blocked is None:
+            self._send(row)
+            return
+        place = int(self.schedule.sender[row])
+        self._blocked[place].append(row)
+        self._unblock(place)
+
+    def _unblock(self, place: int) -> None:
+        """Carry out sends that waited, in order, until one is refused again."""
+        assert self._blocked is not None
+        while self._blocked[place]:
+            try:
+                self._send(self._blocked[place][0])
+            except antecede.UsageError:
+                self._sends[place] -= 1
+                return
+            self._blocked[place].pop(0)
 
     def _send(self, row: int) -> None:
         schedule, trace = self.schedule, self.trace
@@ -99,7 +126,6 @@ class PlainRun:
         message = antecede.MessageId(endpoint.process, self._sends[place])
         trace.number[row] = message.seq
         self._rows[message] = row
-        trace.sent[row] = self._now
         self._events[place] = effects.event
         self._record(row)
         self._carry_out(place, effects, sent=True)
@@ -111,6 +137,8 @@ class PlainRun:
             if copy is not None and np.isnan(self.trace.arrived[copy]):
                 self.trace.arrived[copy] = self._now
         self._carry_out(place, self.endpoints[place].receive(packet))
+        if self._blocked is not None:
+            self._unblock(place)
 
     def _carry_out(self, place: int, effects: antecede.Effects, *, sent: bool = False) -> None:
         for delivery in effects.deliveries:

@@ -103,6 +103,15 @@ class Schedule:
             return "unicast"
         return "broadcast" if (widths == self.n - 1).all() else "multicast"
 
+    @property
+    def casts(self) -> frozenset[str]:
+        """All kinds of sending that the schedule is an example of (one of two is everyone)."""
+        widths = np.diff(self.offsets)
+        kinds = {"multicast"}
+        kinds |= {"unicast"} if (widths == 1).all() else set()
+        kinds |= {"broadcast"} if (widths == self.n - 1).all() else set()
+        return frozenset(kinds)
+
     def validate(self) -> Schedule:
         """Return the schedule itself, or raise a one-line error that names the first bad row."""
         from antecede.sim.validate import check_schedule

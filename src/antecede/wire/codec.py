@@ -89,8 +89,8 @@ class Codec:
         check_mark(reader, PACKET_MARK, "packet")
         roster = self._roster_of(reader)
         scope = Scope(roster)
-        packet = get_packet(reader, scope)
         try:
+            packet = get_packet(reader, scope)
             head = self._head(packet, roster)
         except UsageError as error:
             reader.fail(f"says what no Codec would encode ({error})")

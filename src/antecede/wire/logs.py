@@ -52,6 +52,7 @@ def is_log(value: tuple[object, ...], scope: Scope) -> bool:
 
 def put_log(bits: BitWriter, log: tuple[Entry, ...], scope: Scope) -> None:
     """Append a log."""
+    scope.hold(len(log))
     groups: dict[int, list[Entry]] = {}
     for entry in log:
         groups.setdefault(scope.roster.numbers[entry[0]], []).append(entry)
@@ -82,6 +83,7 @@ def get_log(bits: BitReader, scope: Scope) -> tuple[Entry, ...]:
     newest = bits.spread(len(senders))
     counts = bits.small(len(senders), INTEGER_MAX)
     bits.expect(sum(counts), 1)
+    scope.hold(len(senders) + sum(counts))
     gaps = iter(bits.small(sum(counts), INTEGER_MAX))
     groups: dict[int, list[Entry]] = {}
     for sender, first, count in zip(senders, newest, counts, strict=True):

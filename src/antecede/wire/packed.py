@@ -72,6 +72,7 @@ def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scop
     """Append a tuple in the packed form that :func:`packed_form` found."""
     out.append(form)
     if form == NUMBERS:
+        scope.hold(len(value))
         put_varint(out, len(value))
         bits = BitWriter(out)
         bits.spread(cast("tuple[int, ...]", value))
@@ -86,7 +87,7 @@ def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scop
         put_varint(out, len(table))
         put_varint(out, len(table[0]))
         bits = BitWriter(out)
-        put_table(bits, table, by_rows=len(table[0]) >= len(table))
+        put_table(bits, table, scope, by_rows=len(table[0]) >= len(table))
     elif form == RECORDS:
         bits = BitWriter(out)
         put_groups(bits, (cast("Group", value),), scope)
@@ -102,6 +103,7 @@ def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
     result: tuple[object, ...]
     if form == NUMBERS:
         length = reader.varint()
+        scope.hold(length)
         bits = BitReader(reader)
         result = tuple(bits.spread(length))
     elif form == NAMES:
@@ -113,7 +115,7 @@ def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
     elif form == TABLE:
         length, width = reader.varint(), reader.varint()
         bits = BitReader(reader)
-        result = tuple(get_table(bits, length, width, by_rows=width >= length))
+        result = tuple(get_table(bits, length, width, scope, by_rows=width >= length))
     elif form == RECORDS:
         bits = BitReader(reader)
         (result,) = get_groups(bits, 1, scope)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from antecede.core.messages import MessageId, Packet
 from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.sets import get_set, is_names, number_width, put_names
+from antecede.wire.sets import get_set, is_names, put_names
 from antecede.wire.stream import put_varint
 from antecede.wire.values import get_value, put_value
 
@@ -160,7 +160,7 @@ def _put_dests(out: bytearray, dests: tuple[str, ...], scope: Scope) -> None:
         bits.put(0, 1)
         bits.golomb(len(numbers), 0)
         for number in numbers:
-            bits.put(number, number_width(len(scope.roster)))
+            bits.put(number, scope.roster.width)
     bits.close()
 
 
@@ -170,7 +170,7 @@ def _dests(reader: Reader, scope: Scope) -> tuple[str, ...]:
     if bits.get(1):
         names = scope.roster.in_order(get_set(bits, scope))
     else:
-        length, width = bits.golomb(0), number_width(count)
+        length, width = bits.golomb(0), scope.roster.width
         bits.expect(length, width)
         numbers = [bits.get(width) for _ in range(length)]
         if max(numbers, default=0) >= count:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final, cast
 
-from antecede.wire.sets import get_set, is_names, number_width, put_names
+from antecede.wire.sets import get_set, is_names, put_names
 from antecede.wire.stream import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def are_numbers(values: object) -> bool:
 def put_groups(bits: BitWriter, groups: Sequence[Group], scope: Scope) -> None:
     """Append groups of records: the keys or lengths of the groups, then column by column."""
     rows = [row for group in groups for row in group]
+    scope.hold(len(groups) + len(rows) * len(rows[0]))
     bits.golomb(len(rows[0]), 0)
     is_keyed = all(is_names(tuple(row[0] for row in group), scope) for group in groups)
     bits.put(is_keyed, 1)
@@ -81,22 +82,27 @@ def get_groups(bits: BitReader, count: int, scope: Scope) -> tuple[Group, ...]:
         lengths = bits.small(count, INTEGER_MAX)
     length = sum(lengths)
     bits.expect(length, max(width - is_keyed, 0))
+    scope.hold(count + length * width)
     columns.extend(_get_column(bits, length, scope) for _ in range(is_keyed, width))
     rows = iter(zip(*columns, strict=True))
     return tuple(tuple(itertools.islice(rows, length)) for length in lengths)
 
 
-def put_table(bits: BitWriter, rows: Sequence[Vector], *, by_rows: bool) -> None:
+def put_table(bits: BitWriter, rows: Sequence[Vector], scope: Scope, *, by_rows: bool) -> None:
     """Append rows of numbers, all of one length, row by row or column by column."""
+    scope.hold(len(rows) * len(rows[0]))
     for line in rows if by_rows else zip(*rows, strict=True):
         bits.spread(line)
 
 
-def get_table(bits: BitReader, length: int, width: int, *, by_rows: bool) -> list[Vector]:
+def get_table(
+    bits: BitReader, length: int, width: int, scope: Scope, *, by_rows: bool
+) -> list[Vector]:
     """Read ``length`` rows of ``width`` numbers."""
     if not length or not width:
         bits.fail("has a table without numbers")
     bits.expect(length, width)
+    scope.hold(length * width)
     if by_rows:
         return [tuple(bits.spread(width)) for _ in range(length)]
     return list(zip(*[bits.spread(length) for _ in range(width)], strict=True))
@@ -147,7 +153,7 @@ def _put_column(bits: BitWriter, column: Row, scope: Scope) -> None:
     if kind == NUMBER:
         bits.spread(cast("Vector", column))
     elif kind == MEMBER:
-        width = number_width(len(scope.roster))
+        width = scope.roster.width
         for name in column:
             bits.put(scope.roster.numbers[cast("str", name)], width)
     elif kind == SET:
@@ -156,7 +162,7 @@ def _put_column(bits: BitWriter, column: Row, scope: Scope) -> None:
     elif kind == VECTOR:
         vectors = cast("tuple[Vector, ...]", column)
         bits.golomb(len(vectors[0]), 0)
-        put_table(bits, vectors, by_rows=len(vectors) < COLUMNS_MIN)
+        put_table(bits, vectors, scope, by_rows=len(vectors) < COLUMNS_MIN)
     elif kind == BYTES:
         texts = cast("tuple[bytes, ...]", column)
         bits.small([len(text) for text in texts])
@@ -173,7 +179,7 @@ def _get_column(bits: BitReader, length: int, scope: Scope) -> Sequence[object]:
     if kind == NUMBER:
         column = bits.spread(length)
     elif kind == MEMBER:
-        width = number_width(len(roster))
+        width = roster.width
         bits.expect(length, width)
         numbers = [bits.get(width) for _ in range(length)]
         if max(numbers, default=0) >= len(roster):
@@ -183,7 +189,7 @@ def _get_column(bits: BitReader, length: int, scope: Scope) -> Sequence[object]:
         column = [roster.in_order(get_set(bits, scope)) for _ in range(length)]
     elif kind == VECTOR:
         width = bits.golomb(0, INTEGER_MAX)
-        column = get_table(bits, length, width, by_rows=length < COLUMNS_MIN)
+        column = get_table(bits, length, width, scope, by_rows=length < COLUMNS_MIN)
     elif kind == BYTES:
         sizes = bits.small(length, INTEGER_MAX)
         bits.expect(sum(sizes), 8)

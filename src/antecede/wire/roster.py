@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 GRANT: Final = 1 << 20
 """How many names the complements in one packet or snapshot may stand for.
@@ -15,17 +12,25 @@ GRANT: Final = 1 << 20
 A complement makes many names of a few bits; without a limit a peer could fill our memory by them.
 """
 
+CELLS_MAX: Final = 1 << 22
+"""How many numbers, names and entries the packed forms in one control may hold.
+
+A bit can be a whole row; this bounds what a long control of bits can grow to.
+"""
+
 
 class Roster:
     """Member names by position; a longer roster agrees with a shorter one on its numbers."""
 
-    __slots__ = ("names", "numbers", "ranks")
+    __slots__ = ("_is_sorted", "names", "numbers", "ranks", "width")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.numbers = {name: number for number, name in enumerate(names)}
+        self.width = max((len(names) - 1).bit_length(), 1)  # the bits that a number takes
         ranked = sorted(range(len(names)), key=names.__getitem__)
         self.ranks = {number: rank for rank, number in enumerate(ranked)}
+        self._is_sorted = ranked == list(range(len(names)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -39,19 +44,22 @@ class Roster:
             raise UsageError(msg)
         return number
 
-    def in_order(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """Return the names of ``numbers``, sorted by name as sets of processes travel."""
-        return tuple(self.names[number] for number in sorted(numbers, key=self.ranks.__getitem__))
+    def in_order(self, numbers: list[int]) -> tuple[str, ...]:
+        """Return the names of ascending ``numbers``, sorted by name as sets of processes travel."""
+        if not self._is_sorted:
+            numbers = sorted(numbers, key=self.ranks.__getitem__)
+        return tuple(self.names[number] for number in numbers)
 
 
 class Scope:
     """What is known while one packet or snapshot is written or read."""
 
-    __slots__ = ("grant", "is_flat", "is_inside", "is_strict", "roster")
+    __slots__ = ("cells", "grant", "is_flat", "is_inside", "is_strict", "roster")
 
     def __init__(self, roster: Roster, *, is_flat: bool = True, is_strict: bool = False) -> None:
         self.roster = roster
         self.grant = GRANT
+        self.cells = CELLS_MAX
         self.is_flat = is_flat  # whether only what a control may consist of is allowed
         self.is_inside = False  # whether a column of groups is being read
         self.is_strict = is_strict  # whether a log that names a stranger is refused
@@ -62,3 +70,11 @@ class Scope:
             return False
         self.grant -= len(self.roster)
         return True
+
+    def hold(self, cells: int) -> None:
+        """Count what a packed form holds; refuse what is too much. Snapshots have no limit."""
+        if self.is_flat:
+            self.cells -= cells
+        if self.cells < 0:
+            msg = f"control has more than {CELLS_MAX} numbers, names and entries in packed forms"
+            raise UsageError(msg)

@@ -20,7 +20,7 @@ COMPLEMENT: Final = 0b111
 def put_set(bits: BitWriter, numbers: Sequence[int], scope: Scope) -> None:
     """Append a set of member numbers, given in ascending order."""
     count, length = len(scope.roster), len(numbers)
-    width = number_width(count)
+    width = scope.roster.width
     if length == 1:
         bits.put(ONE, 1)
         bits.put(numbers[0], width)
@@ -46,24 +46,19 @@ def put_set(bits: BitWriter, numbers: Sequence[int], scope: Scope) -> None:
 
 def get_set(bits: BitReader, scope: Scope) -> list[int]:
     """Read a set of member numbers, in ascending order."""
-    count = len(scope.roster)
+    count, width = len(scope.roster), scope.roster.width
     if bits.get(1) == ONE:
-        return _numbers(bits, 1, count)
+        return _numbers(bits, 1, count, width)
     if bits.get(1) == LIST & 1:
         code = bits.golomb(0, count)
-        return _numbers(bits, code + 1 if code else 0, count)
+        return _numbers(bits, code + 1 if code else 0, count, width)
     if bits.get(1) == BITS & 1:
         text = f"{bits.get(count):0{count}b}"
         return [number for number, bit in enumerate(text) if bit == "1"]
-    gone = set(_numbers(bits, bits.golomb(0, count), count))
+    gone = set(_numbers(bits, bits.golomb(0, count), count, width))
     if not scope.may_complement():
         bits.fail("has more complements than are allowed")
     return [number for number in range(count) if number not in gone]
-
-
-def number_width(count: int) -> int:
-    """Return the bits that a member's number takes."""
-    return max((count - 1).bit_length(), 1)
 
 
 def _list_width(code: int, length: int, width: int) -> int:
@@ -76,11 +71,10 @@ def _put_list(bits: BitWriter, code: int, numbers: Sequence[int], width: int) ->
         bits.put(number, width)
 
 
-def _numbers(bits: BitReader, length: int, count: int) -> list[int]:
-    width = number_width(count)
+def _numbers(bits: BitReader, length: int, count: int, width: int) -> list[int]:
     bits.expect(length, width)
     numbers = [bits.get(width) for _ in range(length)]
-    if any(a >= b for a, b in itertools.pairwise(numbers)):
+    if length > 1 and any(a >= b for a, b in itertools.pairwise(numbers)):
         bits.fail("has a set out of order")
     if numbers and numbers[-1] >= count:
         bits.fail(f"names member {numbers[-1]} of {count}")

@@ -27,7 +27,10 @@ INTEGERS: Final = MEMBER_AT
 MEMBERS: Final = TUPLE_AT - MEMBER_AT
 NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER = range(0xE0, 0xE8)
 TUPLE, LIST, DICT, SET, FROZENSET, MESSAGE, NEED, PACKET, DELIVERY = range(0xE8, 0xF1)
+WORD: Final = 0xF7
 TUPLES: Final = NONE - TUPLE_AT
+WORDS: Final = ("diff", "ask", "promise", "wish")
+"""Words that controls consist of, by number. Append only."""
 
 RECORDS: Final[dict[type, int]] = {
     MessageId: MESSAGE,
@@ -36,7 +39,9 @@ RECORDS: Final[dict[type, int]] = {
     Delivery: DELIVERY,
 }
 SEQUENCES: Final[dict[type, int]] = {tuple: TUPLE, list: LIST, set: SET, frozenset: FROZENSET}
-FLAT: Final = frozenset({NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE})
+FLAT: Final = frozenset(
+    {NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE, WORD}
+)
 """What a control may consist of."""
 FLAT_TYPES: Final = (tuple, MessageId)
 _CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
@@ -104,7 +109,16 @@ def _put_integer(out: bytearray, value: int) -> None:
 
 def _put_text(out: bytearray, value: str, scope: Scope) -> None:
     number = scope.roster.numbers.get(value)
-    if number is None:
+    if number is not None:
+        if number < MEMBERS:
+            out.append(MEMBER_AT + number)
+        else:
+            out.append(MEMBER)
+            put_varint(out, number - MEMBERS)
+    elif value in WORDS:
+        out.append(WORD)
+        put_varint(out, WORDS.index(value))
+    else:
         try:
             text = value.encode()
         except UnicodeEncodeError as error:
@@ -113,11 +127,6 @@ def _put_text(out: bytearray, value: str, scope: Scope) -> None:
         out.append(TEXT)
         put_varint(out, len(text))
         out += text
-    elif number < MEMBERS:
-        out.append(MEMBER_AT + number)
-    else:
-        out.append(MEMBER)
-        put_varint(out, number - MEMBERS)
 
 
 def _put_sequence(out: bytearray, value: object, scope: Scope, depth: int) -> None:
@@ -191,6 +200,8 @@ def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
         value = reader.take(reader.varint())
     elif tag == TEXT:
         value = _text(reader, scope)
+    elif tag == WORD:
+        value = _word(reader)
     elif tag == TUPLE:
         value = _items(reader, reader.varint() + TUPLES, scope, depth)
     elif tag == LIST:
@@ -218,6 +229,13 @@ def _text(reader: Reader, scope: Scope) -> str:
     if text in scope.roster.numbers:
         reader.fail(f"spells out the member {text!r}, which has a number")
     return text
+
+
+def _word(reader: Reader) -> str:
+    number = reader.varint()
+    if number >= len(WORDS):
+        reader.fail(f"has word number {number}, which this version does not know")
+    return WORDS[number]
 
 
 def _items(

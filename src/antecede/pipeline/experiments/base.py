@@ -42,13 +42,13 @@ class Scale:
 QUICK = Scale(
     name="quick",
     seeds=(1, 2, 3),
-    received=600,
-    warm_up=150,
+    received=400,
+    warm_up=100,
     sizes=(10, 20, 30, 40, 50),
     large=(10, 20, 50, 100, 200),
-    side=600,
-    side_warm_up=150,
-    side_n=16,
+    side=300,
+    side_warm_up=100,
+    side_n=12,
     points=4,
 )
 """Small enough to be looked at while it runs; the shapes are there, the intervals are wide."""
@@ -56,12 +56,12 @@ QUICK = Scale(
 PAPER = Scale(
     name="paper",
     seeds=(1, 2, 3, 4, 5),
-    received=60_000,
+    received=50_000,
     warm_up=10_000,
     sizes=(10, 20, 30, 40, 50),
     large=(10, 20, 50, 100, 200, 300),
-    side=10_000,
-    side_warm_up=2_000,
+    side=4_000,
+    side_warm_up=1_000,
     side_n=20,
     points=8,
 )

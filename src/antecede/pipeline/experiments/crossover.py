@@ -1,4 +1,4 @@
-"""papers/000: from which size on, and for which delays, does PRS cost more than RST?"""
+"""papers/000: from which size on, and for which delays, PRS costs more than RST."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ DELAYS = {
     "heavy tails (lognormal, sigma 1.5)": "lognormal:0.1:1.5",
 }
 REACH = 3
+_RECEIVED = 2000
+"""The search for false causality keeps every message's past; longer runs would not fit."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -30,6 +32,7 @@ def cases(scale: Scale) -> list[Case]:
                 side=True,
                 semantics={"probability": probability, "reach": REACH},
             )
+            arguments["received"] = min(scale.side, _RECEIVED)
             for seed in scale.seeds:
                 place = (arguments, seed)
                 found.append(Case("matrix", "paper", *place, "matrix (RST)", probability, facet))
@@ -55,6 +58,12 @@ EXPERIMENT = Experiment(
     charts=(
         Chart("held", "Messages held", "held_fraction", "share of copies held"),
         Chart("delay", "Delay added by holding", "added_delay_mean", "seconds per copy"),
+        Chart(
+            "false",
+            "Held for messages that do not matter",
+            "false_held_fraction",
+            "share of copies held falsely",
+        ),
         Chart("buffer", "Messages in a process's buffer", "buffer_mean", "copies, on average"),
     ),
 )

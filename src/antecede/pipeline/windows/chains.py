@@ -5,7 +5,6 @@ that had sent or delivered the one before. It lies between the two sends, so onl
 cause's vector and below the overtaker's are looked at. Breadth first, in the order of processes and
 places, so that every arrangement of windows finds the same chain.
 """
-# ruff: noqa: PLR0917 (compiled functions take their arrays by position)
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ reaches here; ``0``, the state in which *s* entered the window does; ``-r``, the
 of *s* that entered the window does; ``NOTHING``, none of these. Merging is ``max``. Messages that
 entered and whose sender is not known here have a bit each, in words after the n integers.
 """
-# ruff: noqa: PLR0917 (compiled functions take their arrays by position)
 
 from __future__ import annotations
 

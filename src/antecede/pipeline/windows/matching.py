@@ -4,7 +4,6 @@ The events of each process are sorted by ``seq``; rows that contradict each othe
 same ``seq`` are ordered by kind and hash, so that every arrangement gives the same answer.
 Messages are looked up in one open-addressing table of 64-bit hashes.
 """
-# ruff: noqa: PLR0917 (compiled functions take their arrays by position)
 
 from __future__ import annotations
 

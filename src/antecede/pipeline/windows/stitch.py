@@ -3,7 +3,6 @@
 A set of windows that cannot be joined is not an error: :func:`ask` says what the windows have to be
 asked, or which cuts separate nothing and have to go.
 """
-# ruff: noqa: PLR0917 (compiled functions take their arrays by position)
 
 from __future__ import annotations
 

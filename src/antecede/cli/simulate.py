@@ -1,0 +1,208 @@
+"""``antecede simulate``: one protocol over one workload; a summary, an event log, a page."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import sys
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from antecede import sim
+    from antecede.pipeline.jobs import RunFolder
+
+# What the terminal and the page show, and how it is called there.
+SHOWN = {
+    "deliveries": "deliveries measured",
+    "entries_per_copy": "control entries per copy",
+    "destinations_per_copy": "destinations in them",
+    "model_bytes_per_copy": "model bytes per copy",
+    "wire_bytes_per_copy": "wire bytes per copy (sampled)",
+    "log_entries_mean": "entries kept per process, mean",
+    "log_entries_peak": "entries kept per process, peak",
+    "held_fraction": "fraction of copies held",
+    "held_time_mean": "time held, mean (s)",
+    "held_time_p95": "time held, 95% (s)",
+    "held_time_p99": "time held, 99% (s)",
+    "held_time_max": "time held, longest (s)",
+    "latency_mean": "send to delivery, mean (s)",
+    "buffer_mean": "copies waiting per process, mean",
+    "buffer_peak": "copies waiting per process, peak",
+    "extra_packets_per_message": "packets added per message",
+    "extra_bytes_per_message": "bytes of those per message",
+    "undelivered": "copies never delivered",
+    "saturated": "saturated: queues grow without bound",
+}
+
+
+def simulate(
+    protocol: Annotated[str, typer.Argument(help="See `antecede protocols`.")],
+    *,
+    workload: Annotated[str, typer.Option(help="paper, bursts, client_server, groups, ring or "
+                                               "gossip.")] = "paper",
+    n: Annotated[int, typer.Option("-n", "--processes", help="Number of processes.")] = 10,
+    cast: Annotated[str | None, typer.Option(help="unicast, multicast or broadcast.")] = None,
+    received: Annotated[int, typer.Option(help="Messages received per process.")] = 1000,
+    warm_up: Annotated[int, typer.Option(help="As many again before measuring begins.")] = 100,
+    delay: Annotated[str, typer.Option(help="constant:S, exponential:MEAN, lognormal:MEAN:SIGMA "
+                                            "or uniform:LOW:HIGH.")] = "exponential:0.05",
+    fifo: Annotated[bool, typer.Option("--fifo", help="Channels keep their order.")] = False,
+    semantics: Annotated[str | None, typer.Option(help="Semantic dependence as "
+                                                       "PROBABILITY:REACH.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the protocol; may be "
+                                                          "repeated.")] = None,
+    edges: Annotated[Path | None, typer.Option(help="Replay an edge list instead.")] = None,
+    schedule: Annotated[Path | None, typer.Option(help="Replay a schedule (Parquet) "
+                                                       "instead.")] = None,
+    engine: Annotated[str, typer.Option(help="auto, kernel or plain.")] = "auto",
+    wire_sample: Annotated[int, typer.Option(help="Encode that many copies' control.")] = 0,
+    events: Annotated[bool, typer.Option(help="Write the event log.")] = True,
+    seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results "
+                                                  "[antecede-out/simulate-TIME].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:  # fmt: skip
+    """Run one protocol over one workload.
+
+    Writes one folder: metrics, schedule and event log (Parquet), summary.json and index.html.
+    Exit status 1 if the run is saturated or something was never delivered.
+
+    Example: `antecede simulate optimal -n 50 --cast multicast --received 1000`
+    """
+    try:
+        from antecede.pipeline.jobs import RunFolder
+        from antecede.sim import run
+    except ModuleNotFoundError as error:
+        msg = f"simulate needs {error.name}, which is not installed: pip install 'antecede[all]'"
+        raise UsageError(msg) from None
+    asked: dict[str, Any] = {
+        "protocol": protocol, "workload": workload, "n": n, "cast": cast, "received": received,
+        "warm_up": warm_up, "delay": delay, "fifo": fifo, "semantics": semantics,
+        "option": option or [], "edges": edges and str(edges), "engine": engine,
+        "schedule": schedule and str(schedule), "wire_sample": wire_sample, "events": events,
+    }  # fmt: skip
+    made = _schedule(asked, seed)
+    folder = RunFolder.open(out, "simulate", options=asked, seed=seed)
+    with folder:
+        with _progress(protocol, quiet=as_json) as progress:
+            result = run(
+                protocol, made, options=_options(asked["option"]), engine=engine, events=events,
+                warm_up=warm_up if edges is None and schedule is None else 0,
+                wire_sample=wire_sample, progress=progress,
+            )  # fmt: skip
+        summary = _write(folder, made, result)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        _show(summary, folder.path)
+    if result.metrics["saturated"] or result.metrics["undelivered"]:
+        raise typer.Exit(1)
+
+
+def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
+    from antecede.sim import Schedule
+    from antecede.sim.workloads import WORKLOADS, replay_edges, with_semantics
+
+    if asked["edges"] and asked["schedule"]:
+        msg = "--edges and --schedule both say what is sent; give one of them"
+        raise UsageError(msg)
+    if asked["schedule"]:
+        made = Schedule.read(asked["schedule"])
+    elif asked["edges"]:
+        made = replay_edges(asked["edges"], seed=seed, delay=asked["delay"], fifo=asked["fifo"])
+    elif asked["workload"] in WORKLOADS:
+        make = WORKLOADS[asked["workload"]]
+        names = ("n", "cast", "received", "warm_up", "delay", "fifo")
+        chosen = {name: asked[name] for name in names if asked[name] is not None}
+        if "cast" in chosen and "cast" not in inspect.signature(make).parameters:
+            msg = f"workload {asked['workload']!r} has its own destinations; leave --cast out"
+            raise UsageError(msg)
+        made = make(seed=seed, **chosen)
+    else:
+        msg = f"workload {asked['workload']!r} is not known; use one of {', '.join(WORKLOADS)}"
+        raise UsageError(msg)
+    if asked["semantics"] is None:
+        return made
+    try:
+        probability, reach = asked["semantics"].split(":")
+        return with_semantics(made, probability=float(probability), reach=int(reach))
+    except ValueError:
+        msg = f"--semantics {asked['semantics']!r} not understood; use PROBABILITY:REACH as 0.5:3"
+        raise UsageError(msg) from None
+
+
+def _options(texts: list[str]) -> dict[str, Any]:
+    """Read NAME=VALUE: a number, true or false, JSON, or text."""
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"--option {text!r} not understood; use NAME=VALUE"
+            raise UsageError(msg)
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
+def _write(folder: RunFolder, schedule: sim.Schedule, run: sim.Run) -> dict[str, Any]:
+    import pyarrow as pa
+
+    from antecede.report.page import Page, Section, Table, Text, render
+
+    folder.write_table("metrics", pa.Table.from_pylist([{"protocol": run.protocol, **run.metrics}]))
+    folder.write_table("schedule", schedule.to_arrow())
+    if run.events is not None:
+        folder.write_table("events", run.events)
+    rows = [(SHOWN.get(name, name), value) for name, value in run.metrics.items()]
+    lead = (
+        f"{schedule.messages:,} messages among {schedule.n} processes, {schedule.copies:,} copies, "
+        f"run by the {run.engine} engine."
+    )
+    files = "metrics.parquet, schedule.parquet and events.parquet stand beside this page."
+    page = Page(
+        f"antecede simulate {run.protocol}", lead,
+        [Section("figures", "Figures", [Table(("figure", "value"), rows), Text((files,))])],
+        {"options": folder.options, "seed": folder.seed, "started": folder.started},
+    )  # fmt: skip
+    folder.write_text("index.html", render(page))
+    return folder.finish({"engine": run.engine, "messages": schedule.messages, **run.metrics})
+
+
+@contextlib.contextmanager
+def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
+    """Show a bar, only on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(protocol, total=1.0)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _show(summary: dict[str, Any], path: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from antecede.report.page import figure
+
+    result = summary["result"]
+    title = f"antecede simulate {summary['options']['protocol']} ({result['engine']} engine)"
+    table = Table(title=title, show_header=False)
+    for name, label in SHOWN.items():
+        if result.get(name) is not None:
+            table.add_row(label, figure(result[name]))
+    table.add_row("page", str(path / "index.html"))
+    Console().print(table)

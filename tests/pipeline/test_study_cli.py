@@ -1,0 +1,101 @@
+"""``antecede study`` as people call it: results, wrong calls, interruption, resumption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from antecede.cli.doctor import doctor
+from antecede.cli.study import study
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODE = "from antecede.cli.study import study; import typer; typer.run(study)"
+SMALL = ("--experiment", "variants", "--experiment", "redundancy")
+
+
+def _call(*words: str) -> None:
+    import typer
+
+    app = typer.Typer()
+    app.command()(study)
+    CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--experiment", "overhed"), "did you mean overhead"),
+        (("--protocol", "optimol"), "did you mean optimal"),
+        (("--preset", "papr"), "did you mean paper"),
+        (("--experiment", "traffic"), "--traffic FILE"),
+        (("--traffic", "/nonexistent/edges.txt"), "cannot read --traffic"),
+        (("--resume",), "--resume needs --out"),
+        (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),
+        (("--out", "/dev/null/x"), "choose another folder"),
+    ],
+)
+def test_a_wrong_call_is_one_line(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        _call(*words)
+    assert "\n" not in str(caught.value)
+
+
+def test_doctor_names_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor(as_json=True)
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"Python", "Java", "Spark", "Cores", "Memory", "NATS", "Chromium"} <= set(found)
+    assert all(row["ok"] or row["mend"] for row in found.values())
+    doctor()
+    assert "Python" in capsys.readouterr().out
+
+
+def _start(out: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, "--out", str(out), "--master", "local[2]", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+
+
+@pytest.mark.spark
+def test_interrupted_it_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    parts = out / ".unfinished" / "parts"
+    process = _start(out, *SMALL)
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and not list(parts.glob("*.parquet")):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "--resume" in said
+    assert "Traceback" not in said
+    kept = sum(pq.read_metadata(part).num_rows for part in parts.glob("*.parquet"))
+    assert kept > 0
+    again = _start(out, "--resume", "--json")
+    answer, said = again.communicate(timeout=280)
+    assert again.returncode == 0, said
+    summary = json.loads(answer)
+    assert summary["options"]["experiment"] == ["variants", "redundancy"]
+    runs = pq.read_table(out / "runs")
+    assert runs.num_rows == summary["result"]["runs"] > kept
+    assert len(set(runs.column("run_id").to_pylist())) == runs.num_rows
+    names = {entry.name for entry in out.iterdir()}
+    assert {"summary.json", "index.html", "points.parquet", "points.csv", "figures"} <= names
+    assert ".unfinished" not in names

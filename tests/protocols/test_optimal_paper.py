@@ -1,0 +1,392 @@
+"""[KS98]: its worked examples, its lemmas as invariants, necessity, and its theorem 8."""
+
+from random import Random
+
+import pytest
+
+import antecede
+from antecede import MessageId, Packet
+from antecede.check import BrokenPromiseError, History, World, random_script, run_script
+from antecede.check.promises import Script
+from antecede.check.scripts import run_step
+from antecede.core.differences import Entry
+from antecede.protocols.optimal import Log, Optimal, as_control, merged, purged
+
+FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
+NAMES = tuple(f"{i:02}" for i in range(1, 17))
+
+
+def named(*numbers: int) -> frozenset[str]:
+    return frozenset(f"{number:02}" for number in numbers)
+
+
+def with_log(process: str, log: Log, seq: int = 0, **options: object) -> Optimal:
+    one = antecede.endpoint("optimal", process=process, members=NAMES, pull=False, **options)
+    assert isinstance(one, Optimal)
+    one._log = log
+    one._seq = seq
+    return one
+
+
+# Section 4.4: the running examples. Processes are 01 to 16; i is 01, j is 05.
+
+
+def test_example_snd() -> None:
+    j = with_log("05", {"01": {4: named(2, 3, 4, 6, 8)}}, seq=6)
+    effects = j.send(sorted(named(3, 4, 7, 8, 11)))
+    carried = {packet.dest: packet.control for packet in effects.packets}
+    assert carried == {
+        "03": (("01", 4, ("02", "03", "06")),),
+        "04": (("01", 4, ("02", "04", "06")),),
+        "08": (("01", 4, ("02", "06", "08")),),
+        "07": (("01", 4, ("02", "06")),),
+        "11": (("01", 4, ("02", "06")),),
+    }
+    assert j._log == {"01": {4: named(2, 6)}, "05": {7: named(3, 4, 7, 8, 11)}}
+
+
+def test_example_snd_drops_older_empty_entries_from_what_it_sends() -> None:
+    j = with_log("05", {"01": {4: named(3), 6: named(9)}}, seq=6)
+    effects = j.send(["03", "07"])
+    carried = {packet.dest: packet.control for packet in effects.packets}
+    assert carried["07"] == (("01", 6, ("09",)),)
+    assert carried["03"] == (("01", 4, ("03",)), ("01", 6, ("09",)))
+    assert j.dependencies() == {
+        MessageId("01", 6): frozenset({"09"}),
+        MessageId("05", 7): named(3, 7),
+    }
+
+
+LOG_J: dict[int, frozenset[str]] = {
+    9: named(2, 7, 13),
+    10: named(4),
+    14: named(6),
+    20: named(3),
+    21: named(8),
+}
+CARRIED: dict[int, frozenset[str]] = {
+    7: named(12),
+    9: named(7, 11),
+    12: named(9),
+    20: named(15, 16),
+}
+
+
+def test_example_rcv_merge() -> None:
+    both = merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)})
+    assert both == {"01": {9: named(7), 20: frozenset(), 21: named(8)}}
+
+
+def test_example_rcv_purge() -> None:
+    both = purged(merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)}))
+    assert both == {"01": {9: named(7), 21: named(8)}}
+
+
+def test_example_rcv_as_a_delivery() -> None:
+    j = with_log("05", {"01": dict(LOG_J)})
+    packet = Packet(
+        "02",
+        "05",
+        1,
+        "data",
+        MessageId("02", 3),
+        ("05", "10"),
+        b"",
+        as_control({"01": dict(CARRIED)}),
+        "optimal",
+    )
+    (delivery,) = j.receive(packet).deliveries
+    assert delivery.message == MessageId("02", 3)
+    assert j._log == {"01": {9: named(7), 21: named(8)}, "02": {3: named(10)}}
+
+
+def test_example_delivery_condition() -> None:
+    """RCV(1): the message waits for what it names as sent to this process, and for nothing else."""
+    j = with_log("05", {})
+    control = (("01", 4, ("05", "07")), ("03", 2, ("07",)))
+    packet = Packet("02", "05", 1, "data", MessageId("02", 3), ("05",), b"", control, "optimal")
+    assert not j.receive(packet).deliveries
+    assert j.waiting() == {MessageId("02", 3): (antecede.Need("01", 4),)}
+    first = Packet("01", "05", 1, "data", MessageId("01", 4), ("05", "07"), b"", (), "optimal")
+    assert [d.message for d in j.receive(first).deliveries] == [
+        MessageId("01", 4),
+        MessageId("02", 3),
+    ]
+
+
+# Section 5.1: lemmas 1 to 5 and 7, watched on every log and message of random runs.
+
+
+def entries(log: Log) -> list[Entry]:
+    return list(as_control(log))
+
+
+def lemma_1(found: list[Entry]) -> None:
+    pairs = [(sender, dest) for sender, _, dests in found for dest in dests]
+    assert len(pairs) == len(set(pairs)), f"a destination is named twice for a sender: {found}"
+
+
+def lemma_7(found: list[Entry]) -> None:
+    for sender, clock, dests in found:
+        if not dests:
+            assert clock == newest(found, sender), f"an older entry is empty: {found}"
+
+
+def newest(found: list[Entry], sender: str) -> int:
+    return max((clock for name, clock, _ in found if name == sender), default=0)
+
+
+def dests_of(found: list[Entry], message: MessageId) -> frozenset[str] | None:
+    """What is said of a message: None if it is unknown, no destinations if that is implied."""
+    for sender, clock, dests in found:
+        if (sender, clock) == message:
+            return frozenset(dests)
+    return frozenset() if newest(found, message.sender) > message.seq else None
+
+
+def never_more(before: list[Entry], after: list[Entry], members: tuple[str, ...]) -> None:
+    """Lemmas 2 to 5 on one edge of the computation graph: stamps grow, destination sets shrink."""
+    for sender in members:
+        assert newest(before, sender) <= newest(after, sender)
+    for sender, clock, dests in after:
+        said = dests_of(before, MessageId(sender, clock))
+        assert said is None or said >= set(dests), f"{before} -> {after}"
+
+
+class Watched:
+    """A world whose every edge of the computation graph is held against the lemmas."""
+
+    def __init__(self, script: Script, options: dict[str, object]) -> None:
+        self.world = World("optimal", script.members, options=options, fifo=script.fifo)
+        self.logs = {name: self.log(name) for name in script.members}
+        self.edges = 0
+        for step in script.steps:
+            run_step(self.world, step)
+            self.look()
+        while self.world.in_flight:
+            self.world.arrive(-1)
+            self.look()
+        self.world.check()
+
+    def log(self, name: str) -> list[Entry]:
+        one = self.world.endpoints[name]
+        assert isinstance(one, Optimal)
+        return entries(one._log)
+
+    def look(self) -> None:
+        for name, before in self.logs.items():
+            now = self.log(name)
+            if now != before:
+                self.edges += 1
+                lemma_1(now)
+                lemma_7(now)
+                never_more(before, now, self.world.history.members)
+                self.logs[name] = now
+
+
+@pytest.mark.parametrize("options", FORMS)
+@pytest.mark.parametrize("seed", range(25))
+def test_lemmas_1_2_4_and_7_hold_of_every_log(seed: int, options: dict[str, object]) -> None:
+    script = random_script(
+        seed, members=2 + seed % 6, casts=("unicast", "multicast"), steps=60, fifo=seed % 2 == 1
+    )
+    assert Watched(script, options).edges > 20
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_lemmas_1_3_5_and_7_hold_of_every_message(seed: int) -> None:
+    """The sender's log before, the message, the receiver's log after: along every path."""
+    script = random_script(seed, members=2 + seed % 6, casts=("multicast",), steps=60)
+    world = World("optimal", script.members)
+    sent_with: dict[MessageId, list[Entry]] = {}
+    seen = 0
+
+    def log(name: str) -> list[Entry]:
+        one = world.endpoints[name]
+        assert isinstance(one, Optimal)
+        return entries(one._log)
+
+    for step in (*script.steps, *[("arrive", -1, False)] * 400):
+        before = {name: log(name) for name in world.endpoints}
+        counted = len(world.history.events)
+        run_step(world, step)
+        new = world.history.events[counted:]
+        for event in new:
+            if event.kind == "send":
+                sent_with[event.message] = before[event.process]
+        if len(new) != 1 or new[0].kind != "deliver" or new[0].process == new[0].message.sender:
+            continue
+        event = new[0]
+        packet = next(
+            p for p in world.packets if (p.message, p.dest) == (event.message, event.process)
+        )
+        carried = list(packet.control)  # type: ignore[call-overload]
+        lemma_1(carried)
+        lemma_7(carried)
+        never_more(sent_with[event.message], carried, world.history.members)
+        with_itself = log_of(carried)  # RCV(3)
+        mine = with_itself.setdefault(event.message.sender, {})
+        mine[event.message.seq] = frozenset(packet.dests)
+        never_more(entries(with_itself), log(event.process), world.history.members)
+        seen += 1
+    assert not world.in_flight
+    assert seen > 5
+
+
+def log_of(found: list[Entry]) -> Log:
+    log: Log = {}
+    for sender, clock, dests in found:
+        log.setdefault(sender, {})[clock] = frozenset(dests)
+    return log
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_lemma_6_what_a_process_stops_telling_it_knew(seed: int) -> None:
+    """Only a process that has the information can be the first to drop it.
+
+    So: wherever something that the Propagation Constraints required before a send is required no
+    more after it, the log named it just before. Necessity after every step says both at once.
+    """
+    script = random_script(seed, members=2 + seed % 5, casts=("multicast",), steps=50)
+    world = World("optimal", script.members)
+    dropped = 0
+    for step in script.steps:
+        sender = str(step[1]) if step[0] == "send" else None
+        before = world.history.required(sender) if sender else {}
+        knew = world.endpoints[sender].dependencies() if sender else {}
+        run_step(world, step)
+        if sender is not None:
+            now = world.history.required(sender)
+            for message, dests in before.items():
+                gone = dests - now.get(message, frozenset())
+                assert gone <= knew.get(message, frozenset())
+                dropped += len(gone)
+    assert dropped
+
+
+# Theorems 3 and 6: necessity and sufficiency, of logs and of messages, in both packet forms.
+
+
+def explicit(packet: Packet, form: dict[str, bool]) -> dict[MessageId, frozenset[str]]:
+    """Return what a packet says explicitly, as its receiver reads it."""
+    found: dict[MessageId, frozenset[str]] = {}
+    elsewhere = set(packet.dests) - {packet.dest, packet.source}
+    for sender, clock, dests in packet.control:  # type: ignore[attr-defined]
+        rest = set(dests) - elsewhere if form["hardware_multicast"] else set(dests)
+        if rest:
+            found[MessageId(sender, clock)] = frozenset(rest)
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("is_fifo", [False, True])
+@pytest.mark.parametrize("cast", ["unicast", "multicast"])
+def test_logs_and_messages_hold_exactly_what_is_necessary(
+    cast: str, is_fifo: bool, form: dict[str, bool]
+) -> None:
+    for seed in range(25):
+        script = random_script(
+            seed,
+            members=2 + seed % 7,
+            casts=(cast,),  # type: ignore[arg-type]
+            steps=60,
+            fifo=is_fifo,
+        )
+        world = run_script(script, "optimal", options=form, drain=Random(seed))
+        for packet in world.packets:
+            assert packet.message is not None
+            due = world.history.carried(packet.message, packet.dest)
+            assert explicit(packet, form) == due
+
+
+def test_with_hardware_multicast_all_copies_are_identical() -> None:
+    world = World("optimal", "abcd", options={"hardware_multicast": True})
+    world.send("a", ["b", "c"])
+    world.send("a", ["b", "c", "d"])
+    second = [p for p in world.packets if p.message == MessageId("a", 2)]
+    assert len({p.control for p in second}) == 1
+    assert len(second) == 3
+
+
+# Section 7: theorem 8 and the upper bound.
+
+
+def chain_of_three(world: World) -> None:
+    """m sends to x and d; x, having delivered, to y; y to d, where that arrives first."""
+    world.send("m", ["d", "x"])
+    world.arrive_packet("m", "x")
+    world.send("x", ["y"])
+    world.arrive_packet("x", "y")
+    world.send("y", ["d"])
+    world.arrive_packet("y", "d")
+    world.arrive_packet("m", "d")
+
+
+class Forgets(Optimal):
+    """Leaves one instance of information, "d is a destination of m's message", out of messages."""
+
+    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+        return {
+            dest: tuple(entry for entry in control if entry[0] != "m")  # type: ignore[attr-defined]
+            for dest, control in super()._stamp(message, others, basis).items()
+        }
+
+
+def test_theorem_8_a_chain_of_three_needs_every_instance() -> None:
+    members = ("d", "m", "x", "y")
+    world = World("optimal", members)
+    chain_of_three(world)
+    world.check()
+    assert world.history.deliveries("d") == [MessageId("m", 1), MessageId("y", 1)]
+    with pytest.raises(BrokenPromiseError, match="m:1 comes before y:1"):
+        chain_of_three(World("optimal", members, promises={"safety"}, endpoint_class=Forgets))
+
+
+@pytest.mark.parametrize("n", [3, 4, 6, 9])
+def test_theorem_8_n_squared_instances_can_be_necessary_at_once(n: int) -> None:
+    """Every process multicasts to all others, then unicasts to one who knows of them all.
+
+    Nothing of it has been delivered anywhere else, so that one must pass on every (source,
+    destination) pair that does not concern itself: quadratically many, and never more than n * n.
+    """
+    members = tuple(f"p{i}" for i in range(n))
+    hub, rest = members[0], members[1:]
+    world = World("optimal", members)
+    for one in rest:
+        for other in rest:
+            if one != other:
+                world.send(one, [other])
+    for one in rest:
+        world.send(one, [hub])
+        while any(p.dest == hub for p in world.in_flight):
+            world.arrive(next(i for i, p in enumerate(world.in_flight) if p.dest == hub))
+    kept = world.endpoints[hub].dependencies()
+    units = sum(map(len, kept.values()))
+    assert units == (n - 1) * (n - 2)
+    assert units <= n * n
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_never_more_than_n_squared_units(seed: int) -> None:
+    n = 2 + seed % 7
+    script = random_script(seed, members=n, casts=("unicast", "multicast"), steps=120)
+    world = run_script(script, "optimal")
+    for one in world.endpoints.values():
+        assert sum(map(len, one.dependencies().values())) <= n * n
+    for packet in world.packets:
+        assert antecede.size(packet).destinations <= n * n
+
+
+def test_required_information_is_what_the_figure_of_the_constraints_shows() -> None:
+    """[KS98] figure 2: before and after each kind of fixed point."""
+    history = History("ijd")
+    first = MessageId("i", 1)
+    history.send("i", first, ["d", "j"])
+    assert history.required("i") == {first: frozenset({"d", "j"})}
+    history.deliver("j", first)
+    assert history.required("j") == {first: frozenset({"d"})}
+    history.send("j", MessageId("j", 1), ["d"])
+    assert history.required("j") == {MessageId("j", 1): frozenset({"d"})}
+    assert history.carried(MessageId("j", 1), "d") == {first: frozenset({"d"})}
+    history.deliver("d", first)
+    assert history.required("d") == {first: frozenset({"j"})}

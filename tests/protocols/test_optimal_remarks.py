@@ -1,0 +1,151 @@
+"""[KS98] section 4.5: lookahead and its limits, both packet forms, joining and leaving."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+import antecede
+from antecede.check import BrokenPromiseError, World, random_script, run_script, shrunk
+from antecede.check.promises import Script
+from tests.check.mutants import PurgesByWord
+
+FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
+ORDER_ONLY = frozenset({"safety", "liveness", "quiescence"})
+
+
+def test_lookahead_purges_on_arrival() -> None:
+    """A held message says that a:1 for d is replaced; with lookahead that is used at once."""
+    keeps = {}
+    for lookahead in (False, True):
+        world = World("optimal", "abcd", options={"lookahead": lookahead}, promises=ORDER_ONLY)
+        question = world.send("a", ["b", "c", "d"])
+        world.arrive_packet("a", "b")
+        world.arrive_packet("a", "c")
+        world.send("c", ["d"])
+        world.send("c", ["b"])
+        held = world.send("c", ["b"])
+        world.arrive_packet("c", "b", 2)
+        assert list(world.endpoints["b"].waiting()) == [held]
+        keeps[lookahead] = question in world.endpoints["b"].dependencies()
+        world.drain()
+        world.check()
+    assert keeps == {False: True, True: False}
+
+
+def shortest(run: Callable[[Script], object], seeds: range) -> BrokenPromiseError | None:
+    found: BrokenPromiseError | None = None
+    for seed in seeds:
+        script = random_script(seed, members=4, casts=("multicast",), steps=40)
+        try:
+            run(script)
+        except BrokenPromiseError:
+            error = shrunk(script, run)
+            if found is None or len(error.script.steps) < len(found.script.steps):
+                found = error
+    return found
+
+
+def test_purging_by_the_word_of_an_undelivered_message_loses_order() -> None:
+    """The remark read literally: "guaranteed" holds only in the causal future of the send."""
+
+    def run(script: Script) -> None:
+        run_script(script, "optimal", promises={"safety"}, endpoint_class=PurgesByWord, drain=-1)
+
+    error = shortest(run, range(30))
+    assert error is not None
+    assert error.promise == "safety"
+    assert len(error.script.steps) <= 10
+
+
+def test_lookahead_as_built_keeps_order_and_may_hold_longer() -> None:
+    def run(script: Script) -> None:
+        run_script(script, "optimal", options={"lookahead": True}, promises=ORDER_ONLY, drain=-1)
+
+    def run_strictly(script: Script) -> None:
+        run_script(
+            script, "optimal", options={"lookahead": True}, promises={"no_overblocking"}, drain=-1
+        )
+
+    assert shortest(run, range(40)) is None
+    error = shortest(run_strictly, range(12))
+    assert error is not None
+    assert error.promise == "no_overblocking"
+
+
+def test_hardware_multicast_with_lookahead_and_a_message_to_oneself_too() -> None:
+    """The smallest script that once lost order: the sender's own name must survive."""
+    script = Script(
+        ("a", "b", "c", "d"),
+        (
+            ("send", "b", ("a", "c"), None),
+            ("send", "a", ("b", "d"), None),
+            ("send", "a", ("a", "b", "c", "d"), None),
+            ("packet", "a", "b", 2, False),
+            ("send", "b", ("a", "b", "d"), None),
+            ("packet", "b", "a", 2, False),
+            ("send", "a", ("b", "c", "d"), None),
+            ("packet", "a", "b", 3, False),
+        ),
+    )
+    options = {"hardware_multicast": True, "lookahead": True}
+    run_script(script, "optimal", options=options, promises=ORDER_ONLY, drain=0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(12))
+def test_processes_join_and_leave_at_run_time(form: dict[str, object], seed: int) -> None:
+    rng = Random(seed)
+    world = World("optimal", "abcd", options=form)
+
+    def traffic(steps: int) -> None:
+        for _ in range(steps):
+            names = list(world.endpoints)
+            if rng.random() < 0.45:
+                sender = rng.choice(names)
+                known = [x for x in world.endpoints[sender].members if x != sender]
+                world.send(sender, rng.sample(known, rng.randint(1, len(known))))
+            elif world.in_flight:
+                world.arrive(rng.randrange(len(world.in_flight)))
+
+    traffic(25)
+    world.add("e", at=["a", "b"])
+    traffic(15)
+    world.add("e")
+    traffic(25)
+    world.drain(rng)
+    world.check()
+    assert world.history.deliveries("e")
+    traffic(10)
+    world.remove("c")
+    traffic(25)
+    world.drain(rng)
+    world.check()
+    assert not any("c" in one.members for one in world.endpoints.values())
+
+
+def test_a_packet_that_names_a_newcomer_may_be_offered_again() -> None:
+    world = World("optimal", "abc")
+    world.add("d", at=["a"])
+    world.send("a", ["d"])
+    world.send("a", ["b"])
+    assert not world.arrive_packet("a", "b")
+    assert world.endpoints["b"].held == 0
+    world.add("d")
+    assert world.arrive_packet("a", "b")
+    world.drain()
+    world.check()
+
+
+def test_what_waits_for_a_process_that_left_is_released_and_says_so() -> None:
+    world = World("optimal", "abc")
+    first = world.send("a", ["b"])
+    world.send("a", ["c"])
+    world.arrive_packet("a", "c")
+    second = world.send("c", ["b"])
+    world.arrive_packet("c", "b")
+    assert world.endpoints["b"].waiting() == {second: (antecede.Need("a", 1),)}
+    effects = world.endpoints["b"].remove("a")
+    (delivery,) = effects.deliveries
+    assert delivery.message == second
+    assert [need.message for need in delivery.unmet] == [first]

@@ -1,0 +1,84 @@
+"""Fixtures of the report's tests: points of a whole study without running it, and a browser."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from antecede.pipeline.experiments import EXPERIMENTS
+from antecede.pipeline.experiments.base import QUICK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+METRICS = (
+    "entries_per_copy",
+    "destinations_per_copy",
+    "model_bytes_per_copy",
+    "model_bytes_per_message",
+    "total_bytes_per_message",
+    "bytes_per_entry",
+    "entries_share",
+    "rst_share",
+    "log_entries_mean",
+    "log_entries_peak",
+    "held_fraction",
+    "added_delay_mean",
+    "latency_mean",
+    "latency_in_delays",
+    "buffer_mean",
+    "extra_packets_per_message",
+    "microseconds_per_delivery",
+    "false_held_fraction",
+    "false_age",
+)
+
+
+@pytest.fixture(scope="session")
+def points() -> list[dict[str, Any]]:
+    """Return points for every experiment but traffic, made up but of the right shape."""
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for experiment in EXPERIMENTS.values():
+        for number, case in enumerate(experiment.cases(QUICK)):
+            for place, metric in enumerate(METRICS):
+                mean = (1.0 + case.x) * (1 + 0.1 * (number % 7)) + place
+                key = (experiment.name, metric, case.facet, case.series, str(case.x))
+                rows[key] = {
+                    "experiment": experiment.name,
+                    "metric": metric,
+                    "facet": case.facet,
+                    "series": case.series,
+                    "x": case.x,
+                    "mean": mean,
+                    "low": 0.9 * mean,
+                    "high": 1.1 * mean,
+                }
+    return list(rows.values())
+
+
+@pytest.fixture(scope="session")
+def overview() -> list[dict[str, Any]]:
+    """Return what was run, made up."""
+    names = ("experiment", "series", "protocol", "runs", "deliveries", "seconds", "saturated")
+    return [dict(zip(names, ("overhead", "pruned", "pruned", 3, 900, 0.5, 1), strict=True))]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start a Chromium that opens no connection of its own."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no chromium: install the package of that name")
+    quiet = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync")
+    closed = ("disable-background-networking", "disable-component-update")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=program, args=[f"--{word}" for word in (*quiet, *closed)]
+        )
+        yield started
+        started.close()

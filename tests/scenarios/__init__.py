@@ -1,0 +1,1 @@
+"""Stories: text in, trace out."""

@@ -1,0 +1,33 @@
+"""Every story must come out as it is written down.
+
+``pytest tests/scenarios --rewrite`` writes the traces anew. Commit the change only if you
+understand what caused it.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.harness import rewritten
+
+FILES = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_story_comes_out_as_written(path: Path, pytestconfig: pytest.Config) -> None:
+    written = path.read_text(encoding="utf-8")
+    came_out = rewritten(written)
+    if pytestconfig.getoption("--rewrite", default=False):
+        path.write_text(came_out, encoding="utf-8")
+        return
+    assert came_out == written
+
+
+def test_a_wrong_trace_is_noticed() -> None:
+    text = "world matrix a b\nsend a b x\nreceive b x\n----\na sends x to b\nb delivers y\n"
+    assert rewritten(text) != text
+    assert rewritten(text) == text.replace("delivers y", "delivers x")
+
+
+def test_there_are_stories() -> None:
+    assert len(FILES) >= 10

@@ -1,0 +1,1 @@
+"""Tests of the simulation: schedules, engines, kernels, figures."""

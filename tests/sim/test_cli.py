@@ -1,0 +1,86 @@
+"""`antecede simulate`: one folder, exit status 0, 1 and 2, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from antecede import UsageError
+from antecede.cli.simulate import simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+app = typer.Typer()
+app.command()(simulate)
+QUICK = ["-n", "4", "--received", "40", "--warm-up", "10"]
+
+
+def call(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_run_writes_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    text = call("optimal", *QUICK, "--cast", "multicast", "--wire-sample", "30", "--out", str(out))
+    assert "control entries per copy" in text
+    assert {path.name for path in out.iterdir()} == {
+        "events.parquet", "index.html", "metrics.parquet", "schedule.parquet", "summary.json",
+    }  # fmt: skip
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["verb"] == "simulate"
+    assert summary["result"]["undelivered"] == 0
+    (row,) = pq.read_table(out / "metrics.parquet").to_pylist()
+    assert row["wire_bytes_per_copy"] > 0
+    assert pq.read_table(out / "events.parquet").num_rows > 200
+    again = tmp_path / "again"
+    call("optimal", "--schedule", str(out / "schedule.parquet"), "--json", "--out", str(again))
+    assert pq.read_table(again / "events.parquet") == pq.read_table(out / "events.parquet")
+
+
+def test_options_and_semantics(tmp_path: Path) -> None:
+    text = call("bounded", *QUICK, "--option", "k=5", "--option", "column=rotating", "--json",
+                "--out", str(tmp_path / "a"))  # fmt: skip
+    assert json.loads(text)["result"]["extra_packets_per_message"] > 0
+    text = call("semantic", *QUICK, "--semantics", "0.5:3", "--json", "--out", str(tmp_path / "b"))
+    assert json.loads(text)["result"]["false_pairs_per_message"] > 0
+
+
+def test_bad_news_is_status_one(tmp_path: Path) -> None:
+    words = ["buffered", "-n", "10", "--received", "1500", "--delay", "constant:0.1",
+             "--out", str(tmp_path / "run")]  # fmt: skip
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "saturated" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["optimal", "-n", "1"], "n=1 processes"),
+        (["optimal", "--workload", "pape"], "workload 'pape' is not known"),
+        (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
+        (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
+        (["bounded", "--option", "k"], "use NAME=VALUE"),
+        (["optimal", "--delay", "slow"], "delay 'slow' not understood"),
+        (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),
+        (["optimal", "--edges", "a", "--schedule", "b"], "give one of them"),
+        (["optimal", "--edges", "nowhere.txt"], "cannot read edge list"),
+        (["optimum"], "did you mean optimal"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_leaves_nothing(
+    words: list[str], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as error:
+        CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")], catch_exceptions=False)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,84 @@
+"""Every kernel equals the plain engine, event by event."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import antecede
+from antecede import sim
+from antecede.sim.workloads import WORKLOADS, paper
+from tests.sim.same import PROTOCOLS, differences, random_schedule, workload_schedule
+
+OPTIONS: dict[str, list[dict[str, str]]] = {
+    "direct": [{"prune": "literal"}, {"prune": "full"}],
+    "bounded": [{"column": "sparsest"}, {"column": "rotating"}],
+}
+
+
+def assert_same(protocol: str, schedule: sim.Schedule, **options: object) -> None:
+    kernel = sim.run(protocol, schedule, engine="kernel", options=options)
+    plain = sim.run(protocol, schedule, engine="plain", options=options)
+    assert differences(kernel.trace, plain.trace) == []
+    assert kernel.metrics["undelivered"] == 0
+    wrong = {
+        name
+        for name, value in plain.metrics.items()
+        if not name.startswith("log_entries") and name != "seconds"
+        if kernel.metrics[name] != value
+    }
+    assert not wrong
+
+
+def fits(protocol: str, schedule: sim.Schedule) -> bool:
+    return schedule.cast in antecede.PROTOCOLS[protocol].casts
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("workload", list(WORKLOADS))
+def test_on_every_workload(protocol: str, workload: str) -> None:
+    for n, seed in ((2, 1), (3, 2), (9, 3)):
+        schedule = workload_schedule(workload, n, seed=seed)
+        if fits(protocol, schedule):
+            assert_same(protocol, schedule)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**20), n=st.integers(2, 12), unicast=st.booleans())
+def test_on_schedules_where_anything_goes(protocol: str, seed: int, n: int, unicast: bool) -> None:
+    schedule = random_schedule(seed, n, 80, unicast=unicast)
+    if fits(protocol, schedule):
+        assert_same(protocol, schedule)
+        for options in OPTIONS.get(protocol, []):
+            assert_same(protocol, schedule, **options)
+    if protocol == "bounded" and n > 2:
+        assert_same(protocol, schedule, k=n + 1)
+
+
+@pytest.mark.parametrize("n", [64, 65, 130])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_on_sets_of_more_than_one_word(protocol: str, n: int) -> None:
+    """The border of a machine word, and beyond two of them."""
+    cast = "unicast" if protocol == "buffered" else "multicast"
+    assert_same(protocol, paper(n=n, cast=cast, received=2, seed=n, delay="exponential:0.2"))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_growing_arrays_on_the_way_changes_nothing(protocol: str) -> None:
+    """A slow network: far more in flight than the first arrays have room for."""
+    assert_same(protocol, paper(n=12, received=60, seed=4, delay="exponential:3.0", mean_gap=0.01))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pause_for_the_progress_bar_changes_nothing(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antecede.sim.kernels.drive.CHUNK", 7)
+    schedule = paper(n=5, received=40, seed=2)
+    seen: list[float] = []
+    paused = sim.run(protocol, schedule, engine="kernel", progress=seen.append)
+    assert differences(paused.trace, sim.run(protocol, schedule, engine="kernel").trace) == []
+    assert len(seen) > 10
+    assert seen == sorted(seen)

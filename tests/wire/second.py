@@ -1,0 +1,241 @@
+"""A second decoder, written from docs/wire.md alone: slow, trusting, and sharing no code.
+
+If it reads what the Codec writes, the page says enough.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROTOCOLS = [
+    "optimal",
+    "pruned",
+    "semantic",
+    "bounded",
+    "buffered",
+    "matrix",
+    "direct",
+    "broadcast",
+    "vectors",
+    "context",
+    "history",
+    "server",
+    "synchronous",
+    "central",
+    "serial",
+    "two_hop",
+    "hierarchy",
+    "phases",
+    "zones",
+]
+WORDS = ("diff", "ask", "promise", "wish")
+
+
+class Second:
+    """Reads one packet; bits are text of 0 and 1."""
+
+    def __init__(self, data: bytes, members: tuple[str, ...]) -> None:
+        self.data = data
+        self.at = 0
+        self.members = members
+        self.bits = ""
+        self.bit_at = 0
+
+    def packet(self) -> tuple[object, ...]:
+        assert self.byte() == 0xA1
+        self.members = self.members[: self.varint()]
+        tag = self.varint()
+        protocol = PROTOCOLS[tag // 9 - 1] if tag >= 9 else self.raw(self.varint()).decode()
+        shape, absence = tag % 9 // 3, tag % 3
+        source, dest, n = self.name(self.varint()), self.name(self.varint()), self.varint()
+        message: tuple[str, int] | None = None
+        dests: tuple[str, ...] = ()
+        if shape < 2:
+            sender = source if shape == 0 else self.name(self.varint())
+            message = (sender, self.varint())
+            dests = self.dests()
+        control = ((), None)[absence - 1] if absence else self.value()
+        kind = "data" if shape < 2 else "control"
+        return source, dest, n, kind, message, dests, self.data[self.at :], control, protocol
+
+    def byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def raw(self, length: int) -> bytes:
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def varint(self) -> int:
+        byte = self.byte()
+        return byte if byte < 128 else byte - 128 + 128 * self.varint()
+
+    def name(self, number: int) -> str:
+        return self.members[number]
+
+    # Bits.
+
+    def open(self) -> None:
+        self.bits = "".join(f"{byte:08b}" for byte in self.data[self.at :])
+        self.bit_at = 0
+
+    def close(self) -> None:
+        self.at += -(-self.bit_at // 8)
+
+    def take(self, width: int) -> int:
+        self.bit_at += width
+        assert self.bit_at <= len(self.bits), "read past the end"
+        return int(self.bits[self.bit_at - width : self.bit_at] or "0", 2)
+
+    def golomb(self, k: int) -> int:
+        zeros = 0
+        while self.take(1) == 0:
+            zeros += 1
+        return (1 << zeros + k | self.take(zeros + k)) - (1 << k)
+
+    def small(self, count: int) -> list[int]:
+        if not count:
+            return []
+        k = self.take(5)
+        return [self.golomb(k) for _ in range(count)]
+
+    def spread(self, count: int) -> list[int]:
+        if not count:
+            return []
+        base = self.golomb(6)
+        return [base - (d + 1) // 2 if d % 2 else base + d // 2 for d in self.small(count)]
+
+    def width(self) -> int:
+        return max(1, len(f"{len(self.members) - 1:b}"))
+
+    def set(self) -> list[int]:
+        everyone = range(len(self.members))
+        if self.take(1) == 0:
+            return [self.take(self.width())]
+        if self.take(1) == 0:
+            code = self.golomb(0)
+            return [self.take(self.width()) for _ in range(code + 1 if code else 0)]
+        if self.take(1) == 0:
+            return [number for number in everyone if self.take(1)]
+        gone = [self.take(self.width()) for _ in range(self.golomb(0))]
+        return [number for number in everyone if number not in gone]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(map(self.name, self.set())))
+
+    def dests(self) -> tuple[str, ...]:
+        self.open()
+        if self.take(1):
+            result = self.names()
+        else:
+            count = self.golomb(0)
+            result = tuple(self.name(self.take(self.width())) for _ in range(count))
+        self.close()
+        return result
+
+    # Values.
+
+    def value(self) -> object:
+        tag = self.byte()
+        if tag < 0x80:
+            return tag
+        if tag < 0xC0:
+            return self.name(tag - 0x80)
+        if tag < 0xE0:
+            return tuple(self.value() for _ in range(tag - 0xC0))
+        if 0xF1 <= tag <= 0xF6:
+            return self.packed(tag)
+        return self.other(tag)
+
+    def other(self, tag: int) -> object:
+        readers: dict[int, Callable[[], object]] = {
+            0xE0: lambda: None,
+            0xE1: lambda: False,
+            0xE2: lambda: True,
+            0xE3: lambda: 128 + self.varint(),
+            0xE4: lambda: -1 - self.varint(),
+            0xE5: lambda: self.raw(self.varint()).decode(),
+            0xE6: lambda: self.raw(self.varint()),
+            0xE7: lambda: self.name(64 + self.varint()),
+            0xE8: lambda: tuple(self.value() for _ in range(32 + self.varint())),
+            0xED: lambda: (self.value(), self.value()),
+            0xF7: lambda: WORDS[self.varint()],
+        }
+        return readers[tag]()
+
+    def packed(self, tag: int) -> object:
+        result: object
+        if tag == 0xF1:
+            count = self.varint()
+            self.open()
+            result = tuple(self.spread(count))
+        elif tag == 0xF2:
+            self.open()
+            result = self.names()
+        elif tag == 0xF3:
+            self.open()
+            result = self.log()
+        elif tag == 0xF4:
+            rows, columns = self.varint(), self.varint()
+            self.open()
+            result = self.table(rows, columns, by_rows=columns >= rows)
+        elif tag == 0xF5:
+            self.open()
+            result = self.groups(1)[0]
+        else:
+            count = self.varint()
+            self.open()
+            result = tuple(self.groups(count))
+        self.close()
+        return result
+
+    def log(self) -> tuple[object, ...]:
+        senders = self.set()
+        newest, further = self.spread(len(senders)), self.small(len(senders))
+        distances = self.small(sum(further))
+        entries = []
+        for sender, clock, count in zip(senders, newest, further, strict=True):
+            dests = self.names() if self.take(1) else ()
+            entries.append((self.name(sender), clock, dests))
+            for _ in range(count):
+                clock -= distances.pop(0) + 1  # noqa: PLW2901
+                entries.append((self.name(sender), clock, self.names()))
+        return tuple(sorted(entries))
+
+    def table(self, rows: int, columns: int, *, by_rows: bool) -> tuple[tuple[int, ...], ...]:
+        if by_rows:
+            return tuple(tuple(self.spread(columns)) for _ in range(rows))
+        return tuple(zip(*[self.spread(rows) for _ in range(columns)], strict=True))
+
+    def groups(self, count: int) -> list[tuple[object, ...]]:
+        width, is_keyed = self.golomb(0), self.take(1)
+        columns: list[list[object]] = []
+        if is_keyed:
+            keys = [self.names() for _ in range(count)]
+            lengths = [len(names) for names in keys]
+            columns.append([name for names in keys for name in names])
+        else:
+            lengths = self.small(count)
+        for _ in range(width - is_keyed):
+            columns.append(self.column(self.take(3), sum(lengths)))  # noqa: PERF401
+        rows = iter(zip(*columns, strict=True))
+        return [tuple(itertools.islice(rows, length)) for length in lengths]
+
+    def column(self, kind: int, length: int) -> list[object]:
+        if kind == 0:
+            return list(self.spread(length))
+        if kind == 1:
+            return [self.name(self.take(self.width())) for _ in range(length)]
+        if kind == 2:
+            return [self.names() for _ in range(length)]
+        if kind == 3:
+            return list(self.table(length, self.golomb(0), by_rows=length < 8))
+        if kind == 4:
+            sizes = self.small(length)
+            return [bytes(self.take(8) for _ in range(size)) for size in sizes]
+        assert kind == 5
+        return list(self.groups(length))
