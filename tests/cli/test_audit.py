@@ -18,7 +18,7 @@ from antecede.eventlog import Event
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
+    from typer.testing import Result
 
 LATE = [
     Event("a", 1, "send", "m1", ("c",), 0.0),

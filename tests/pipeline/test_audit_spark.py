@@ -115,7 +115,9 @@ def test_a_frame_without_times_gives_the_oracles_answer(spark: SparkSession) -> 
 def test_files_in_the_order_of_time_are_read_by_their_tasks(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    log, truth = many(timed=True, seeds=range(700, 703))
+    # Clocks that run backwards, or differ by much of these short logs, are packed instead.
+    steady = tuple(s for s in SHAPES if s.skew <= 1 and not s.swapped and s.timed)
+    log, truth = many(timed=True, seeds=range(700, 704), shapes=steady)
     table = table_of(log)
     frame = spark.read.parquet(write_in_time(table, tmp_path / "log.parquet", 80))
     found = audit(frame, windows=4)
