@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -188,3 +189,23 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
         sources.read(Source(strange, form="jsonl"))
     with pytest.raises(UsageError, match="as parquet"):
         sources.read(Source(strange, form="parquet"))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "reason"),
+    [
+        ("seq", ["1"], "the column seq has the type string; expected a whole number"),
+        ("time", ["now"], "the column time has the type string; expected a number of seconds"),
+        ("dests", ["b"], "the column dests has the type string; expected a list of strings"),
+    ],
+)
+def test_columns_of_the_wrong_type_are_refused(
+    tmp_path: Path, column: str, values: list[str], reason: str
+) -> None:
+    columns: dict[str, list[Any]] = {"process": ["a"], "seq": [1], "kind": ["local"]}
+    table = pa.table(columns | {"message": ["m"], column: values})
+    pq.write_table(table, tmp_path / "log.parquet")
+    with pytest.raises(UsageError, match=reason):
+        sources.read(Source(tmp_path / "log.parquet"))
+    with pytest.raises(UsageError, match=reason):
+        audit_table(table)
