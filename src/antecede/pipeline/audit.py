@@ -21,6 +21,7 @@ from antecede.pipeline.windows.columns import (
     lookup_in,
     process_names,
     require_columns,
+    require_types,
     to_events,
 )
 from antecede.pipeline.windows.join import HashCollision, Incomplete, add_chains, check
@@ -90,7 +91,10 @@ def audit(
             msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
             raise UsageError(msg)
         return audit_table(events, explain=explain)
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     require_columns(events.columns)
+    require_types(pa.Table.from_batches([], to_arrow_schema(events.schema)))
     if engine == "local":
         found = audit_table(events.toArrow(), explain=explain)
         return _framed(found, events.sparkSession)
@@ -112,6 +116,7 @@ def _on_spark(events: DataFrame, windows: int | None, salt: int, explain: Sequen
 def audit_table(table: pa.Table, *, explain: Sequence[str] = ()) -> Audit:
     """Check a log in memory, in this process."""
     require_columns(table.column_names)
+    require_types(table)
     good = is_event(table)
     rejected = len(table) - int(good.sum())
     log = table if not rejected else table.filter(pa.array(good))

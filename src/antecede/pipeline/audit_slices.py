@@ -57,8 +57,7 @@ def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
     found = []
     for path in paths:
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            if "time" not in names or any(name not in names for name in EVENT_COLUMNS_NEEDED):
+            if not _is_plain(file.schema_arrow):
                 return None
             column = next(
                 c for c in range(len(file.schema)) if file.schema.column(c).path == "time"
@@ -75,6 +74,14 @@ def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
                 ends = float(told.min), float(told.max)
                 found.append(RowGroup(path, number, group.num_rows, *ends))
     return sorted(found, key=lambda g: (g.early, g.late, g.path, g.number))
+
+
+def _is_plain(schema: pa.Schema) -> bool:
+    """Return whether a file has times, and names that are strings, as they stand."""
+    if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
+        return False
+    kinds = [schema.field(name).type for name in ("process", "kind", "message")]
+    return all(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
 
 
 def read_groups(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:

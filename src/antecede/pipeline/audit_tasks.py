@@ -76,6 +76,13 @@ def spell_slice(spec: dict[str, Any]) -> object:
     return audit_slices.spell_slice(spec)
 
 
+def advise_one(spec: dict[str, Any]) -> object:
+    """Run one protocol over a log's schedule."""
+    from antecede.pipeline.advise import run_one
+
+    return run_one(spec)
+
+
 def pack(spec: dict[str, Any]) -> Callable[[Batches], Batches]:
     """Return the task that sorts rows (process and kind, seq, key, need) into windows' blobs."""
 

@@ -17,7 +17,7 @@ from antecede.core.tables import DELIVER, SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline import otlp, schemas, shiviz
-from antecede.pipeline.windows.columns import is_event, require_columns
+from antecede.pipeline.windows.columns import is_event, require_columns, require_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +169,7 @@ def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:
 def _read_parquet(source: Source) -> Log:
     table = pq.read_table(source.path)
     require_columns(table.column_names)
+    require_types(table)
     good = is_event(table)
     bad = table.filter(pa.array(~good))
     rows = [

@@ -166,7 +166,7 @@ def _arrow(arrow: Arrow, start: tuple[int, int], end: tuple[int, int]) -> str:
         length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
         tip_x, tip_y = x2 - 8 * (x2 - x1) / length, y2 - 8 * (y2 - y1) / length
         path = f"M{x1} {y1} L{tip_x:.1f} {tip_y:.1f}"
-        share = 0.62 if arrow.mark == "late" else 0.42
+        share = 0.8 if arrow.mark == "late" else 0.42
         place = (x1 + share * (x2 - x1), y1 + share * (y2 - y1) - 5)
     text = ""
     if arrow.label:

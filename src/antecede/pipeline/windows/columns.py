@@ -34,6 +34,39 @@ def require_columns(present: Iterable[str]) -> None:
         raise UsageError(msg)
 
 
+def require_types(table: pa.Table) -> None:
+    """Refuse a table whose columns cannot be what they are called, naming the first."""
+    for name, fits, wanted in (
+        ("seq", pa.types.is_integer, "a whole number"),
+        ("time", _is_number, "a number of seconds"),
+        ("dests", _is_names, "a list of strings"),
+    ):
+        if name in table.column_names:
+            kind = table.schema.field(name).type
+            if not fits(kind) and not pa.types.is_null(kind):
+                refuse_type(name, str(kind), wanted)
+
+
+def refuse_type(name: str, got: str, wanted: str) -> None:
+    """Say that a column has the wrong type."""
+    msg = f"the column {name} has the type {got}; expected {wanted}"
+    raise UsageError(msg)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+
+
+def _is_names(kind: Column) -> bool:
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return False
+    inner = kind.value_type
+    inner = inner.value_type if pa.types.is_dictionary(inner) else inner
+    return bool(
+        pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_null(inner)
+    )
+
+
 def is_event(table: pa.Table) -> Flags:
     """Return which rows are events: process, seq, a known kind, and a message if it needs one."""
     kind = _coded(table.column("kind"), _CODES)

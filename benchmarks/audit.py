@@ -1,0 +1,193 @@
+"""The exact audit of large logs on Spark: events per second, growth, memory, and a yardstick.
+
+Bounds: from Parquet in the order of time at least 1 million events/s, from any DataFrame 600,000
+(20 million events, 50 processes, two cores, 4 GiB of driver memory, warm, chains for the worst
+included), and no more than 1.5 times the time per event from 2 to 20 million.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from antecede.pipeline.audit import Audit, audit, audit_table
+from antecede.pipeline.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROW_GROUP = 131_072
+BOUNDS = {"slices": 1_000_000, "blobs": 600_000}
+GROWTH = 1.5
+#: What `causal-order` orders: events with declared parents.
+YARDSTICK_EVENTS = 100_000
+_YARDSTICK = """
+import { orderEvents } from "causal-order";
+const count = Number(process.argv[2]), nodes = 50, sequence = Array(nodes).fill(0n), events = [];
+for (let i = 0; i < count; i += 1) {
+  const node = (i * 7919) % nodes, nodeId = "p" + node;
+  sequence[node] += 1n;
+  const event = { id: "e" + i, nodeId, sequence: sequence[node], payload: null,
+    clock: { physicalTimeMs: BigInt(1000000 + i), logicalCounter: 0, nodeId } };
+  if (i % 2 === 1) { event.parentEventId = "e" + (i - 1); }
+  events.push(event);
+}
+const start = process.hrtime.bigint();
+const result = orderEvents(events);
+const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+if (result.ordered.length !== count) { throw new Error("events were lost"); }
+console.log(seconds);
+"""
+
+
+def make_log(events: int, processes: int, seed: int = 0) -> pa.Table:
+    """Return a log of unicasts in the order of time: exponential gaps and delays, no order kept."""
+    rng = np.random.default_rng(seed)
+    count = events // 2
+    sent = np.cumsum(rng.exponential(0.1 / processes, count))
+    sender = rng.integers(0, processes, count)
+    dest = (sender + 1 + rng.integers(0, processes - 1, count)) % processes
+    time_ = np.concatenate((sent, sent + rng.exponential(0.05, count)))
+    process = np.concatenate((sender, dest)).astype(np.int32)
+    order = np.argsort(time_, kind="stable")
+    process, message = process[order], np.concatenate((np.arange(count),) * 2)[order]
+    is_send = order < count
+    by_process = np.argsort(process, kind="stable")
+    counts = np.bincount(process, minlength=processes)
+    seq = np.empty(order.size, np.int64)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    seq[by_process] = np.arange(order.size) - np.repeat(starts, counts) + 1
+    names = pa.array([f"process-{p:03d}" for p in range(processes)])
+    kinds = pa.array(["deliver", "send"]).take(pa.array(is_send.astype(np.int8)))
+    ids: Any = pc.binary_join_element_wise(
+        names.take(pa.array(sender[message])), pa.array(message).cast(pa.string()), ":"
+    )
+    offsets = pa.array(np.concatenate(([0], np.cumsum(is_send))).astype(np.int32))
+    to = names.take(pa.array(dest[message[is_send]]))
+    dests: Any = pa.ListArray.from_arrays(offsets, to, mask=pa.array(~is_send))
+    columns = {
+        "process": names.take(pa.array(process)),
+        "seq": pa.array(seq),
+        "kind": kinds,
+        "message": ids,
+        "dests": dests,
+        "time": pa.array(time_[order]),
+    }
+    return pa.table(columns)
+
+
+def frame_of(spark: SparkSession, path: Path, arrangement: str) -> DataFrame:
+    """Return the log as its files, or as a frame that is more than its files."""
+    frame = spark.read.parquet(str(path))
+    return frame if arrangement == "slices" else frame.filter("seq > 0")
+
+
+def measure(spark: SparkSession, path: Path, arrangement: str, repeats: int) -> tuple[float, Audit]:
+    """Return the best seconds of some audits, and the last answer."""
+    best, found = float("inf"), None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        found = audit(frame_of(spark, path, arrangement))
+        best = min(best, time.perf_counter() - start)
+    assert found is not None
+    assert found.summary["arrangement"] == arrangement, found.summary["arrangement"]
+    return best, found
+
+
+def yardstick(folder: Path) -> float | None:
+    """Return events/s of the npm package `causal-order`, where Node and the package are there."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return None
+    (folder / "bench.mjs").write_text(_YARDSTICK)
+    try:
+        words = [npm, "install", "--silent", "--no-save", "causal-order"]
+        subprocess.run(words, cwd=folder, check=True, timeout=120, capture_output=True)
+        words = [node, "bench.mjs", str(YARDSTICK_EVENTS)]
+        done = subprocess.run(
+            words, cwd=folder, check=True, timeout=300, capture_output=True, text=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return YARDSTICK_EVENTS / float(done.stdout.split()[-1])
+
+
+def on_spark(folder: Path, sizes: list[tuple[int, int]], repeats: int) -> dict[Any, float]:
+    """Print a row per log and arrangement; return events/s."""
+    speeds: dict[Any, float] = {}
+    with session("local[2]", app="antecede-bench", memory="4g") as spark:
+        warm = folder / "warm.parquet"
+        pq.write_table(make_log(200_000, 50), warm, row_group_size=20_000)
+        for arrangement in BOUNDS:
+            measure(spark, warm, arrangement, 1)
+        print("arrangement    events     n   seconds  M events/s  violations  windows  rounds")
+        for events, n in sizes:
+            for arrangement in BOUNDS:
+                path = folder / f"log-{events}-{n}.parquet"
+                seconds, found = measure(spark, path, arrangement, repeats)
+                speeds[arrangement, events, n] = events / seconds
+                print(
+                    f"{arrangement:11} {events:9,} {n:5} {seconds:9.2f} "
+                    f"{events / seconds / 1e6:11.2f} {found.summary['violations']:11,} "
+                    f"{found.summary['windows']:8} {found.summary['rounds']:7}",
+                    flush=True,
+                )
+    return speeds
+
+
+def local_speed(path: Path) -> float:
+    """Return events/s of the local engine on a log in memory."""
+    table = pq.read_table(path)
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        audit_table(table)
+        times.append(time.perf_counter() - start)
+    return len(table) / min(times)
+
+
+def main(*, quick: bool) -> bool:
+    sizes = [(200_000, 50)] if quick else [(2_000_000, 50), (20_000_000, 50), (2_000_000, 500)]
+    folder = Path(tempfile.mkdtemp(prefix="antecede-bench-"))
+    try:
+        for events, n in sizes:
+            path = folder / f"log-{events}-{n}.parquet"
+            pq.write_table(make_log(events, n), path, row_group_size=ROW_GROUP)
+        speeds = on_spark(folder, sizes, 1 if quick else 3)
+        events, n = sizes[0]
+        local = local_speed(folder / f"log-{events}-{n}.parquet")
+        print(f"local engine, one core, {events:,} events in memory: {local / 1e6:.2f} M events/s")
+        speed = yardstick(folder)
+        said = (
+            "not measured (no Node, or no package)" if speed is None else f"{speed:,.0f} events/s"
+        )
+        print(f"npm causal-order (orders by declared parents): {said}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    print(f"peak memory: driver's Python {driver:.2f} GiB, largest child (JVM) {child:.2f} GiB")
+    judged = [] if quick else [_judged(arrangement, speeds) for arrangement in BOUNDS]
+    return all(judged)
+
+
+def _judged(arrangement: str, speeds: dict[Any, float]) -> bool:
+    """Compare with the bounds and say so."""
+    speed = speeds[arrangement, 20_000_000, 50]
+    growth = speeds[arrangement, 2_000_000, 50] / speed
+    good = speed >= BOUNDS[arrangement] and growth <= GROWTH
+    print(
+        f"{arrangement}: {speed:,.0f} events/s (bound {BOUNDS[arrangement]:,}), time per event "
+        f"from 2 to 20 million x{growth:.2f} (bound {GROWTH}): {'met' if good else 'MISSED'}"
+    )
+    return good

@@ -1,0 +1,142 @@
+"""``antecede advise``: tell what each protocol would cost on this very traffic."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path  # noqa: TC003  (Typer reads it)
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from antecede.cli.audit import (  # noqa: TC001  (Typer reads them)
+    DeliverPattern,
+    Form,
+    LogPath,
+    Pattern,
+    SendPattern,
+)
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from antecede.pipeline.sources import Source
+    from antecede.sim import Schedule
+
+
+def advise(
+    log: LogPath,
+    *,
+    form: Form = None,
+    pattern: Pattern = None,
+    send: SendPattern = None,
+    deliver: DeliverPattern = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="Only this protocol; may be repeated.")
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(help="A delay model, e.g. exponential:0.05 [as the log shows]."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of whatever is drawn.")] = 0,
+    local: Annotated[bool, typer.Option("--local", help="Run in this process, no Spark.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results [antecede-out/advise-TIME].")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Run every protocol on a log's own traffic: bytes, delay, messages held, memory.
+
+    Writes one folder with advice.parquet, summary.json and index.html, and recommends one.
+
+    Example: `antecede advise collegemsg.txt --format edges --local`
+    """
+    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.recommend import recommend
+    from antecede.pipeline.sources import Source, form_of
+    from antecede.report.advise_page import advise_page
+
+    source = Source(log, form, pattern, send, deliver)
+    options = {
+        "log": str(log),
+        "format": form_of(source),
+        "protocol": protocol or [],
+        "delay": delay,
+        "master": None if local else master or "local[*]",
+    }
+    with RunFolder.open(out, "advise", options=options, seed=seed) as folder:
+        schedule = _schedule(source, delay, seed)
+        table = _run(schedule, protocol, master, local=local, quiet=as_json)
+        rows = table.to_pylist()
+        usual = float(schedule.delays.mean())
+        choice = recommend(rows, usual)
+        result = {
+            "processes": schedule.n,
+            "messages": schedule.messages,
+            "copies": schedule.copies,
+            "cast": schedule.cast,
+            "delay_mean": usual,
+            "delays": schedule.about.get("delays", delay or "a model"),
+            "recommendation": choice.protocol,
+            "reason": choice.reason,
+            "otherwise": choice.otherwise,
+        }
+        folder.write_table("advice", table)
+        facts = {**options, "seed": seed, "started": folder.started}
+        folder.write_text("index.html", advise_page(result, rows, log=log.name, facts=facts))
+        summary = folder.finish(result)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        _show(result, rows, folder.path)
+
+
+def _schedule(source: Source, delay: str | None, seed: int) -> Schedule:
+    from antecede.pipeline.advise import DELAY_MODEL, schedule_of
+    from antecede.pipeline.sources import form_of, read
+    from antecede.sim.replay import replay_edges
+
+    if form_of(source) == "edges":
+        if not source.path.exists():
+            msg = f"there is no log {str(source.path)!r}"
+            raise UsageError(msg)
+        return replay_edges(source.path, seed=seed, delay=delay or DELAY_MODEL)
+    log = read(source)
+    if log.undecidable is not None:
+        msg = f"undecidable: {source.path.name} cannot be replayed: {log.undecidable}"
+        raise UsageError(msg)
+    return schedule_of(log.events, delay=delay, seed=seed)
+
+
+def _run(
+    schedule: Schedule, protocols: list[str] | None, master: str | None, *, local: bool, quiet: bool
+) -> pa.Table:
+    from antecede.pipeline.advise import advise_on, advise_table
+
+    if local:
+        shown = (
+            None if quiet or not sys.stderr.isatty() else lambda name: typer.echo(name, err=True)
+        )
+        return advise_table(schedule, protocols=protocols, progress=shown)
+    from antecede.pipeline.session import session
+
+    with session(master, app="antecede-advise", light=True) as spark:
+        return advise_on(spark, schedule, protocols)
+
+
+def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from antecede.report.advise_page import HEADS, cells
+
+    table = Table(*HEADS, title=f"{result['messages']:,} messages of {result['processes']:,}")
+    for row in cells(rows):
+        table.add_row(*row)
+    Console().print(table)
+    typer.echo(result["reason"])
+    if result["otherwise"]:
+        typer.echo(result["otherwise"])
+    typer.echo(f"Table and page: {path / 'index.html'}")

@@ -1,0 +1,318 @@
+"""Tell what each protocol would cost on a log's own traffic, and which to take.
+
+The log's sends become a schedule: who sent what to whom, and after which delivery. Delays are those
+the log shows, corrected for clocks that differ, or drawn from a stated model where it has no times.
+Every protocol that offers the casts needed runs that same schedule; one whose state would not fit
+is reported by its formula and marked as computed.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+import antecede
+from antecede.errors import UsageError
+from antecede.pipeline import schemas
+from antecede.pipeline.windows.columns import is_event, process_names, require_columns, to_events
+from antecede.pipeline.windows.cuts import offsets, pairs_of
+from antecede.sim import Schedule, run
+from antecede.sim.replay import replay_events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Delays of a log without times.
+DELAY_MODEL = "exponential:0.05"
+#: Messages of a log that are replayed; more add time, not insight.
+MESSAGES_MAX = 100_000
+#: A process's state in a kernel that keeps a matrix per process; beyond it nothing is run.
+CUBE_BYTES_MAX = 1 << 30
+#: Without a kernel, the beginning of the schedule has to do: this many copies times processes.
+PLAIN_MAX = 500_000
+#: And never more copies than this.
+PLAIN_COPIES_MAX = 3_000
+#: Copies whose control is encoded to know its size on the wire.
+WIRE_SAMPLE = 200
+#: They are encoded by real endpoints, whose number has to be modest.
+WIRE_PROCESSES_MAX = 200
+
+RUN, COMPUTED, SKIPPED = "run", "computed", "skipped"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Sizes by the table of papers/000's model, for ``n`` processes; ``most``: an upper bound."""
+
+    entries: Callable[[int], int]
+    bytes: Callable[[int], int]
+    state: Callable[[int], int]
+    most: bool = False
+    cubic: bool = False
+
+
+FORMULAS: Mapping[str, Formula] = {
+    "matrix": Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
+    "semantic": Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
+    "vectors": Formula(
+        lambda n: n + 1,
+        lambda n: 4 * n + n * (2 + 4 * n),
+        lambda n: 4 * n * (n + 1),
+        most=True,
+        cubic=True,
+    ),
+    "direct": Formula(
+        lambda n: n * n, lambda n: 6 * n * n, lambda n: 6 * n * n, most=True, cubic=True
+    ),
+    "bounded": Formula(
+        lambda n: n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, most=True, cubic=True
+    ),
+    "two_hop": Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
+    "server": Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
+    "broadcast": Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
+    "context": Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
+}
+_ENTRY_BYTES = 6
+
+
+def advise(
+    events_or_schedule: DataFrame | pa.Table | Schedule,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+) -> Any:  # noqa: ANN401  (a Spark frame for a Spark frame, else an Arrow table)
+    """Return one row per protocol: what it would have carried, delayed, held and kept.
+
+    ``delay`` names a model (``exponential:0.05``) to use instead of what the log shows.
+    """
+    if isinstance(events_or_schedule, Schedule | pa.Table):
+        return advise_table(events_or_schedule, protocols=protocols, delay=delay, seed=seed)
+    frame = events_or_schedule
+    require_columns(frame.columns)
+    schedule = schedule_of(frame.toArrow(), delay=delay, seed=seed)
+    spark = frame.sparkSession
+    return spark.createDataFrame(advise_on(spark, schedule, protocols))
+
+
+def advise_on(
+    spark: SparkSession, schedule: Schedule, protocols: Sequence[str] | None = None
+) -> pa.Table:
+    """Run the protocols as Spark tasks, one each."""
+    from antecede.pipeline import audit_tasks
+    from antecede.pipeline.audit_blobs import by_number, results_of
+
+    specs, rows = _plan(schedule, protocols)
+    packed = [pickle.dumps(spec, protocol=5) for spec in specs]
+    table = pa.table(
+        {"id": pa.array(range(len(specs)), pa.int64()), "spec": pa.array(packed, pa.binary())}
+    )
+    if specs:
+        spread = by_number(spark.createDataFrame(table), len(specs))
+        task = audit_tasks.on_specs(audit_tasks.advise_one)
+        found = results_of(spread.mapInArrow(task, audit_tasks.RESULT_SQL))
+        rows += [found[number] for number in range(len(specs))]
+    return _table(rows, schedule)
+
+
+def advise_table(
+    source: pa.Table | Schedule,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> pa.Table:
+    """Do the same in this process, one protocol after the other."""
+    if isinstance(source, Schedule):
+        schedule = source
+    else:
+        schedule = schedule_of(source, delay=delay, seed=seed)
+    specs, rows = _plan(schedule, protocols)
+    for spec in specs:
+        if progress is not None:
+            progress(spec["protocol"])
+        rows.append(run_one(spec))
+    return _table(rows, schedule)
+
+
+def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
+    """Return a log's sends as a schedule, with the delays it shows unless ``delay`` is given."""
+    require_columns(events.column_names)
+    events = events.filter(pa.array(is_event(events)))
+    schedule = replay_events(events, seed=seed, delay=delay or DELAY_MODEL)
+    if delay is None:
+        seen = _observed(events, schedule)
+        if seen is not None:
+            schedule = replace(schedule, delays=seen, about={**schedule.about, "delays": "as seen"})
+    return schedule.head(MESSAGES_MAX) if schedule.messages > MESSAGES_MAX else schedule
+
+
+def _observed(events: pa.Table, schedule: Schedule) -> Any:  # noqa: ANN401
+    """Return each copy's delay as the log has it, or None if it cannot be told.
+
+    A process's sends are in its own order both in the log and in the schedule.
+    """
+    if "time" not in events.column_names or events.column("time").null_count:
+        return None
+    names = process_names(events)
+    columns = to_events(events, names)
+    time = np.asarray(events.column("time").cast(pa.float64()).combine_chunks())
+    sends, deliveries = pairs_of(columns)
+    if not sends.size:
+        return None
+    waits = time[deliveries] - time[sends]
+    if (waits < 0).any():  # Only clocks that differ bring messages before they were sent.
+        true = time - offsets(columns, time, len(names))[columns.process]
+        waits = np.maximum(true[deliveries] - true[sends], 0.0)
+    place = {name: p for p, name in enumerate(schedule.names)}
+    to = [place[names[p]] for p in columns.process[deliveries]]
+    seen = dict(zip(zip(sends.tolist(), to, strict=True), waits.tolist(), strict=True))
+    usual = float(np.median(waits))
+    order = np.lexsort((columns.seq, columns.process))
+    mine: dict[int, list[int]] = {}
+    for row in order[(columns.kind[order] & 3) == 0].tolist():
+        mine.setdefault(place[names[columns.process[row]]], []).append(row)
+    targets: dict[int, set[int]] = {}
+    for row, dest in seen:
+        targets.setdefault(row, set()).add(dest)
+    found = np.full(schedule.copies, usual)
+    cursor = dict.fromkeys(mine, 0)
+    for m in range(schedule.messages):
+        sender, low, high = int(schedule.sender[m]), schedule.offsets[m], schedule.offsets[m + 1]
+        dests = {int(d) for d in schedule.dests[low:high]}
+        rows, at = mine.get(sender, []), cursor.get(sender, 0)
+        while at < len(rows) and not targets.get(rows[at], set()) - {sender} <= dests:
+            at += 1
+        cursor[sender] = at + 1
+        if at < len(rows):
+            for copy in range(low, high):
+                found[copy] = seen.get((rows[at], int(schedule.dests[copy])), usual)
+    return found
+
+
+def _plan(
+    schedule: Schedule, protocols: Sequence[str] | None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return (what to run, rows known without running)."""
+    unknown = [name for name in protocols or () if name not in antecede.PROTOCOLS]
+    if unknown:
+        msg = f"unknown protocol {unknown[0]!r}; known: {', '.join(sorted(antecede.PROTOCOLS))}"
+        raise UsageError(msg)
+    specs: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    packed = pack_schedule(schedule)
+    for name, info in antecede.PROTOCOLS.items():
+        if protocols is not None and name not in protocols:
+            continue
+        reason = _unfit(name, schedule.n)
+        formula = FORMULAS.get(name)
+        if info.reconstruction:
+            rows.append(_row(name, SKIPPED, "reconstructed from an abstract; not advised"))
+        elif schedule.cast not in info.casts:
+            casts = " or ".join(info.casts)
+            rows.append(_row(name, SKIPPED, f"carries {casts}; the log has {schedule.cast}"))
+        elif reason and formula:
+            rows.append(_computed(name, formula, schedule.n, reason))
+        elif reason:
+            rows.append(_row(name, SKIPPED, reason))
+        else:
+            specs.append({"protocol": name, "schedule": packed})
+    return specs, rows
+
+
+def _unfit(name: str, n: int) -> str | None:
+    """Return why a protocol is not run among so many processes, or None."""
+    formula = FORMULAS.get(name)
+    if formula and formula.cubic and 8 * n**3 > CUBE_BYTES_MAX:
+        return f"{n:,} processes with {formula.state(n):,} bytes each would not fit"
+    return None
+
+
+def _beginning(schedule: Schedule) -> Schedule:
+    """Return what the plain engine can run of a schedule in a few seconds."""
+    copies = min(PLAIN_COPIES_MAX, max(PLAIN_MAX // schedule.n, 2 * schedule.n))
+    if schedule.copies <= copies:
+        return schedule
+    return schedule.head(int(np.searchsorted(schedule.offsets, copies)))
+
+
+def run_one(spec: dict[str, Any]) -> dict[str, Any]:
+    """Run one protocol over the schedule and return its row."""
+    name, schedule = spec["protocol"], unpack_schedule(spec["schedule"])
+    small = schedule.n * schedule.copies <= PLAIN_MAX
+    try:
+        figures = run(name, schedule, wire_sample=WIRE_SAMPLE if small else 0).metrics
+    except UsageError as error:
+        return _row(name, SKIPPED, str(error))
+    row = _row(
+        name, RUN, "saturated: its queues grow without bound" if figures["saturated"] else ""
+    )
+    for column in row:
+        if column in figures:
+            row[column] = figures[column]
+    formula = FORMULAS.get(name)
+    kept = figures.get("log_entries_peak")
+    if formula is not None and not formula.most:
+        row["state_bytes_peak"] = formula.state(schedule.n)
+    elif kept is not None:
+        row["state_bytes_peak"] = _ENTRY_BYTES * kept
+    return row
+
+
+def _row(protocol: str, status: str, reason: str) -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys(schemas.ADVICE.names)
+    return empty | {"protocol": protocol, "status": status, "reason": reason}
+
+
+def _computed(name: str, formula: Formula, n: int, reason: str) -> dict[str, Any]:
+    bound = "at most, " if formula.most else ""
+    row = _row(name, COMPUTED, f"{bound}by its formula for {n:,} processes: {reason}")
+    return row | {
+        "entries_per_copy": formula.entries(n),
+        "model_bytes_per_copy": formula.bytes(n),
+        "state_bytes_peak": formula.state(n),
+    }
+
+
+def _table(rows: list[dict[str, Any]], schedule: Schedule) -> pa.Table:
+    """Return the advice, what was run first, the least bytes first."""
+    for row in rows:
+        if not row["reason"]:
+            seen = schedule.about.get("delays")
+            row["reason"] = f"ran; delays {seen}" if seen else "ran; delays by a model"
+        for name, value in row.items():
+            if value is not None and name not in {"protocol", "status", "reason"}:
+                row[name] = float(value)
+    order = (RUN, COMPUTED, SKIPPED)
+    most = float("inf")
+    rows.sort(
+        key=lambda r: (
+            order.index(r["status"]),
+            most if r["model_bytes_per_copy"] is None else r["model_bytes_per_copy"],
+            r["protocol"],
+        )
+    )
+    return pa.Table.from_pylist(rows, schemas.ADVICE)
+
+
+def pack_schedule(schedule: Schedule) -> bytes:
+    """Return a schedule as bytes that a task can read."""
+    sink = io.BytesIO()
+    table = schedule.to_arrow()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def unpack_schedule(data: bytes) -> Schedule:
+    """Return the schedule that :func:`pack_schedule` packed."""
+    with pa.ipc.open_stream(data) as reader:
+        return Schedule.from_arrow(reader.read_all())

@@ -1,0 +1,139 @@
+"""``antecede audit``, ``report`` and ``advise``: exit status, one-line errors, whole run folders."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from antecede import eventlog
+from antecede.errors import UsageError
+from antecede.eventlog import Event
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+LATE = [
+    Event("a", 1, "send", "m1", ("c",), 0.0),
+    Event("a", 2, "send", "m2", ("b",), 1.0),
+    Event("b", 1, "deliver", "m2", None, 2.0),
+    Event("b", 2, "send", "m3", ("c",), 3.0),
+    Event("c", 1, "deliver", "m3", None, 4.0),
+    Event("c", 2, "deliver", "m1", None, 5.0),
+]
+
+
+def call(verb: str, *words: object) -> Result:
+    app = typer.Typer()
+    app.command(name=verb)(getattr(import_module(f"antecede.cli.{verb}"), verb))
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def write(path: Path, log: list[Event]) -> Path:
+    eventlog.write(path, log)
+    return path
+
+
+def test_a_clean_log_exits_with_0_and_a_late_one_with_1(tmp_path: Path) -> None:
+    clean = [*LATE[:4], Event("c", 1, "deliver", "m1"), Event("c", 2, "deliver", "m3")]
+    done = call("audit", write(tmp_path / "c.jsonl", clean), "--local", "--out", tmp_path / "c")
+    assert done.exit_code == 0
+    assert "Causal order was kept" in done.output
+    late = call("audit", write(tmp_path / "l.jsonl", LATE), "--local", "--out", tmp_path / "l")
+    assert late.exit_code == 1
+    assert "1 messages were delivered after an effect" in late.output
+    rows = pq.read_table(tmp_path / "l" / "violations.parquet").to_pylist()
+    assert [(row["message"], row["overtaker"]) for row in rows] == [("m1", "m3")]
+    names = sorted(entry.name for entry in (tmp_path / "l").iterdir())
+    assert names == [
+        "findings.parquet",
+        "index.html",
+        "missing.parquet",
+        "rejected.parquet",
+        "summary.json",
+        "violations.parquet",
+    ]
+
+
+def test_json_says_what_the_contract_says(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.csv", LATE)
+    done = call("audit", path, "--local", "--json", "--out", tmp_path / "l")
+    said = json.loads(done.output)
+    assert {"verb", "version", "options", "seed", "started", "seconds", "result"} <= set(said)
+    wanted = {"events", "processes", "messages", "deliveries", "violations", "fifo_violations"}
+    assert wanted | {"missing", "findings", "rejected", "causally_ordered"} <= set(said["result"])
+    assert said["result"]["violations"] == 1
+    assert not said["result"]["causally_ordered"]
+
+
+def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", LATE[:5])
+    done = call("audit", path, "--local", "--json", "--out", tmp_path / "o")
+    assert done.exit_code == 1
+    assert json.loads(done.output)["result"]["missing"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "reason"),
+    [
+        ("process,seq,kind\na,1,local\n", ["--format", "csv"], "lacks message; it has process"),
+        ("", ["--format", "jsonl"], "has no events"),
+        ("junk", ["--format", "parquet"], "as parquet"),
+        ("junk", ["--format", "xml"], "known: parquet, jsonl, csv, shiviz, otlp, edges"),
+        ("junk", [], "give --format"),
+        ('a {"a":1}\nhello\n', ["--format", "shiviz"], "undecidable: .*--send and --deliver"),
+        ('{"process":"a"}\n', ["--format", "jsonl", "--strict"], "--strict forbids"),
+    ],
+)
+def test_wrong_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, text: str, words: list[str], reason: str
+) -> None:
+    path = tmp_path / "log.strange"
+    path.write_text(text)
+    done = call("audit", path, "--local", "--out", tmp_path / "out", *words)
+    assert isinstance(done.exception, UsageError)
+    assert "\n" not in str(done.exception)
+    with pytest.raises(UsageError, match=reason):
+        raise done.exception
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_draws_one_message(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", LATE)
+    done = call("report", path, "--around", "m1", "--out", tmp_path / "r")
+    assert done.exit_code == 0
+    assert "c delivered m3 (seq 1) before m1" in done.output
+    assert "st-late" in (tmp_path / "r" / "index.html").read_text()
+    quiet = call("report", path, "--around", "m2", "--out", tmp_path / "q")
+    assert "overtook nothing" in quiet.output
+    absent = call("report", path, "--around", "m9", "--out", tmp_path / "n")
+    assert "its ids are like 'm1'" in str(absent.exception)
+    whole = call("report", path, "--out", tmp_path / "w")
+    assert "The first 6 of 6 events" in whole.output
+
+
+def test_a_log_of_clocks_alone_is_drawn(tmp_path: Path, shared: Path) -> None:
+    path = shared / "data" / "shiviz" / "chord.log"
+    done = call("report", path, "--around", "Put request", "--out", tmp_path / "r")
+    assert done.exit_code == 0
+    assert (tmp_path / "r" / "index.html").read_text().count("st-message st-plain") > 5
+
+
+def test_advice_has_a_row_per_protocol_and_a_choice(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", LATE)
+    done = call("advise", path, "--local", "--json", "--out", tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.output)["result"]
+    rows = {r["protocol"]: r for r in pq.read_table(tmp_path / "a" / "advice.parquet").to_pylist()}
+    assert rows["optimal"]["status"] == "run"
+    assert rows["matrix"]["entries_per_copy"] == 9
+    assert rows["phases"]["status"] == "skipped"
+    assert said["recommendation"] in rows
+    assert said["reason"].startswith(said["recommendation"])

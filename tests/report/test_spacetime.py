@@ -1,0 +1,121 @@
+"""Space-time diagrams: arrows lead to the right, what matters is marked, and a browser shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from antecede.eventlog import Event
+from antecede.pipeline.audit import audit_table, sentence
+from antecede.pipeline.neighbourhood import TableRows, scenes
+from antecede.pipeline.sources import table_of
+from antecede.report.audit_page import Story, audit_page
+from antecede.report.scenes import diagram_of
+from antecede.report.spacetime import Arrow, Diagram, Node, draw, places
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+STORY = [
+    Event("a", 1, "send", "m1", ("c",), 0.0),
+    Event("a", 2, "send", "m2", ("b",), 1.0),
+    Event("b", 1, "deliver", "m2", None, 2.0),
+    Event("b", 2, "send", "m3", ("c",), 3.0),
+    Event("c", 1, "deliver", "m3", None, 4.0),
+    Event("c", 2, "local", None, None, 4.5),
+    Event("c", 3, "deliver", "m1", None, 5.0),
+]
+
+
+def story_of(log: list[Event]) -> tuple[Story, Any]:
+    table = table_of(log)
+    found = audit_table(table)
+    row = found.tables["violations"].to_pylist()[0]
+    scene = scenes(TableRows(table), [row])[0]
+    return Story(
+        "m1 came late", sentence(row), diagram_of("m1 came late", scene.events, row)
+    ), found
+
+
+def test_arrows_lead_to_the_right_and_are_marked() -> None:
+    story, _ = story_of(STORY)
+    diagram = story.diagram
+    column = places(diagram)
+    assert all(column[arrow.source] < column[arrow.target] for arrow in diagram.arrows)
+    marks = {arrow.label: arrow.mark for arrow in diagram.arrows}
+    assert marks == {"m1": "late", "m2": "chain", "m3": "early"}
+    assert diagram.lanes == ["a", "b", "c"]
+
+
+def test_the_sentence_tells_the_chain() -> None:
+    story, _ = story_of(STORY)
+    assert story.sentence == (
+        "c delivered m3 (seq 1) before m1 (seq 3; 1 event in between), although a sent m1 first: "
+        "m2 was sent by a process that had sent or delivered m1, and b had sent or delivered m2 "
+        "when it sent m3."
+    )
+
+
+def test_a_neighbourhood_of_a_long_log_is_small() -> None:
+    before = [Event(p, s, "local", None) for p in "abc" for s in range(-3000, 0)]
+    between = [Event("c", 2 + s, "local", None) for s in range(5000)]
+    last = Event("c", 9000, "deliver", "m1")
+    story, _ = story_of([*before, *STORY[:5], *between, last])
+    nodes = story.diagram.nodes
+    assert len(nodes) < 40
+    assert max(node.hidden for node in nodes) > 1000
+    assert "are not shown here" in draw(story.diagram)
+
+
+def test_a_log_that_goes_round_in_circles_is_drawn_too() -> None:
+    nodes = [Node("a", 1, "deliver", ""), Node("a", 2, "send", ""), Node("b", 1, "deliver", "")]
+    nodes.append(Node("b", 2, "send", ""))
+    diagram = Diagram("circle", nodes, [Arrow(1, 2, ""), Arrow(3, 0, "")])
+    assert len(places(diagram)) == 4
+    assert draw(diagram).count("st-event") == 4
+
+
+def test_names_are_escaped() -> None:
+    evil = '"><img src=x onerror=alert(1)>'
+    nodes = [Node(evil, 1, "send", evil), Node("b", 1, "deliver", evil)]
+    markup = draw(Diagram(evil, nodes, [Arrow(0, 1, evil, "late", evil)]))
+    assert "<img" not in markup
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "height"), [(1200, 900), (390, 800)], ids=["desktop", "phone"])
+def test_a_browser_shows_the_marked_messages(
+    browser: Browser, tmp_path: Path, width: int, height: int
+) -> None:
+    story, found = story_of(STORY)
+    tables = {name: table.to_pylist() for name, table in found.tables.items()} | {"rejected": []}
+    html = audit_page(found.summary, tables, [story], log="story.jsonl", facts={"seed": None})
+    path = tmp_path / "index.html"
+    path.write_text(html, encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": height})
+    trouble: list[str] = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    assert page.locator("figure.st .st-message.st-late").count() == 1
+    assert page.locator("figure.st .st-message.st-early").count() == 1
+    assert page.locator("figure.st .st-message.st-chain").count() == 1
+    tip = page.locator(".st-tip")
+    page.locator(".st-message.st-late text").hover()
+    assert "m1: sent by a (seq 1), delivered at c (seq 3)" in (tip.text_content() or "")
+    page.locator(".st-event").first.focus()
+    assert "a seq 1: send m1 to c" in (tip.text_content() or "")
+    drawn = page.locator("figure.st svg")
+    before = float(drawn.get_attribute("width") or 0)
+    page.get_by_label("closer").click()
+    assert float(drawn.get_attribute("width") or 0) > before
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= width
+    assert trouble == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    page.close()
