@@ -71,7 +71,7 @@ def test_duplicate_memory_is_one_number_a_channel_and_one_a_gap() -> None:
         ends["c"].receive(packet)
     channels = ends["c"].state()["channels"]
     assert isinstance(channels, dict)
-    assert len(channels["ahead"]["a"]) == 199
+    assert channels["ahead"] == {"a": [(2, 200)]}
     ends["c"].receive(packets[0])
     channels = ends["c"].state()["channels"]
     assert isinstance(channels, dict)
@@ -207,7 +207,7 @@ def bad_packets(packet: antecede.Packet) -> list[tuple[antecede.Packet, type[Exc
         (replace(packet, control=(("a", True, ()),)), peer, "malformed optimal control"),
         (replace(packet, control=(("b", 1, ()), ("a", 1, ()))), peer, "malformed optimal"),
         (replace(packet, control=None), peer, "malformed optimal control None"),
-        (replace(packet, kind="control"), peer, "malformed optimal control"),
+        (replace(packet, kind="control"), peer, "brings a message"),
     ]
 
 
@@ -244,7 +244,7 @@ def test_payload_and_after_are_checked() -> None:
     end = group()["a"]
     with pytest.raises(antecede.UsageError, match="payload is str; expected bytes"):
         end.send(["b"], "text")  # type: ignore[arg-type]
-    with pytest.raises(antecede.UsageError, match=r"after=7 is no local event.*1 to 0"):
+    with pytest.raises(antecede.UsageError, match="after=7 is no local event; there is none yet"):
         end.send(["b"], after=7)
     with pytest.raises(antecede.UsageError, match="takes a Packet, got bytes"):
         end.receive(b"")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecede.core.groups import group_of
+from antecede.core.plain import shown
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import UsageError
 
@@ -24,14 +25,20 @@ def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, .
         else:
             msg = f"dests is the string {dests!r}; {_expected(groups)}: write [{dests!r}] for one process"
             raise UsageError(msg)
-    names = set(dests)
+    try:
+        names = set(dests)
+    except TypeError:
+        msg = f"dests is {shown(dests)}; expected a sequence of process names"
+        raise UsageError(msg) from None
     if not names:
         msg = "dests is empty; name at least one process"
         raise UsageError(msg)
     unknown = names.difference(endpoint.members)
     if unknown:
-        shown = ", ".join(sorted(map(repr, unknown)))
-        msg = f"cannot send to {shown}: not a member; the members are {', '.join(endpoint.members)}"
+        strange = ", ".join(sorted(map(repr, unknown)))
+        msg = (
+            f"cannot send to {strange}: not a member; the members are {', '.join(endpoint.members)}"
+        )
         raise UsageError(msg)
     return tuple(sorted(names))
 
@@ -39,8 +46,7 @@ def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, .
 def _expected(groups: object) -> str:
     if isinstance(groups, dict):
         return f"expected one of the groups {', '.join(groups)}, or a list"
-    able = ", ".join(name for name, info in PROTOCOLS.items() if "groups" in info.casts)
-    return f"expected a list (protocols with named groups: {able})"
+    return f"expected a list (protocols with named groups: {_able('groups')})"
 
 
 def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
@@ -60,9 +66,15 @@ def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
     if not others or fits.intersection(offered):
         return
     wanted: Cast = "unicast" if len(others) == 1 else "multicast"
-    able = ", ".join(name for name, info in PROTOCOLS.items() if wanted in info.casts)
+    able = [f"protocols that {wanted}: {_able(wanted)}"]
+    if others == set(endpoint.members) - {endpoint.process}:
+        able.append(f"protocols that broadcast: {_able('broadcast')}")
     msg = (
         f"{endpoint.INFO.name} does not {wanted} to {', '.join(sorted(others))}: it offers "
-        f"{' and '.join(offered)}; protocols that {wanted}: {able}"
+        f"{' and '.join(offered)}; {'; '.join(able)}"
     )
     raise UsageError(msg)
+
+
+def _able(cast: Cast) -> str:
+    return ", ".join(name for name, info in PROTOCOLS.items() if cast in info.casts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,14 +12,14 @@ if TYPE_CHECKING:
 class Channels:
     """Numbers outgoing packets, recognises duplicates, and puts packets in channel order.
 
-    Memory is one integer for each peer and one for each gap: numbers up to ``prefix`` have all
-    been seen, those in ``ahead`` as well.
+    Memory is one integer for each peer and one interval for each gap: numbers up to ``prefix``
+    have all been seen, and those in the intervals of ``ahead``, sorted and apart, as well.
     """
 
     def __init__(self) -> None:
         self.sent: dict[str, int] = {}
         self.prefix: dict[str, int] = {}
-        self.ahead: dict[str, set[int]] = {}
+        self.ahead: dict[str, list[tuple[int, int]]] = {}
         self.parked: dict[str, dict[int, Packet]] = {}
 
     def next_number(self, dest: str) -> int:
@@ -28,8 +29,11 @@ class Channels:
 
     def is_seen(self, packet: Packet) -> bool:
         """Tell whether this packet was accepted before."""
-        source = packet.source
-        return packet.n <= self.prefix.get(source, 0) or packet.n in self.ahead.get(source, ())
+        if packet.n <= self.prefix.get(packet.source, 0):
+            return True
+        ahead = self.ahead.get(packet.source, [])
+        place = bisect_right(ahead, packet.n, key=lambda interval: interval[0]) - 1
+        return place >= 0 and packet.n <= ahead[place][1]
 
     def is_next(self, packet: Packet) -> bool:
         """Tell whether every earlier packet of the channel has been accepted."""
@@ -37,17 +41,21 @@ class Channels:
 
     def accept(self, packet: Packet) -> None:
         """Remember the packet's number."""
-        source = packet.source
-        if not self.is_next(packet):
-            self.ahead.setdefault(source, set()).add(packet.n)
-            return
-        prefix = packet.n
-        ahead = self.ahead.get(source, set())
-        while prefix + 1 in ahead:
-            prefix += 1
-            ahead.remove(prefix)
-        self.prefix[source] = prefix
-        if not ahead:
+        source, first, last = packet.source, packet.n, packet.n
+        ahead = self.ahead.get(source, [])
+        place = bisect_right(ahead, packet.n, key=lambda interval: interval[0])
+        if place < len(ahead) and ahead[place][0] == last + 1:
+            last = ahead.pop(place)[1]
+        if place > 0 and ahead[place - 1][1] == first - 1:
+            place -= 1
+            first = ahead.pop(place)[0]
+        if first == self.prefix.get(source, 0) + 1:
+            self.prefix[source] = last
+        else:
+            ahead.insert(place, (first, last))
+        if ahead:
+            self.ahead[source] = ahead
+        else:
             self.ahead.pop(source, None)
 
     def park(self, packet: Packet) -> None:
@@ -72,6 +80,6 @@ class Channels:
         return sum(map(len, self.parked.values()))
 
     def forget(self, process: str) -> None:
-        """Drop what is kept about a process that is gone for good."""
-        for table in (self.sent, self.prefix, self.ahead, self.parked):
-            table.pop(process, None)
+        """Drop what is kept about a process that is gone, but for how to tell its duplicates."""
+        self.sent.pop(process, None)
+        self.parked.pop(process, None)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
+from antecede.core.heads import check_address, check_message
 from antecede.core.hold import HoldingBuffer
 from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet
-from antecede.core.plain import copied
+from antecede.core.plain import copied, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Endpoint:
         pull: bool = False,
         held_max: int = HELD_MAX,
         queue_max: int = QUEUE_MAX,
+        removed: Iterable[str] = (),
     ) -> None:
         self.process = process
         self.members = members
@@ -62,7 +64,7 @@ class Endpoint:
         self.held_max = held_max
         self.queue_max = queue_max
         self._positions = {member: position for position, member in enumerate(members)}
-        self._removed: set[str] = set()
+        self._removed: set[str] = set(removed)
         self._seq = 0
         self._events = 0
         self._channels = Channels()
@@ -70,6 +72,8 @@ class Endpoint:
         self._out: list[Packet] = []
         self._delivered: list[Delivery] = []
         self._fifo = self.FIFO
+        if self._removed:
+            self._check_dynamic()
         self._start(**options)
 
     # What applications and drivers call.
@@ -121,7 +125,7 @@ class Endpoint:
         if not self.pull:
             msg = "take() needs pull mode: make the endpoint with pull=True"
             raise UsageError(msg)
-        if source is not None and source not in self._positions and source not in self._removed:
+        if source is not None and source not in self.members and not self._is_gone(source):
             raise UsageError(self._not_a_member(source))
         while (ready := self._next_ready(source)) is not None:
             arrival, packet = ready
@@ -148,7 +152,7 @@ class Endpoint:
         result = {}
         for _, packet in self._hold:
             if packet.message is not None:
-                result[packet.message] = tuple(self._unmet(packet))
+                result[packet.message] = tuple(self._awaited_needs(packet))
         for source, parked in self._channels.parked.items():
             prefix = self._channels.prefix.get(source, 0)
             for packet in parked.values():
@@ -164,14 +168,14 @@ class Endpoint:
     def add(self, process: str) -> Effects:
         """Admit a process at run time; do it everywhere, in any order."""
         self._check_dynamic()
+        if not isinstance(process, str) or not process:
+            msg = f"process {process!r} is not a name; use a string that is not empty"
+            raise UsageError(msg)
         if process in self._removed:
             msg = f"process {process!r} was removed and cannot come back; use a new name"
             raise UsageError(msg)
         if process in self._positions:
             msg = f"process {process!r} is a member already"
-            raise UsageError(msg)
-        if not isinstance(process, str) or not process:
-            msg = f"process {process!r} is not a name; use a string that is not empty"
             raise UsageError(msg)
         self._positions[process] = len(self.members)
         self.members = (*self.members, process)
@@ -181,7 +185,7 @@ class Endpoint:
     def remove(self, process: str) -> Effects:
         """Let a process go for good; what waited only for it is delivered and says so."""
         self._check_dynamic()
-        if process not in self._positions:
+        if process not in self.members:
             raise UsageError(self._not_a_member(process))
         if process == self.process:
             msg = f"process {process!r} cannot remove itself; the others remove it"
@@ -260,10 +264,14 @@ class Endpoint:
     def _check_names(self, packet: Packet, names: Iterable[object]) -> None:
         """Refuse a packet that speaks of a process which was never a member."""
         for name in names:
+            if type(name) is not str:
+                msg = f"packet {packet.n} from {shown(packet.source)} names {shown(name)}, no name"
+                raise PeerError(msg)
             if name not in self._positions and name not in self._removed:
                 msg = (
                     f"packet {packet.n} from {packet.source!r} names process {name!r}, which is not "
-                    f"a member of {self.members}; if it is joining, offer the packet after add()"
+                    f"a member of {self.members}; if it is joining, offer the packet after add(); "
+                    f"if it left before, make this endpoint with removed=({name!r},)"
                 )
                 raise UnknownProcessError(msg)
 
@@ -278,62 +286,29 @@ class Endpoint:
         if after is None:
             return self._events
         if type(after) is not int or not 0 <= after <= self._events:
+            known = "there is none yet"
+            if self._events:
+                known = f"expected a number from 1 to {self._events}"
             msg = (
-                f"after={after!r} is no local event; expected a number from 1 to {self._events}, "
-                "antecede.NOTHING, or None for everything so far"
+                f"after={after!r} is no local event; {known}; antecede.NOTHING means none of them, "
+                "None everything so far"
             )
             raise UsageError(msg)
         return after
 
     def _check_packet(self, packet: Packet) -> None:
         """Refuse what is not for us, before anything changes."""
-        if not isinstance(packet, Packet):
-            msg = f"receive() takes a Packet, got {type(packet).__name__}; decode bytes by a Codec"
-            raise UsageError(msg)
-        if packet.dest != self.process:
-            msg = (
-                f"packet {packet.n} from {packet.source!r} is for {packet.dest!r}, but this endpoint "
-                f"is {self.process!r}; hand it to the endpoint it is for"
-            )
-            raise UsageError(msg)
-        if packet.protocol != self.INFO.name:
-            msg = (
-                f"packet {packet.n} from {packet.source!r} is of protocol {packet.protocol!r}, but "
-                f"this endpoint runs {self.INFO.name!r}; all members must run the same protocol"
-            )
-            raise PeerError(msg)
-        if packet.source in self._removed:
+        check_address(self, packet)
+        if self._is_gone(packet.source):
+            if self._channels.is_seen(packet):
+                return
             msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
             raise PeerError(msg)
-        if packet.source == self.process:
-            msg = f"packet {packet.n} comes from this process itself; no endpoint sends that"
-            raise PeerError(msg)
         self._check_names(packet, (packet.source,))
-        self._check_head(packet)
+        check_message(self, packet)
+        if packet.message is not None:
+            self._check_names(packet, (packet.message.sender, *packet.dests))
         self._check(packet)
-
-    def _check_head(self, packet: Packet) -> None:
-        if type(packet.n) is not int or packet.n < 1 or packet.kind not in ("data", "control"):
-            msg = (
-                f"packet from {packet.source!r} has number {packet.n!r} and kind {packet.kind!r}; "
-                "expected a number from 1 and 'data' or 'control'"
-            )
-            raise PeerError(msg)
-        if packet.kind == "control":
-            return
-        self._check_names(packet, packet.dests)
-        message = packet.message
-        if not isinstance(message, MessageId) or type(message.seq) is not int or message.seq < 1:
-            msg = f"packet {packet.n} from {packet.source!r} has no valid message id: {message!r}"
-            raise PeerError(msg)
-        if self.RELAYS:
-            self._check_names(packet, (message.sender,))
-        elif message.sender != packet.source or self.process not in packet.dests:
-            msg = (
-                f"packet {packet.n} from {packet.source!r} brings message {message} for "
-                f"{packet.dests}; expected one of {packet.source!r} for {self.process!r}"
-            )
-            raise PeerError(msg)
 
     def _check_room(self, packet: Packet) -> None:
         if self.held + 1 < self.held_max:
@@ -365,10 +340,17 @@ class Endpoint:
             self._on_data(packet)
 
     def _first_unmet(self, packet: Packet) -> Need | None:
+        return next(self._awaited_needs(packet), None)
+
+    def _awaited_needs(self, packet: Packet) -> Iterator[Need]:
+        """Yield what the packet waits for and may still come.
+
+        A removed process sends no more; but what came from it before and is held here will be
+        delivered, and its effects go on waiting for it.
+        """
         for need in self._unmet(packet):
-            if need.process not in self._removed:
-                return need
-        return None
+            if need.process not in self._removed or self._hold.has(need.message):
+                yield need
 
     def _refile(self, arrivals: Iterable[int]) -> None:
         for arrival in arrivals:
@@ -411,6 +393,9 @@ class Endpoint:
         if not self.INFO.dynamic:
             msg = f"{self.INFO.name} has a fixed membership; make new endpoints instead"
             raise UsageError(msg)
+
+    def _is_gone(self, process: object) -> bool:
+        return isinstance(process, str) and process in self._removed
 
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"

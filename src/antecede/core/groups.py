@@ -45,7 +45,9 @@ def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tupl
 
 def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, ...]:
     """Return a non-empty tuple of members, each named once, in the order given."""
-    if isinstance(value, str) or not isinstance(value, (tuple, list)) or not value:
+    if isinstance(value, (set, frozenset)):
+        value = tuple(member for member in members if member in value)[: len(value)] or None
+    if not isinstance(value, (tuple, list)) or not value:
         msg = f"{what} is {value!r}; expected a tuple of members that is not empty"
         raise UsageError(msg)
     names = tuple(value)

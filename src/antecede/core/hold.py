@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from antecede.core.messages import Need, Packet
+    from antecede.core.messages import MessageId, Need, Packet
 
 Key = tuple[str, str, str]
 
@@ -29,6 +29,10 @@ class HoldingBuffer:
 
     def __len__(self) -> int:
         return len(self.packets)
+
+    def has(self, message: MessageId | None) -> bool:
+        """Tell whether this very message is kept."""
+        return any(packet.message == message for packet in self.packets.values())
 
     def take_in(self, packet: Packet) -> int:
         """Keep a packet and return its number of arrival."""

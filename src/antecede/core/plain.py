@@ -30,12 +30,21 @@ def _copied(value: object) -> object:
 
 def malformed(packet: Packet, expected: str) -> PeerError:
     """Return the error for a control that is not what this protocol sends."""
-    got = repr(packet.control)
-    shown = got if len(got) <= 60 else got[:57] + "..."
     return PeerError(
         f"packet {packet.n} from {packet.source!r} carries malformed {packet.protocol} control "
-        f"{shown}; expected {expected}; the sender probably runs another version or options"
+        f"{shown(packet.control)}; expected {expected}; the sender probably runs another version "
+        "or options"
     )
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: short, on one line, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer too long for Python to write out
+        text = f"<{type(value).__name__} too long to show>"
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def is_count(value: object, least: int = 0) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from antecede.core.messages import Packet
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import ProtocolInfo
-    from antecede.core.messages import ControlSize, Packet
+    from antecede.core.messages import ControlSize
 
     E = TypeVar("E", bound=type[Endpoint])
 
@@ -36,7 +36,7 @@ def register(cls: E) -> E:
 
 def protocol_class(name: str) -> type[Endpoint]:
     """Return the class behind a protocol's name."""
-    if name not in _classes:
+    if not isinstance(name, str) or name not in _classes:
         import difflib
 
         near = difflib.get_close_matches(str(name), _classes, n=3)
@@ -52,16 +52,27 @@ def endpoint(
     process: str,
     members: Iterable[str],
     pull: bool = False,
+    removed: Iterable[str] = (),
     **options: object,
 ) -> Endpoint:
     """Make one process's endpoint of a protocol.
 
     ``members`` are all processes, in the same order everywhere. ``held_max`` and ``queue_max``
     bound what is held and what waits to be sent; the other options are the protocol's own
-    (``antecede.PROTOCOLS[protocol].options``). ``pull=True`` delivers only by ``take``.
+    (``antecede.PROTOCOLS[protocol].options``). ``pull=True`` delivers only by ``take``; what can be
+    taken counts against ``held_max`` as well, and the last place is kept for such a message.
+    ``removed`` names processes that left before this one joined: packets may still speak of them.
     """
     cls = protocol_class(protocol)
-    names = _member_names(members)
+    names = _names("members", members)
+    gone = _names("removed", removed)
+    for name in gone:
+        if name in names:
+            msg = f"process {name!r} is both a member and removed; a removed name never comes back"
+            raise UsageError(msg)
+    if type(pull) is not bool:
+        msg = f"pull={pull!r} is neither True nor False"
+        raise UsageError(msg)
     if process not in names:
         msg = f"process {process!r} is not a member; the members are {', '.join(names)}"
         raise UsageError(msg)
@@ -72,7 +83,7 @@ def endpoint(
             msg = f"{protocol} has no option {name!r}; it takes {known}"
             raise UsageError(msg)
     chosen = {name: option.default for name, option in cls.INFO.options.items()} | options
-    return cls(process=process, members=names, options=chosen, pull=pull, **limits)
+    return cls(process=process, members=names, options=chosen, pull=pull, removed=gone, **limits)
 
 
 def restore(state: Mapping[str, object]) -> Endpoint:
@@ -92,21 +103,25 @@ def restore(state: Mapping[str, object]) -> Endpoint:
 
 def size(packet: Packet) -> ControlSize:
     """Return the size of a packet's control: entries, destinations, and bytes by the model."""
+    if not isinstance(packet, Packet):
+        msg = f"size() takes a Packet, got {type(packet).__name__}"
+        raise UsageError(msg)
     return protocol_class(packet.protocol).measure(packet)
 
 
-def _member_names(members: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(members, str):
-        msg = f"members is the string {members!r}; expected a sequence of names"
+def _names(what: str, value: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        kind = "string " if isinstance(value, str) else ""
+        msg = f"{what} is the {kind}{value!r}; expected a sequence of names"
         raise UsageError(msg)
-    names = tuple(members)
+    names = tuple(value)
     for name in names:
         if not isinstance(name, str) or not name:
-            msg = f"member {name!r} is not a name; use strings that are not empty"
+            msg = f"{what.removesuffix('s')} {name!r} is not a name; use strings that are not empty"
             raise UsageError(msg)
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        msg = f"members names {', '.join(twice)} more than once; each process has its own name"
+        msg = f"{what} names {', '.join(twice)} more than once; each process has its own name"
         raise UsageError(msg)
     return names
 

@@ -64,7 +64,7 @@ class Codec:
             raise UsageError(msg)
         self._roster = Roster((*names, process))
 
-    def encode(self, packet: Packet, *, payload: bool = True) -> bytes:
+    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002
         """Return a packet as bytes; without the payload it fits into another system's header."""
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"

@@ -1,0 +1,78 @@
+"""What every protocol asks of a packet before it looks at the control."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from antecede.core.messages import MessageId, Packet
+from antecede.core.plain import shown
+from antecede.errors import PeerError, UsageError
+
+if TYPE_CHECKING:
+    from antecede.core.endpoint import Endpoint
+
+
+def check_address(endpoint: Endpoint, packet: Packet) -> None:
+    """Refuse what is no packet, or not for this endpoint and its protocol."""
+    if not isinstance(packet, Packet):
+        msg = f"receive() takes a Packet, got {type(packet).__name__}; decode bytes by a Codec"
+        raise UsageError(msg)
+    if type(packet.n) is not int or packet.n < 1 or packet.kind not in ("data", "control"):
+        msg = (
+            f"packet from {shown(packet.source)} has number {shown(packet.n)} and kind "
+            f"{shown(packet.kind)}; expected a number from 1 and 'data' or 'control'"
+        )
+        raise PeerError(msg)
+    if packet.dest != endpoint.process:
+        msg = (
+            f"packet {packet.n} from {shown(packet.source)} is for {shown(packet.dest)}, but this "
+            f"endpoint is {endpoint.process!r}; hand it to the endpoint it is for"
+        )
+        raise UsageError(msg)
+    if packet.protocol != endpoint.INFO.name:
+        msg = (
+            f"packet {packet.n} from {shown(packet.source)} is of protocol "
+            f"{shown(packet.protocol)}, but this endpoint runs {endpoint.INFO.name!r}; all members "
+            "must run the same protocol"
+        )
+        raise PeerError(msg)
+    if packet.source == endpoint.process:
+        msg = f"packet {packet.n} comes from this process itself; no endpoint sends that"
+        raise PeerError(msg)
+
+
+def check_message(endpoint: Endpoint, packet: Packet) -> None:
+    """Refuse a packet whose message, destinations or payload no endpoint would send."""
+    is_empty = packet.message is None and packet.dests == () and packet.payload == b""
+    if packet.kind == "control":
+        if not is_empty:
+            msg = f"control packet {packet.n} from {packet.source!r} brings a message; drop it"
+            raise PeerError(msg)
+        return
+    message, dests = packet.message, packet.dests
+    if not isinstance(message, MessageId) or not _is_id(message):
+        msg = f"packet {packet.n} from {packet.source!r} has no valid message id: {shown(message)}"
+        raise PeerError(msg)
+    if not _are_names(dests) or not isinstance(packet.payload, bytes):
+        msg = (
+            f"packet {packet.n} from {packet.source!r} has destinations {shown(dests)} and a "
+            f"{type(packet.payload).__name__} as payload; expected sorted names and bytes"
+        )
+        raise PeerError(msg)
+    if not endpoint.RELAYS and (message.sender != packet.source or packet.dest not in dests):
+        msg = (
+            f"packet {packet.n} from {packet.source!r} brings message {message} for {dests}; "
+            f"expected one of {packet.source!r} for {packet.dest!r}"
+        )
+        raise PeerError(msg)
+
+
+def _is_id(message: MessageId) -> bool:
+    return type(message.sender) is str and type(message.seq) is int and message.seq >= 1
+
+
+def _are_names(dests: object) -> bool:
+    if type(dests) is not tuple or any(type(dest) is not str for dest in dests):
+        return False
+    return all(a < b for a, b in pairwise(dests))
