@@ -73,7 +73,7 @@ def plain_rate(protocol: str, schedule: sim.Schedule) -> float:
 
 
 def compare(program: str | None, n: int, cast: str, *, quick: bool) -> bool:
-    received, warm_up = (100, 20) if quick else (100_000 // n + 2000, 500)
+    received, warm_up = (100, 20) if quick else (600_000 // n, 500)
     schedule = paper(n=n, cast=cast, received=received, warm_up=warm_up, seed=1, delay=DELAY)
     metrics = sim.run("optimal", schedule, warm_up=warm_up).metrics
     begin = time.process_time()
