@@ -24,7 +24,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "shared" / "bench" / "ks.c"
 SIZES, CASTS = (10, 30, 50), ("unicast", "multicast")
 DELAY, GAP = 0.05, 0.1
 FACTOR_MIN, PLAIN_FACTOR_MIN, TOLERANCE = 2.0, 50.0, 0.02
-ROUNDS = 3
+ROUNDS = 6
 
 
 class Yardstick(NamedTuple):
