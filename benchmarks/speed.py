@@ -24,7 +24,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "shared" / "bench" / "ks.c"
 SIZES, CASTS = (10, 30, 50), ("unicast", "multicast")
 DELAY, GAP = 0.05, 0.1
 FACTOR_MIN, PLAIN_FACTOR_MIN, TOLERANCE = 2.0, 50.0, 0.02
-ROUNDS = 3
+ROUNDS = 6
 
 
 class Yardstick(NamedTuple):
@@ -73,7 +73,7 @@ def plain_rate(protocol: str, schedule: sim.Schedule) -> float:
 
 
 def compare(program: str | None, n: int, cast: str, *, quick: bool) -> bool:
-    received, warm_up = (100, 20) if quick else (100_000 // n + 2000, 500)
+    received, warm_up = (100, 20) if quick else (600_000 // n, 500)
     schedule = paper(n=n, cast=cast, received=received, warm_up=warm_up, seed=1, delay=DELAY)
     metrics = sim.run("optimal", schedule, warm_up=warm_up).metrics
     begin = time.process_time()

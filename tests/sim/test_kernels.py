@@ -82,3 +82,15 @@ def test_a_pause_for_the_progress_bar_changes_nothing(
     assert differences(paused.trace, sim.run(protocol, schedule, engine="kernel").trace) == []
     assert len(seen) > 10
     assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_memory_is_bounded_by_what_is_in_flight(protocol: str) -> None:
+    """A run eight times as long needs no more state, but for one doubling by chance."""
+    sizes = [
+        sim.run(protocol, paper(n=8, received=received, seed=1, delay=0.02)).metrics["state_bytes"]
+        for received in (150, 1200)
+    ]
+    assert all(isinstance(size, int) for size in sizes)
+    short, long = (int(size or 0) for size in sizes)
+    assert long <= 2 * short

@@ -190,10 +190,11 @@ def drop_top(heap: Heap, reg: Ints) -> None:
     while child + 1 < size:
         w = heap.when[at(child)]
         v = heap.when[at(child + 1)]
-        if v < w or (v == w and heap.what[at(child + 1)] < heap.what[at(child)]):
-            child += 1
-            w = v
-        heap.when[at(i)] = w
+        right = int64(v < w)  # a number, not a branch: it is as often one as the other
+        if v == w:
+            right = int64(heap.what[at(child + 1)] < heap.what[at(child)])
+        child += right
+        heap.when[at(i)] = heap.when[at(child)]
         heap.what[at(i)] = heap.what[at(child)]
         i = child
         child = 2 * i + 1

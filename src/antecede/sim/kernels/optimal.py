@@ -391,41 +391,45 @@ def run(
         if reg[ORDER] >= reg[LIMIT]:
             return PAUSE
         if reg[READY] >= 0:
-            copy = reg[READY]
+            copy = take_ready(holding, reg)
             dest = int64(plan.dests[at(copy)])
-            message = int64(plan.message[at(copy)])
-            other = int64(logs.slab[at(message)])
-            need = logs.count[at(logs.own[at(dest)])] + logs.count[at(other)] + 1
-            if need > size:
-                return GROW
-            take_ready(holding, reg)
-            sender = int64(plan.sender[at(message)])
-            clock = int64(trace.number[at(message)])
-            holding.reached[at(dest * n + sender)] = clock  # RCV(2)
-            trace.delivered[at(copy)] = now[0]
-            kept = merge(logs, trace, reg, n, size, pruned, dest, other, key_of(sender, clock, 0))
-            release(logs, reg, other)
-            record(trace, reg, messages + copy, kept)
-            wake(cons, holding, reg, n, dest, sender, clock)
-            set_off(plan, heap, reg, now[0], copy)
-            continue
-        if reg[EVENT] < 0:
-            reg[EVENT] = next_event(plan, heap, reg, now)
-            if reg[EVENT] < 0:
-                return DONE
-        event = reg[EVENT]
-        if event < messages:
-            me = int64(plan.sender[at(event)])
-            many = plan.offsets[at(event + 1)] - plan.offsets[at(event)]
-            have = int64(logs.count[at(logs.own[at(me)])])
-            if have + words + 1 > size or reg[NODES] < min(many * n, have * 64):
-                return GROW
-            trace.sent[at(event)] = now[0]
-            send(plan, logs, cons, scratch, trace, reg, n, size, pruned, event)
-            post_all(plan, heap, trace, reg, n, now[0], event)
         else:
+            event = reg[EVENT]
+            if event >= 0:
+                reg[EVENT] = NOTHING
+            else:
+                event = next_event(plan, heap, reg, now)
+                if event < 0:
+                    return DONE
+            if event < messages:
+                me = int64(plan.sender[at(event)])
+                many = plan.offsets[at(event + 1)] - plan.offsets[at(event)]
+                have = int64(logs.count[at(logs.own[at(me)])])
+                if have + words + 1 > size or reg[NODES] < min(many * n, have * 64):
+                    reg[EVENT] = event
+                    return GROW
+                trace.sent[at(event)] = now[0]
+                send(plan, logs, cons, scratch, trace, reg, n, size, pruned, event)
+                post_all(plan, heap, trace, reg, n, now[0], event)
+                continue
             copy = event - messages
+            dest = int64(plan.dests[at(copy)])
             arrive(holding, trace, reg, now[0], copy)
-            if advance(cons, holding, reg, n, int64(plan.dests[at(copy)]), copy):
-                make_ready(holding, reg, copy)
-        reg[EVENT] = NOTHING
+            if not advance(cons, holding, reg, n, dest, copy):
+                continue
+        message = int64(plan.message[at(copy)])
+        other = int64(logs.slab[at(message)])
+        need = logs.count[at(logs.own[at(dest)])] + logs.count[at(other)] + 1
+        if need > size:
+            make_ready(holding, reg, copy)
+            return GROW
+        sender = int64(plan.sender[at(message)])
+        clock = int64(trace.number[at(message)])
+        holding.reached[at(dest * n + sender)] = clock  # RCV(2)
+        trace.delivered[at(copy)] = now[0]
+        kept = merge(logs, trace, reg, n, size, pruned, dest, other, key_of(sender, clock, 0))
+        release(logs, reg, other)
+        record(trace, reg, messages + copy, kept)
+        if holding.heads[at(dest * n + sender)] >= 0:
+            wake(cons, holding, reg, n, dest, sender, clock)
+        set_off(plan, heap, reg, now[0], copy)
