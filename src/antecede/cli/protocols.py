@@ -31,9 +31,15 @@ def protocols(
         rows = [_as_row(info) for info in chosen]
         typer.echo(json.dumps(rows if name is None else rows[0], indent=2))
     elif name is None:
-        Console().print(_table(chosen))
+        _console().print(_table(chosen))
     else:
-        Console().print(Markdown(protocol_page(chosen[0])))
+        _console().print(Markdown(protocol_page(chosen[0])))
+
+
+def _console() -> Console:
+    """Return where to print: the terminal as wide as it is, a file or pipe wide enough to search."""
+    console = Console()
+    return console if console.is_terminal else Console(width=250)
 
 
 def _as_row(info: antecede.ProtocolInfo) -> dict[str, object]:
