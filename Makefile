@@ -45,6 +45,9 @@ bench: setup ## the benchmarks, as ratios (ARGS="..." narrows them)
 explore: setup ## exhaust 3 processes x 4 messages for every protocol (long)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 
+fuzz: setup ## feed damaged bytes to the Codec for ten minutes
+	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
+
 docs: setup ## write the generated pages and build the site into site/
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/zensical build --clean --strict

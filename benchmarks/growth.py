@@ -7,8 +7,10 @@ copy (about 60 bytes each) is apart, as it grows with the schedule by design.
 from __future__ import annotations
 
 import math
+import time
 
 from antecede import sim
+from antecede.sim.kernels.registry import SIMULATORS
 from antecede.sim.workloads import paper
 
 SIZES = (10, 20, 50, 100, 200)
@@ -21,9 +23,11 @@ def measure(protocol: str, n: int, cast: str, copies: int) -> tuple[float, float
     received = max(4, copies // n)
     delay = 0.02 if protocol == "buffered" else 0.05
     schedule = paper(n=n, cast=cast, received=received, seed=1, delay=delay)
-    metrics = sim.run(protocol, schedule, engine="kernel").metrics
-    seconds = float(metrics["seconds"] or 0)
-    return seconds / schedule.copies * 1e6, float(metrics["state_bytes"] or 0) / 1e6
+    plan = schedule.plan()
+    begin = time.process_time()
+    state = SIMULATORS[protocol](plan, n, {}, None)
+    seconds = time.process_time() - begin
+    return seconds / schedule.copies * 1e6, state.bytes() / 1e6
 
 
 def main(*, quick: bool) -> bool:
@@ -40,7 +44,8 @@ def main(*, quick: bool) -> bool:
             cells = {}
             for n in sizes:
                 slow = protocol in ("direct", "bounded", "semantic") and n >= 100
-                cells[n] = measure(protocol, n, cast, copies // 10 if slow else copies)
+                share = copies // 10 if slow else 5 * copies if n in LARGE else copies
+                cells[n] = measure(protocol, n, cast, share)
             first, last = sizes[0], sizes[-1]
             power = math.log(cells[last][0] / cells[first][0]) / math.log(last / first)
             text = "  ".join(f"n={n} {t:.2f} us {m:.1f} MB" for n, (t, m) in cells.items())

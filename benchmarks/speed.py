@@ -2,7 +2,8 @@
 
 The C program (``ks.c``, in the folder shared beside the project) is compiled on the spot where
 there is a compiler; both run one after the other on one core, several times in turn, and the
-better of each counts: other work on the machine only ever slows a run down.
+better of each counts: other work on the machine only ever slows a run down. Times are of the
+processor, as the C program's own are.
 """
 
 from __future__ import annotations
@@ -57,27 +58,27 @@ def yardstick(program: str, n: int, cast: str, received: int, warm_up: int, seed
 
 def kernel_rate(protocol: str, schedule: sim.Schedule) -> tuple[float, float]:
     """Return deliveries per second of the kernel alone, and with the schedule made ready."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     plan = schedule.plan()
-    ready = time.perf_counter()
+    ready = time.process_time()
     SIMULATORS[protocol](plan, schedule.n, {}, None)
-    end = time.perf_counter()
+    end = time.process_time()
     return schedule.copies / (end - ready), schedule.copies / (end - begin)
 
 
 def plain_rate(protocol: str, schedule: sim.Schedule) -> float:
-    begin = time.perf_counter()
+    begin = time.process_time()
     sim.run(protocol, schedule, engine="plain")
-    return schedule.copies / (time.perf_counter() - begin)
+    return schedule.copies / (time.process_time() - begin)
 
 
 def compare(program: str | None, n: int, cast: str, *, quick: bool) -> bool:
     received, warm_up = (100, 20) if quick else (100_000 // n + 2000, 500)
     schedule = paper(n=n, cast=cast, received=received, warm_up=warm_up, seed=1, delay=DELAY)
     metrics = sim.run("optimal", schedule, warm_up=warm_up).metrics
-    begin = time.perf_counter()
+    begin = time.process_time()
     paper(n=n, cast=cast, received=received, warm_up=warm_up, seed=1, delay=DELAY)
-    making = time.perf_counter() - begin
+    making = time.process_time() - begin
     alone = whole = c_rate = 0.0
     c = None
     for _ in range(ROUNDS):

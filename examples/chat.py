@@ -20,9 +20,6 @@ import sys
 from collections.abc import Callable
 
 import antecede
-from antecede.errors import AntecedeError
-from antecede.eventlog import EventLog
-from antecede.wire import Codec
 
 HOST = "127.0.0.1"
 ROSTER = {"cat": 7003, "bob": 7002, "ann": 7001}
@@ -46,12 +43,12 @@ class Chat:
         self.is_ordered = protocol != "none"
         name = protocol if self.is_ordered else "matrix"
         self.endpoint = antecede.endpoint(name, process=me, members=tuple(roster))
-        self.codec = Codec(tuple(roster))
+        self.codec = antecede.Codec(tuple(roster))
         self.me, self.roster, self.slow, self.show = me, roster, slow or {}, show
         self.links: dict[str, asyncio.Queue[bytes]] = {
             peer: asyncio.Queue() for peer in roster if peer != me
         }
-        self.log = EventLog(log, process=me) if log else None
+        self.log = antecede.EventLog(log, process=me) if log else None
         self.sends = 0
 
     def say(self, line: str) -> None:
@@ -118,7 +115,7 @@ class Chat:
             while (size := int.from_bytes(await reader.readexactly(4), "big")) <= FRAME_BYTES_MAX:
                 try:
                     self.hear(await reader.readexactly(size))
-                except AntecedeError as error:
+                except antecede.AntecedeError as error:
                     print(f"dropped a packet: {error}", file=sys.stderr)
 
 
@@ -148,7 +145,7 @@ def main() -> int:
             slow=pairs(given.slow, float),  # type: ignore[arg-type]
             log=given.log,
         )
-    except (AntecedeError, ValueError) as error:
+    except (antecede.AntecedeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
 
@@ -156,7 +153,7 @@ def main() -> int:
         while line := await asyncio.to_thread(sys.stdin.readline):
             try:
                 chat.say(line.rstrip("\n"))
-            except AntecedeError as error:
+            except antecede.AntecedeError as error:
                 print(f"not sent: {error}", file=sys.stderr)
 
     with contextlib.suppress(KeyboardInterrupt):

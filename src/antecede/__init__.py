@@ -26,6 +26,7 @@ from antecede.errors import (
     HoldFullError,
     PeerError,
     QueueFullError,
+    SnapshotError,
     UnknownProcessError,
     UsageError,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "PeerError",
     "ProtocolInfo",
     "QueueFullError",
+    "SnapshotError",
     "UnknownProcessError",
     "UsageError",
     "endpoint",

@@ -39,6 +39,21 @@ def test_three_processes_and_three_messages_are_exhausted(case: Case) -> None:
     assert result.situations > 20
 
 
+@pytest.mark.parametrize("case", [case for case in ALL if case.cast != "groups"], ids=str)
+def test_messages_to_oneself_do_no_harm(case: Case) -> None:
+    result = explore(
+        case.protocol,
+        3,
+        2,
+        options=case.options,
+        casts=(case.cast,),
+        promises=case.promises,
+        symmetric=case.is_symmetric,
+        selves=True,
+    )
+    assert result.is_clean, f"{result}\n{result.script!r}"
+
+
 def made(protocol: str, processes: int, messages: int, casts: tuple[Cast, ...]) -> Explorer:
     info = antecede.PROTOCOLS[protocol]
     return Explorer(
@@ -168,3 +183,20 @@ def test_it_runs_as_a_module() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "optimal-multicast 3x1" in done.stdout
+
+
+def test_bounded_is_exhausted_where_it_must_send_extra_messages() -> None:
+    """With three processes k = n + 1 is never exceeded; four and three multicasts do exceed it."""
+    explorer = Explorer(
+        "bounded",
+        process_names(4),
+        3,
+        options={"k": 5},
+        casts=("multicast",),
+        promises=antecede.PROTOCOLS["bounded"].promises,
+        endpoint_class=None,
+        symmetric=True,
+    )
+    assert explorer.run(lambda _situations, _cost: False)
+    assert explorer.failure() is None
+    assert any(packet.kind == "control" for packet in explorer.machine.packets)

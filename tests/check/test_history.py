@@ -82,6 +82,7 @@ def test_after_leaves_out_later_local_events() -> None:
         (Event("b", "deliver", C1), "which nobody sent"),
         (Event("a", "deliver", A1), "which is for c"),
         (Event("c", "deliver", A1), "twice"),
+        (Event("c", "send", C1, ("a",), after=3), "after event 3 of c, which has had 2"),
     ],
 )
 def test_impossible_events_are_refused(event: Event, words: str) -> None:

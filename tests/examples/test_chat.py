@@ -85,7 +85,7 @@ def history_of(log: Path) -> History:
 
 def test_without_us_the_answer_overtakes_the_question(tmp_path: Path) -> None:
     log = tmp_path / "chat.jsonl"
-    assert asyncio.run(question_and_answer("none", log, slow=2.0)) == ["answer", "question"]
+    assert asyncio.run(question_and_answer("none", log, slow=4.0)) == ["answer", "question"]
     (violation,) = causal_violations(history_of(log))
     assert violation.process == "cat"
     assert violation.message == antecede.MessageId("ann", 1)
@@ -112,16 +112,19 @@ def terminal(name: str, roster: dict[str, int], *more: str) -> "subprocess.Popen
 
 
 @pytest.mark.parametrize(
-    ("protocol", "lines"),
-    [("none", ["bob: answer", "ann: question"]), ("optimal", ["ann: question", "bob: answer"])],
+    ("protocol", "seconds", "lines"),
+    [
+        ("none", 6, ["bob: answer", "ann: question"]),
+        ("optimal", 1, ["ann: question", "bob: answer"]),
+    ],
 )
-def test_three_terminals(protocol: str, lines: list[str]) -> None:
+def test_three_terminals(protocol: str, seconds: int, lines: list[str]) -> None:
     roster = free_ports("cat", "bob", "ann")
     flags = ("--protocol", protocol)
     people = {
         "cat": terminal("cat", roster, *flags),
         "bob": terminal("bob", roster, *flags),
-        "ann": terminal("ann", roster, *flags, "--slow", "cat=3"),
+        "ann": terminal("ann", roster, *flags, "--slow", f"cat={seconds}"),
     }
     try:
         ann, bob, cat = people["ann"], people["bob"], people["cat"]
@@ -139,7 +142,7 @@ def test_three_terminals(protocol: str, lines: list[str]) -> None:
         ]
     finally:
         for one in people.values():
-            one.communicate(timeout=30)
+            one.communicate(timeout=60)
     assert [one.returncode for one in people.values()] == [0, 0, 0]
 
 

@@ -113,12 +113,14 @@ def test_a_cluster_measures_what_one_machine_does_and_a_lost_worker_changes_noth
         env=cluster.environment(),
     ) as driver:
         assert driver.stderr is not None
+        heard = []
         for line in driver.stderr:
+            heard.append(line)
             if line.startswith("done ") and line != "done 0\n":
                 break
         cluster.kill_worker()
         answer, said = driver.communicate(timeout=240)
-    assert driver.returncode == 0, said[-3000:]
+    assert driver.returncode == 0, ("".join(heard) + said)[-3000:]
     together = json.loads(answer.splitlines()[-1])
     assert together == alone
     assert len(together) == 16

@@ -151,3 +151,37 @@ def test_the_embedded_session_runs_this_very_package(spark: SparkSession) -> Non
     found = spark.range(1).mapInArrow(where, "path string").toArrow().to_pylist()
     assert {row["path"] for row in found} == {antecede.__file__}
     assert session.parallelism(spark) == 2
+
+
+@pytest.mark.spark
+def test_a_master_that_listens_and_says_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own: the JVM that waits for the master would outlive the test."""
+    code = """
+        import sys
+        from pathlib import Path
+        from antecede.errors import UsageError
+        from antecede.pipeline import session
+
+        session.ANSWER_SECONDS = 2
+        try:
+            session.start(sys.argv[1], scratch=Path(sys.argv[2]), light=True)
+        except UsageError as error:
+            print(error)
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
+        answer = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), master, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=250,
+            check=True,
+            env=environment,
+        )
+    assert "did not answer within 2 s" in answer.stdout
+    assert len(answer.stdout.splitlines()) == 1

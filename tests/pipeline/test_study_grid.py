@@ -10,7 +10,7 @@ import pytest
 
 from antecede.pipeline.campaign import PARTS, run_grid, tables
 from antecede.pipeline.experiments.base import Case, Experiment
-from antecede.pipeline.grid import GRID, UNIT_SECONDS, cost, grid_rows, units
+from antecede.pipeline.grid import GRID, LONGEST_SECONDS, UNIT_SECONDS, cost, grid_rows, units
 from antecede.pipeline.jobs import RunFolder
 from antecede.pipeline.study import study
 
@@ -75,10 +75,20 @@ def test_units_hold_every_run_once_and_the_longest_come_first() -> None:
     assert sorted(r["run_id"] for unit in packed for r in unit) == sorted(r["run_id"] for r in rows)
     weights = [sum(cost(row) for row in unit) for unit in packed]
     assert weights == sorted(weights, reverse=True)
-    assert all(
-        weight <= UNIT_SECONDS or len(unit) == 1
-        for weight, unit in zip(weights, packed, strict=True)
-    )
+    for weight, unit in zip(weights, packed, strict=True):
+        limit = LONGEST_SECONDS if len({row["schedule"] for row in unit}) == 1 else UNIT_SECONDS
+        assert weight <= limit or len(unit) == 1
+
+
+def test_runs_on_one_schedule_stay_together() -> None:
+    arguments = {"n": 30, "received": 20_000}
+    cases = [
+        Case(name, "paper", arguments, seed, name, 30)
+        for seed in (1, 2)
+        for name in ("matrix", "optimal", "pruned")
+    ]
+    packed = units(grid_rows("test", cases, seed=0))
+    assert [len({row["schedule"] for row in unit}) for unit in packed] == [1, 1]
 
 
 @pytest.mark.spark

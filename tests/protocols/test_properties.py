@@ -5,6 +5,7 @@ reorder and duplicate packets, use each cast the protocol offers, and have 2 to 
 promise of a case is judged in every run, after every step where that is possible.
 """
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -60,6 +61,50 @@ def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str)
             run(script)
         except BrokenPromiseError:
             raise shrunk(script, run) from None
+
+
+@pytest.mark.parametrize("name", antecede.PROTOCOLS)
+def test_going_on_from_a_saved_state_changes_nothing(name: str) -> None:
+    """Endpoints are replaced by what their ``state()`` restores, again and again."""
+    for seed in range(15):
+        members = process_names(2 + seed % 4)
+        for case in cases(name, members):
+            options = {key: value for key, value in case.options.items() if key != "groups"}
+            script = random_script(
+                seed,
+                members=members,
+                casts=(case.cast,),
+                steps=40,
+                restart_share=0.25,
+                ranks=name == "semantic",
+                pull=seed % 5 == 4,
+                groups=random_groups(members, seed) if case.cast == "groups" else None,
+            )
+            world = run_script(script, name, options=options, promises=case.promises, drain=-1)
+            steps = tuple(step for step in world.script.steps if step[0] != "restart")
+            plain = run_script(
+                replace(world.script, steps=steps), name, options=options, promises=()
+            )
+            assert plain.history.events == world.history.events
+            assert plain.packets == world.packets
+
+
+@pytest.mark.parametrize("name", antecede.PROTOCOLS)
+def test_little_room_to_hold_loses_nothing(name: str) -> None:
+    """Packets that are refused are offered again, and in the end all is delivered."""
+    for seed in range(25):
+        members = process_names(2 + seed % 5)
+        case = cases(name, members)[-1]
+        options = {key: value for key, value in case.options.items() if key != "groups"}
+        script = script_for(case, members, 6 * seed, is_fifo=False)
+        run_script(
+            script,
+            name,
+            options=options,
+            promises=case.promises,
+            held_max=seed % 3,
+            drain=Random(seed),
+        )
 
 
 WITHOUT = {

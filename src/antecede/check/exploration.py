@@ -87,12 +87,14 @@ def explore(
     promises: Iterable[str] | None = None,
     endpoint_class: type[Endpoint] | None = None,
     symmetric: bool = True,
+    selves: bool = False,
     seconds_max: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Exploration:
     """Look at every computation of so many processes and messages.
 
-    ``symmetric=False`` is for protocols in which some process has a role of its own.
+    ``symmetric=False`` is for protocols in which some process has a role of its own. ``selves``
+    lets processes write to themselves, too.
     """
     info = protocol_class(protocol).INFO
     began = time.process_time()
@@ -106,6 +108,7 @@ def explore(
         promises=due,
         endpoint_class=endpoint_class,
         symmetric=symmetric,
+        selves=selves,
     )
 
     def is_time_up(situations: int, steps: int) -> bool:

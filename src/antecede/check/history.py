@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from antecede.core.messages import NOTHING, MessageId
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from antecede.core.messages import MessageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,12 @@ class History:
             msg = f"{event.message} is sent twice; a message is sent once"
             raise UsageError(msg)
         local = self._local_of(event.process)
+        if event.after is not None and not 0 <= event.after < len(local):
+            msg = (
+                f"{event.message} is sent after event {event.after} of {event.process}, which has "
+                f"had {len(local) - 1}"
+            )
+            raise UsageError(msg)
         before = local[-1] if event.after is None else local[event.after]
         number = len(self.messages)
         self.messages.append(event.message)
@@ -244,7 +251,7 @@ class History:
             if event.process != message.sender:
                 continue
             if event.message == message and event.kind == "send":
-                return result if event.after is None else result[: max(event.after, NOTHING)]
+                return result if event.after is None else result[: event.after]
             result.append((event.message, event))
         return result
 

@@ -30,7 +30,8 @@ class Script:
     ``("arrive", choice, keep)``: the packet in flight numbered ``choice`` (modulo their number)
     arrives; with ``keep`` a duplicate stays in flight. ``("packet", source, dest, n, keep)``: the
     same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
-    ``("take", process, source)``, ``("add", process)`` and ``("remove", process)`` do what they say.
+    ``("take", process, source)``, ``("add", process)``, ``("remove", process)`` and
+    ``("restart", process)``, which goes on from the saved state, do what they say.
     """
 
     members: tuple[str, ...]

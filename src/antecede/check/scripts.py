@@ -32,6 +32,7 @@ def random_script(
     send_share: float = 0.4,
     duplicate_share: float = 0.15,
     self_share: float = 0.05,
+    restart_share: float = 0.0,
     ranks: bool = False,
     fifo: bool = False,
     pull: bool = False,
@@ -47,7 +48,9 @@ def random_script(
     bias = rng.choice((None, None, -1, 0))
     made: list[Step] = []
     for _ in range(steps):
-        if rng.random() < send_share:
+        if restart_share and rng.random() < restart_share:
+            made.append(("restart", rng.choice(names)))
+        elif rng.random() < send_share:
             sender = rng.choice(names)
             dests = _dests(rng, sender, names, rng.choice(casts), groups)
             if rng.random() < self_share and "groups" not in casts:
@@ -153,17 +156,8 @@ def run_step(world: World, step: Step) -> None:
     """Do one step of a script in a world."""
     match step:
         case ("send", str(process), dests, rank):
-            if process not in world.endpoints:
-                return
-            count = world.history.local_count(process)
-            after = rank if not rank else max(0, count - cast("int", rank) + 1)
-            try:
-                world.send(process, cast("tuple[str, ...]", dests), after=cast("int | None", after))
-            except HoldFullError:
-                return
-            except UsageError:
-                if world.protocol not in BLOCKING:
-                    raise
+            if process in world.endpoints:
+                _send(world, process, cast("tuple[str, ...]", dests), cast("int | None", rank))
         case ("arrive", int(choice), keep):
             if world.in_flight:
                 world.arrive(choice % len(world.in_flight), keep=bool(keep))
@@ -175,6 +169,20 @@ def run_step(world: World, step: Step) -> None:
             world.add(process, cast("tuple[str, ...]", at[0]) if at else None)
         case ("remove", str(process)):
             world.remove(process)
+        case ("restart", str(process)):
+            world.restart(process)
         case _:
             msg = f"unknown step {step!r}"
             raise ValueError(msg)
+
+
+def _send(world: World, process: str, dests: tuple[str, ...], rank: int | None) -> None:
+    count = world.history.local_count(process)
+    after = rank if not rank else max(0, count - rank + 1)
+    try:
+        world.send(process, dests, after=after)
+    except HoldFullError:
+        return
+    except UsageError:
+        if world.protocol not in BLOCKING:
+            raise

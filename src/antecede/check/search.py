@@ -76,6 +76,7 @@ class Explorer:
         promises: frozenset[str],
         endpoint_class: type[Endpoint] | None,
         symmetric: bool,
+        selves: bool = False,
     ) -> None:
         self.machine = Machine(
             protocol, members, options=options, promises=promises, endpoint_class=endpoint_class
@@ -88,7 +89,8 @@ class Explorer:
         self.endpoint_class = endpoint_class
         self.symmetric = symmetric
         self.choices = {
-            member: tuple(destination_sets(member, members, casts, options)) for member in members
+            member: tuple(destination_sets(member, members, casts, options, selves=selves))
+            for member in members
         }
         self._reach: dict[tuple[int, frozenset[int]], Reach] = {}
         start = Situation(self.machine.starts, frozenset(), messages, 0)
@@ -348,9 +350,14 @@ class Explorer:
 
 
 def destination_sets(
-    member: str, members: tuple[str, ...], casts: Sequence[Cast], options: Mapping[str, object]
+    member: str,
+    members: tuple[str, ...],
+    casts: Sequence[Cast],
+    options: Mapping[str, object],
+    *,
+    selves: bool = False,
 ) -> Iterator[tuple[str, ...]]:
-    """Yield every set of destinations that ``member`` may send to."""
+    """Yield every set of destinations that ``member`` may send to, with ``selves`` itself too."""
     others = tuple(name for name in members if name != member)
     sizes = {1} if "unicast" in casts else set()
     if "multicast" in casts:
@@ -358,7 +365,12 @@ def destination_sets(
     if "broadcast" in casts:
         sizes.add(len(others))
     for size in sorted(sizes):
-        yield from combinations(others, size)
+        for dests in combinations(others, size):
+            yield dests
+            if selves:
+                yield tuple(sorted((*dests, member)))
+    if selves:
+        yield (member,)
     groups = options.get("groups")
     if "groups" in casts and isinstance(groups, dict):
         yield from sorted({tuple(sorted(group)) for group in groups.values() if member in group})

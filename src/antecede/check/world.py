@@ -13,7 +13,7 @@ from antecede.check.history import History
 from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.violations import causal_violations, undelivered, witness
 from antecede.core.messages import MessageId
-from antecede.core.registry import endpoint, protocol_class
+from antecede.core.registry import endpoint, protocol_class, restore
 from antecede.errors import HoldFullError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -172,6 +172,17 @@ class World:
         self.in_flight = [p for p in self.in_flight if process not in _channel(p)]
         for name, one in self.endpoints.items():
             self._carry_out(name, one.remove(process))
+
+    def restart(self, process: str) -> None:
+        """Put an endpoint made from the state of ``process`` in its place; nothing may change."""
+        self.steps.append(("restart", process))
+        state = self.endpoints[process].state()
+        if self.endpoint_class is None:
+            made = restore(state)
+        else:
+            made = self._endpoint(process, self.endpoints[process].members)
+            made.load(state)
+        self.endpoints[process] = made
 
     def drain(self, order: Random | int = 0) -> bool:
         """Let everything arrive; tell whether nothing was refused for good.

@@ -219,7 +219,9 @@ def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dic
         "master": folder.options["master"],
         **provenance(),
     }
-    page = build(experiments, found.points.to_pylist(), overview, facts)
+    shown = found.runs.select(["experiment", "facet", "series"]).to_pylist()
+    order = [(row["experiment"], row["facet"], row["series"]) for row in shown]
+    page = build(experiments, found.points.to_pylist(), overview, facts, order)
     for name, contents in write(page).items():
         if isinstance(contents, str):
             folder.write_text(name, contents)

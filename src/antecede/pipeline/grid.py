@@ -31,18 +31,21 @@ GRID = pa.schema(_TEXTS | _OTHER)
 """A run before it is run. ``schedule`` names what it runs on: equal names, equal schedules."""
 
 UNIT_SECONDS = 1.5
-"""Runs are handed out in units of about this much work, longer ones alone."""
+"""Runs are handed out in units of about this much work, those on one schedule together."""
+
+LONGEST_SECONDS = 45.0
+"""Beyond this, runs on one schedule are handed out apart."""
 
 # Seconds per delivery on one core, a + b * n + c * n * n, only to hand out long runs first.
 _WEIGHTS = {
-    "matrix": (2e-7, 0.0, 1.2e-10),
-    "semantic": (2e-7, 0.0, 1e-9),
+    "matrix": (1e-6, 0.0, 5e-10),
+    "semantic": (1e-6, 0.0, 2e-9),
     "vectors": (4e-4, 6e-5, 0.0),
-    "direct": (5e-7, 1e-8, 1e-9),
-    "pruned": (5e-7, 4e-8, 0.0),
-    "optimal": (3e-7, 3e-8, 0.0),
-    "bounded": (1e-6, 5e-8, 1e-10),
-    "buffered": (6e-7, 0.0, 0.0),
+    "direct": (1e-6, 0.0, 1.8e-9),
+    "pruned": (1e-6, 2e-8, 0.0),
+    "optimal": (1e-6, 2e-8, 0.0),
+    "bounded": (1e-6, 0.0, 4e-9),
+    "buffered": (1e-6, 0.0, 0.0),
 }
 _UNKNOWN = (4e-4, 2e-5, 0.0)
 
@@ -101,7 +104,8 @@ def cost(row: dict[str, Any]) -> float:
 def units(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Pack runs into units of work, the longest first, so that no core is idle at the end.
 
-    Runs on one schedule stay together while that is not too long: the schedule is then made once.
+    Runs on one schedule stay together, up to ``LONGEST_SECONDS``: making a schedule takes about
+    as long as running it once.
     """
     ordered = sorted(rows, key=lambda row: (row["schedule"], row["run_id"]))
     packed: list[tuple[float, list[dict[str, Any]]]] = []
@@ -109,7 +113,8 @@ def units(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     weight = 0.0
     for row in ordered:
         own = cost(row)
-        if unit and weight + own > UNIT_SECONDS:
+        same = bool(unit) and unit[-1]["schedule"] == row["schedule"]
+        if unit and weight + own > (LONGEST_SECONDS if same else UNIT_SECONDS):
             packed.append((weight, unit))
             unit, weight = [], 0.0
         unit.append(row)

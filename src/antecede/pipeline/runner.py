@@ -43,6 +43,14 @@ METRICS: tuple[str, ...] = (
 """The measured columns of the ``study`` table, in its order."""
 
 
+QUEUES = ("buffered", "serial", "central", "hierarchy")
+"""Protocols in which messages queue for something other than their causes.
+
+Only there can a run saturate. Elsewhere what is held waits for copies under way, and a rising
+number of held copies is a short run's beginning, not a queue without bound.
+"""
+
+
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras.
 
@@ -69,10 +77,24 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         run = sim.run(row["protocol"], schedule, options=options, warm_up=warm_up)
         trace, measured = run.trace, dict(run.metrics)
     measured["seconds"] = time.process_time() - begun
+    measured["saturated"] = bool(measured.get("saturated")) and row["protocol"] in QUEUES
     measured["network_delay_mean"] = network
+    if row["protocol"] == "buffered":
+        each = _acknowledgement_bytes(schedule.names)
+        packets = measured["extra_packets_per_message"]
+        measured["acknowledgement_bytes_per_message"] = each * packets
     if "semantics" in arguments:
         measured |= replays.false_causality(schedule, trace)
     return measured
+
+
+def _acknowledgement_bytes(names: tuple[str, ...]) -> int:
+    """Return the length of an encoded acknowledgement, header and all."""
+    sender = antecede.endpoint("buffered", process=names[0], members=names)
+    receiver = antecede.endpoint("buffered", process=names[1], members=names)
+    (packet,) = sender.send([names[1]], b"").packets
+    (answer,) = receiver.receive(packet).packets
+    return len(antecede.Codec(names).encode(answer))
 
 
 def _uneven(

@@ -17,6 +17,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 30
 """How long a master may take to answer."""
+
+JVM_SECONDS = 120
+"""How long this machine may take to start a JVM."""
 
 EXECUTOR_SECONDS = 120
 """How long a cluster may take to run a first, trivial task."""
@@ -245,8 +249,11 @@ def _connect(master: str, app: str, settings: Mapping[str, str]) -> SparkSession
             outcome.append(error)
 
     thread = threading.Thread(target=build, name="spark-start", daemon=True)
+    begun = time.monotonic()
     thread.start()
-    thread.join(ANSWER_SECONDS)
+    started = _await_jvm(thread, begun)
+    # A machine too busy to start a JVM quickly is too busy to register quickly.
+    thread.join(max(ANSWER_SECONDS, 4 * started))
     if not outcome:
         msg = (
             f"master {master} did not answer within {ANSWER_SECONDS} s: is it a Spark master of "
@@ -258,6 +265,17 @@ def _connect(master: str, app: str, settings: Mapping[str, str]) -> SparkSession
         msg = f"master {master} refused the session: {reason}"
         raise UsageError(msg) from outcome[0]
     return outcome[0]
+
+
+def _await_jvm(thread: threading.Thread, begun: float) -> float:
+    """Wait until this process has its JVM (the master is asked only then); return the seconds."""
+    from pyspark import SparkContext
+
+    while thread.is_alive() and time.monotonic() - begun < JVM_SECONDS:
+        if getattr(SparkContext, "_gateway", None) is not None:
+            break
+        thread.join(0.05)
+    return time.monotonic() - begun
 
 
 def _first_task(spark: SparkSession, master: str) -> None:

@@ -115,7 +115,10 @@ def pending(grid: DataFrame, done: DataFrame) -> DataFrame:
 
 
 DERIVED: Mapping[str, str] = {
-    "total_bytes_per_message": "model_bytes_per_message + extra_bytes_per_message",
+    "total_bytes_per_message": (
+        "model_bytes_per_message + extra_bytes_per_message"
+        " + coalesce(extras['acknowledgement_bytes_per_message'], 0)"
+    ),
     "bytes_per_entry": "model_bytes_per_copy / nullif(entries_per_copy, 0)",
     "entries_per_n": "entries_per_copy / nullif(n, 0)",
     "entries_share": "entries_per_copy / nullif(n * n, 0)",

@@ -33,7 +33,7 @@ def line_chart(
     scale_x = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=True)
     scale_y = alt.Scale(type="log", nice=False) if log_y else alt.Scale(zero=True)
     ticks = sorted({row["x"] for row in rows})
-    axis_x = alt.Axis(values=ticks, labelOverlap=True, format=".4~r", grid=False)
+    axis_x = alt.Axis(values=ticks, labelOverlap=True, labelFlush=False, format=".4~r", grid=False)
     place = alt.X("x:Q", title=x, scale=scale_x, axis=axis_x)
     colour = alt.Color(
         "series:N", title=None, sort=list(order), scale=_colours(order), legend=_legend(order)
@@ -48,7 +48,7 @@ def line_chart(
         alt.Tooltip("low:Q", title="95% from", format=".4~g"),
         alt.Tooltip("high:Q", title="to", format=".4~g"),
     ]
-    axis_y = alt.Axis(format="~s", tickCount=6)
+    axis_y = alt.Axis(format=_format(rows), tickCount=6)
     value = alt.Y("mean:Q", title=y, scale=scale_y, axis=axis_y)
     base = alt.Chart(data)
     band = base.mark_rule(strokeWidth=2, opacity=0.55).encode(
@@ -75,7 +75,7 @@ def bar_chart(
     scale = alt.Scale(type="symlog") if log_y else alt.Scale(zero=True)
     present = [name for name in order if any(row["series"] == name for row in rows)]
     place = alt.Y("series:N", title=None, sort=present, axis=alt.Axis(labelLimit=150))
-    axis = alt.Axis(format="~s", tickCount=5)
+    axis = alt.Axis(format=_format(rows), tickCount=5)
     tips = [alt.Tooltip("series:N", title="series"), alt.Tooltip("mean:Q", title=y, format=".4~g")]
     base = alt.Chart(data)
     bar = base.mark_bar(color=COLOURS[0], height={"band": 0.65}).encode(
@@ -86,6 +86,11 @@ def bar_chart(
         x="edge:Q", y=place, text=alt.Text("mean:Q", format=".3~r")
     )
     return _finish((bar, rule, text), title, height=max(70, 30 * len(present)))
+
+
+def _format(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how an axis is labelled: 10k rather than 10,000, but 0.05 rather than 50m."""
+    return "~s" if max((row["mean"] for row in rows), default=0) >= 1000 else ".3~r"
 
 
 def _colours(order: Sequence[str]) -> alt.Scale:

@@ -145,12 +145,12 @@ def _buffered(measured: Measured) -> list[str]:
     for facet in measured.facets("buffered"):
         line = measured.means("buffered", "latency_in_delays", facet, "buffered")
         matrix = measured.means("buffered", "latency_in_delays", facet, RST)
-        short = {x: y for x, y in line.items() if x <= 0.1}
+        short = {x: y for x, y in line.items() if x <= 0.05}
         if not short or not matrix:
             continue
         low, high = max(short), max(line)
         said.append(
-            f"{facet.capitalize()}: with a round trip of {low:g} gaps a message takes "
+            f"{facet[0].upper()}{facet[1:]}: with a round trip of {low:g} gaps a message takes "
             f"{line[low]:.2f} network delays under buffered and {matrix[low]:.2f} under matrix; at "
             f"{high:g} gaps {line[high]:.2f} and {matrix[high]:.2f}."
         )

@@ -35,9 +35,16 @@ class Fit:
 class Measured:
     """The points of a study."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], order: Iterable[tuple[str, str, str]] = ()
+    ) -> None:
+        """Take the points; ``order`` lists experiment, facet and series as they are shown."""
+        rank = {place: number for number, place in enumerate(dict.fromkeys(order))}
         self._points: dict[tuple[str, str, str, str], dict[float, Point]] = {}
-        for row in rows:
+        ranked = sorted(
+            rows, key=lambda row: rank.get((row["experiment"], row["facet"], row["series"]), -1)
+        )
+        for row in ranked:
             key = (row["experiment"], row["metric"], row["facet"], row["series"])
             point = Point(row["mean"], row["low"], row["high"])
             self._points.setdefault(key, {})[row["x"]] = point
@@ -72,10 +79,15 @@ class Measured:
     ) -> list[dict[str, Any]]:
         """Return what a chart draws."""
         return [
-            {"x": x, "mean": p.mean, "low": p.low, "high": p.high, "series": name}
+            {"x": x, "mean": p.mean, "low": _above_zero(p), "high": p.high, "series": name}
             for name in names
             for x, p in self.line(experiment, metric, facet, name).items()
         ]
+
+
+def _above_zero(point: Point) -> float | None:
+    """Return the interval's lower end; nothing drawn here can be negative."""
+    return point.low if point.low is None or point.mean < 0 else max(0.0, point.low)
 
 
 def fit(line: Mapping[float, float]) -> Fit | None:

@@ -24,9 +24,10 @@ def build(
     points: Iterable[Mapping[str, Any]],
     overview: Iterable[Mapping[str, Any]],
     facts: Mapping[str, object],
+    order: Iterable[tuple[str, str, str]] = (),
 ) -> Page:
-    """Return the page of a study."""
-    measured = Measured(points)
+    """Return the page of a study; ``order`` lists experiment, facet and series as shown."""
+    measured = Measured(points, order)
     totals = list(overview)
     runs = sum(row["runs"] for row in totals)
     deliveries = sum(row["deliveries"] for row in totals)

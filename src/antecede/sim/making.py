@@ -124,7 +124,9 @@ def paper(
     rng = np.random.default_rng([seed, n, 1])
     copies = (received + warm_up) * n
     mean_width = {"unicast": 1.0, "multicast": n / 2, "broadcast": n - 1.0}.get(cast, 1.0)
-    count = int(copies / mean_width * 1.02 + 40 * np.sqrt(copies / mean_width) + 10)
+    # Multicasts vary in width: draw a few more than enough, six standard deviations.
+    spread = 0 if mean_width in (1.0, n - 1.0) else 6 * np.sqrt(copies / mean_width)
+    count = int(copies / mean_width + spread) + 10
     # n independent Poisson streams are one stream, n times as fast, of uniform senders.
     sender = rng.integers(0, n, count)
     time = np.cumsum(rng.exponential(mean_gap / n, count))

@@ -48,7 +48,14 @@ KEPT: dict[str, Callable[[Any], int]] = {
 class PlainRun:
     """One run: endpoints, the event heap, and what happened so far."""
 
-    def __init__(self, protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        protocol: str,
+        schedule: Schedule,
+        options: Mapping[str, Any],
+        *,
+        sent_before: int = 0,
+    ) -> None:
         names = schedule.names
         options = {"held_max": NO_LIMIT, "queue_max": NO_LIMIT, **options}
         self.schedule = schedule
@@ -75,8 +82,16 @@ class PlainRun:
         self._blocked: list[list[int]] | None = None
         if protocol in BLOCKING:
             self._blocked = [[] for _ in names]
+        if sent_before:
+            self._start_late(sent_before)
         for row in self._plan.timed:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
+
+    def _start_late(self, sent_before: int) -> None:
+        """Let every process have sent that many messages long ago: clocks are as large as then."""
+        for endpoint in self.endpoints:
+            endpoint.load({**endpoint.state(), "seq": sent_before})
+        self._sends = [sent_before] * self.schedule.n
 
     def run(self, progress: Progress | None = None) -> Trace:
         """Run to the end."""

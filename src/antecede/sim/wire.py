@@ -14,21 +14,31 @@ if TYPE_CHECKING:
     from antecede.sim.metrics import Metric
     from antecede.sim.schedule import Schedule
 
-# How many copies per process go before the sample, so that everyone has heard of everyone.
-LEAD = 30
+# How many copies and how many messages per process go before the sample, at least: everyone must
+# have heard of everyone, several times.
+LEAD, LEAD_MESSAGES = 30, 8
 
 
 def wire_sizes(
-    protocol: str, schedule: Schedule, options: Mapping[str, Any], sample: int
+    protocol: str,
+    schedule: Schedule,
+    options: Mapping[str, Any],
+    sample: int,
+    *,
+    sent_before: int = 0,
 ) -> dict[str, Metric]:
     """Return mean encoded and model bytes of the control of `sample` copies.
 
-    Runs the beginning of the schedule: at most :data:`LEAD` copies per process to get going, then
-    the sample. All members share one codec, so names are numbers on the wire.
+    Runs the beginning of the schedule: a lead (:data:`LEAD`) to get going, then
+    the sample. All members share one codec, so names are numbers on the wire. `sent_before` lets
+    every process's message numbers go on from there, as late in a long run: larger numbers take
+    more bytes. (Protocols that count per channel start their counts from nothing all the same.)
     """
-    lead = min(LEAD * schedule.n, max(0, schedule.copies - sample))
+    sent = min(LEAD_MESSAGES * schedule.n, schedule.messages)
+    lead = max(LEAD * schedule.n, int(schedule.offsets[sent]))
+    lead = min(lead, max(0, schedule.copies - sample))
     rows = int((schedule.offsets < lead + sample).sum())
-    run = PlainRun(protocol, schedule.head(rows), options)
+    run = PlainRun(protocol, schedule.head(rows), options, sent_before=sent_before)
     codec = Codec(schedule.names)
     wire: list[int] = []
     model: list[int] = []

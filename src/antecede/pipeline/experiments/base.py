@@ -28,6 +28,8 @@ class Scale:
     side_warm_up: int
     side_n: int
     points: int
+    gaps: int
+    """How many times each process sends in the growth experiment, and as many before."""
     traffic: bytes | None = None
 
     def thin(self, values: Iterable[float]) -> tuple[float, ...]:
@@ -50,6 +52,7 @@ QUICK = Scale(
     side_warm_up=100,
     side_n=12,
     points=4,
+    gaps=10,
 )
 """Small enough to be looked at while it runs; the shapes are there, the intervals are wide."""
 
@@ -64,6 +67,7 @@ PAPER = Scale(
     side_warm_up=1_000,
     side_n=20,
     points=8,
+    gaps=40,
 )
 """papers/000 section 6.2's own: five runs, 10,000 messages to settle and 50,000 measured."""
 

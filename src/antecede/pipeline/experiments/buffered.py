@@ -53,7 +53,8 @@ EXPERIMENT = Experiment(
     baseline="matrix (RST)",
     how=(
         "Unicast at a mean gap of 0.1 s; exponential delays, so that the axis is the load on each "
-        "process's output buffer. Runs whose queues grow without bound are left out and counted."
+        "process's output buffer. Runs whose queues grow without bound are left out and counted. "
+        "Bytes are papers/000's model for the matrix, and whole encoded acknowledgements."
     ),
     charts=(
         Chart("added", "Delay added by the protocol", "added_delay_mean", "seconds", log_x=True),

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from antecede.pipeline.experiments.base import Scale
 
 RATIOS = (0.1, 1.0, 4.0)
+WIDTHS = {"unicast": 0.0, "multicast": 0.5, "broadcast": 1.0}
+"""Destinations of a message as a share of n."""
+
 SLOW_N = 100
 """Up to here all delays; beyond, only the shorter ones: logs get long."""
 
@@ -24,7 +27,7 @@ def cases(scale: Scale) -> list[Case]:
     found = []
     for cast in ("unicast", "multicast", "broadcast"):
         for n in scale.large:
-            received = max(150, min(scale.side, scale.side * 20 // n))
+            received = round(max(1.0, WIDTHS[cast] * n) * scale.gaps)
             for ratio in RATIOS:
                 if n > SLOW_N and ratio > 1:
                     continue
@@ -33,11 +36,11 @@ def cases(scale: Scale) -> list[Case]:
                     "cast": cast,
                     "delay": f"exponential:{ratio / 10:g}",
                     "received": received,
-                    "warm_up": received // 2,
+                    "warm_up": received,
                 }
                 found += [
                     Case("optimal", "paper", arguments, seed, series(ratio), n, cast)
-                    for seed in scale.seeds[:3]
+                    for seed in scale.seeds[: 3 if n <= SLOW_N else 2]
                 ]
     return found
 

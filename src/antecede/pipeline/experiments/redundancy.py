@@ -10,8 +10,8 @@ from antecede.pipeline.experiments.overhead import DELAY
 if TYPE_CHECKING:
     from antecede.pipeline.experiments.base import Scale
 
-_N = 10
-_RECEIVED = 500
+_N = 8
+_RECEIVED = 150
 KINDS = {
     "all four pruned": "",
     "without just delivered": "just_delivered",
@@ -28,7 +28,7 @@ def cases(scale: Scale) -> list[Case]:
     for cast in ("unicast", "multicast"):
         arguments = paper_arguments(scale, n=_N, cast=cast, delay=DELAY) | {
             "received": received,
-            "warm_up": received // 2,
+            "warm_up": received,
         }
         for seed in scale.seeds:
             found += [

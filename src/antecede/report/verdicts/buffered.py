@@ -20,17 +20,15 @@ def buffered_delay(measured: Measured) -> Outcome | None:
     relative = measured.means("buffered", "latency_in_delays", facet, "buffered")
     if not plain or not relative:
         return None
-    short = max((x for x in relative if x <= 0.1), default=min(relative))
+    short = max((x for x in relative if x <= 0.05), default=min(relative))
     long = max(relative)
     taken = f"{relative[short]:.2f} network delays when the round trip is {short:g} of the gap"
-    parts = [f"a message takes {taken}, and {relative[long]:.2f} at {long:g}"]
+    parts = [f"A message takes {taken}, and {relative[long]:.2f} at {long:g}"]
     removed = None
     if piped and piped.get(long) is not None and plain.get(long):
         removed = 1 - piped[long] / plain[long]
         parts.append(f"pipelining removes {removed:.0%} of the added delay at {long:g}")
     parts.append("one acknowledgement a message, with no control in it")
-    barely = relative[short] < 1.15
+    barely = relative[short] < 1.1
     most = removed is not None and removed > 0.5
-    return Outcome(
-        "; ".join(parts).capitalize() + ".", judged(always=barely and most, sometimes=barely)
-    )
+    return Outcome("; ".join(parts) + ".", judged(always=barely and most, sometimes=barely))

@@ -154,10 +154,9 @@ def at(index: Int) -> Int:
 
 
 @helper
-def push(heap: Heap, reg: Ints, when: Real, what: Int) -> None:
-    """Add an event to the heap."""
-    i = reg[HEAP]
-    reg[HEAP] = i + 1
+def rise(heap: Heap, place: Int, when: Real, what: Int) -> None:
+    """Put an event into a hole of the heap, or above it where it belongs."""
+    i = place
     while i > 0:
         parent = (i - 1) >> 1
         w = heap.when[at(parent)]
@@ -171,30 +170,38 @@ def push(heap: Heap, reg: Ints, when: Real, what: Int) -> None:
 
 
 @helper
+def push(heap: Heap, reg: Ints, when: Real, what: Int) -> None:
+    """Add an event to the heap."""
+    reg[HEAP] += 1
+    rise(heap, reg[HEAP] - 1, when, what)
+
+
+@helper
 def drop_top(heap: Heap, reg: Ints) -> None:
-    """Remove the heap's first event."""
+    """Remove the heap's first event.
+
+    The hole sinks to a leaf along the earlier children, then the last event rises from there: it
+    came from the bottom and mostly stays there, which saves a comparison on every level.
+    """
     size = reg[HEAP] - 1
     reg[HEAP] = size
-    when = heap.when[at(size)]
-    what = heap.what[at(size)]
     i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
+    child = 1
+    while child + 1 < size:
         w = heap.when[at(child)]
-        if child + 1 < size:
-            v = heap.when[at(child + 1)]
-            if v < w or (v == w and heap.what[at(child + 1)] < heap.what[at(child)]):
-                child += 1
-                w = v
-        if w > when or (w == when and heap.what[at(child)] > what):
-            break
+        v = heap.when[at(child + 1)]
+        if v < w or (v == w and heap.what[at(child + 1)] < heap.what[at(child)]):
+            child += 1
+            w = v
         heap.when[at(i)] = w
         heap.what[at(i)] = heap.what[at(child)]
         i = child
-    heap.when[at(i)] = when
-    heap.what[at(i)] = what
+        child = 2 * i + 1
+    if child < size:
+        heap.when[at(i)] = heap.when[at(child)]
+        heap.what[at(i)] = heap.what[at(child)]
+        i = child
+    rise(heap, i, heap.when[at(size)], heap.what[at(size)])
 
 
 @helper

@@ -301,10 +301,15 @@ def merge(
     a0 = mine * n
     b0 = other * n
     c0 = new * n
-    for s in range(n):
-        v = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
-        logs.newest[at(c0 + s)] = v
-        known += int64(v > 0)
+    if logs.known[at(mine)] == n:
+        known = n
+        for s in range(n):
+            logs.newest[at(c0 + s)] = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
+    else:
+        for s in range(n):
+            v = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
+            logs.newest[at(c0 + s)] = v
+            known += int64(v > 0)
     me_key = own_key + (me >> 6)
     me_bit = np.uint64(1) << np.uint64(me & 63)
     a = mine * size
@@ -367,7 +372,8 @@ def merge(
     logs.refs[at(new)] = 1
     logs.own[at(me)] = new
     release(logs, reg, mine)
-    trace.noted[at(reg[ORDER])] = already
+    if pruned:
+        trace.noted[at(reg[ORDER])] = already
     return entries
 
 
