@@ -21,7 +21,7 @@ from antecede.errors import UsageError
 from antecede.pipeline import schemas
 from antecede.pipeline.windows.columns import is_event, process_names, require_columns, to_events
 from antecede.pipeline.windows.cuts import offsets, pairs_of
-from antecede.sim import Schedule, run
+from antecede.sim import KERNELS, Schedule, run
 from antecede.sim.replay import replay_events
 
 if TYPE_CHECKING:
@@ -247,14 +247,14 @@ def _beginning(schedule: Schedule) -> Schedule:
 def run_one(spec: dict[str, Any]) -> dict[str, Any]:
     """Run one protocol over the schedule and return its row."""
     name, schedule = spec["protocol"], unpack_schedule(spec["schedule"])
-    small = schedule.n * schedule.copies <= PLAIN_MAX
+    part = schedule if name in KERNELS else _beginning(schedule)
+    sample = WIRE_SAMPLE if schedule.n <= WIRE_PROCESSES_MAX else 0
     try:
-        figures = run(name, schedule, wire_sample=WIRE_SAMPLE if small else 0).metrics
+        figures = run(name, part, wire_sample=sample).metrics
     except UsageError as error:
         return _row(name, SKIPPED, str(error))
-    row = _row(
-        name, RUN, "saturated: its queues grow without bound" if figures["saturated"] else ""
-    )
+    remark = "" if part is schedule else f"ran on the first {part.messages:,} messages (no kernel)"
+    row = _row(name, RUN, "saturated: its queues grow" if figures["saturated"] else remark)
     for column in row:
         if column in figures:
             row[column] = figures[column]
