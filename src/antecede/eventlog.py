@@ -27,8 +27,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
+import sys
 import threading
 import time as clock
 from contextlib import contextmanager
@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from antecede.core.plain import shown
 from antecede.core.tables import (
     DELIVER,
     DESTS_SEPARATOR,
@@ -49,9 +50,9 @@ from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import TracebackType
 
 _TAIL_BYTES = 1 << 16
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,13 @@ class EventLog:
     """
 
     def __init__(self, path: str | os.PathLike[str], process: str) -> None:
-        if not process:
-            msg = f"process is {process!r}; give the name of the process as a non-empty string"
+        if not isinstance(process, str) or not process:
+            msg = f"process is {shown(process)}; give its name as a non-empty string"
             raise UsageError(msg)
         self.path = Path(path)
         self.process = process
         self._csv = self.path.suffix == ".csv"
+        _line(Event(process, 0, LOCAL), is_csv=self._csv)  # refuses a name that cannot be written
         self._lock = threading.Lock()
         try:
             self._seq = _last_seq(self.path, process)
@@ -107,11 +109,11 @@ class EventLog:
         self, message: object, dests: Iterable[str] | None = None, time: float | None = None
     ) -> int:
         """Log that this process sent ``message`` to ``dests``; return the event's seq."""
-        if isinstance(dests, str):
-            msg = f"dests is the string {dests!r}; give a list of process names"
+        if isinstance(dests, str) or not (dests is None or hasattr(dests, "__iter__")):
+            msg = f"dests is {shown(dests)}; give a list of process names"
             raise UsageError(msg)
-        listed = None if dests is None else tuple(dests)
-        return self._append(SEND, message_name(message), listed, time)
+        names = None if dests is None else tuple(dests)
+        return self._append(SEND, message_name(message), names, time)
 
     def deliver(self, message: object, time: float | None = None) -> int:
         """Log that ``message`` was delivered to this process; return the event's seq."""
@@ -131,12 +133,7 @@ class EventLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _begin(self) -> None:
@@ -157,8 +154,7 @@ class EventLog:
                 raise UsageError(msg)
             when = clock.time() if time is None else time
             event = Event(self.process, self._seq + 1, kind, message, dests, when)
-            line = _csv_line(event) if self._csv else _json_line(event)
-            _write(self._file, line.encode())
+            _write(self._file, _line(event, is_csv=self._csv))
             self._seq += 1
             return self._seq
 
@@ -184,13 +180,15 @@ def message_name(message: object) -> str:
 def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     """Write ``events`` of any processes as a new log, whole or not at all."""
     target = Path(path)
-    line = _csv_line if target.suffix == ".csv" else _json_line
+    is_csv = target.suffix == ".csv"
     part = target.with_name(target.name + ".part")
-    with part.open("w", encoding="utf-8", newline="") as file:
-        if target.suffix == ".csv":
-            file.write(",".join(EVENT_COLUMNS) + "\n")
-        file.writelines(line(event) for event in events)
-    part.replace(target)
+    try:
+        with part.open("wb") as file:
+            file.write((",".join(EVENT_COLUMNS) + "\n").encode() if is_csv else b"")
+            file.writelines(_line(event, is_csv=is_csv) for event in events)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read(
@@ -265,34 +263,39 @@ def _detail_fault(row: Mapping[str, object]) -> str:
         fault = "dests is not a list of strings"
     elif when is not None and (isinstance(when, bool) or not isinstance(when, int | float)):
         fault = "time is not a number"
-    elif isinstance(when, int | float) and not math.isfinite(when):
+    elif isinstance(when, int | float) and not abs(when) <= sys.float_info.max:
         fault = "time is not finite"
     return fault
 
 
-def _json_line(event: Event) -> str:
-    row = {name: getattr(event, name) for name in EVENT_COLUMNS}
-    row = {name: value for name, value in row.items() if value is not None}
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+def _line(event: Event, *, is_csv: bool) -> bytes:
+    """Return the line that reads back as ``event``; refuse an event that has none."""
+    row = {name: v for name in EVENT_COLUMNS if (v := getattr(event, name)) is not None}
+    fault = _identity_fault(row) or _detail_fault(row)
+    fault = fault or ("dests has an empty name" if "" in (event.dests or ()) else "")
+    try:
+        if not fault:
+            return (_csv_text(event) if is_csv else _to_json(row) + "\n").encode()
+    except UnicodeEncodeError:
+        fault = "a name has a lone surrogate, which is no character"
+    except csv.Error as error:
+        fault = str(error)
+    got = ", ".join(f"{name}={shown(value)}" for name, value in row.items())
+    msg = f"cannot log this event: {fault}; got {got}"
+    raise UsageError(msg)
 
 
-def _csv_line(event: Event) -> str:
-    names = (event.process, event.message or "", *(event.dests or ()))
-    if any(DESTS_SEPARATOR in dest for dest in event.dests or ()) or "\n" in "".join(names):
-        msg = f"a name in {names} has {DESTS_SEPARATOR!r} or a line break; log to .jsonl instead"
-        raise UsageError(msg)
+def _csv_text(event: Event) -> str:
+    dests, time = event.dests or (), "" if event.time is None else repr(float(event.time))
+    names = (event.process, event.seq, event.kind, event.message or "", DESTS_SEPARATOR.join(dests))
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(
-        (
-            event.process,
-            event.seq,
-            event.kind,
-            event.message or "",
-            "" if event.dests is None else DESTS_SEPARATOR.join(event.dests),
-            "" if event.time is None else repr(event.time),
-        )
-    )
-    return out.getvalue()
+    csv.writer(out, lineterminator="\n").writerow((*names, time))
+    text = out.getvalue()
+    is_one_line = "\r" not in text and text.count("\n") == 1
+    if not is_one_line or DESTS_SEPARATOR in "".join(dests) or len(text) > csv.field_size_limit():
+        msg = f"CSV takes no line break, no {DESTS_SEPARATOR!r} in dests and no line so long"
+        raise csv.Error(msg + "; log to .jsonl instead")
+    return text
 
 
 def _json_rows(file: Iterable[str]) -> Iterator[tuple[int, str, Mapping[str, object] | str]]:
@@ -368,7 +371,7 @@ def _last_seq(path: Path, process: str) -> int:
 
 def _seq_of(text: str, header: str, process: str) -> int | None:
     """Return the seq of one line if it is an event of ``process``."""
-    if process not in text and "\\" not in text:
+    if process not in text and "\\" not in text and '""' not in text:  # or it may be escaped
         return None
     rows = _csv_rows([header + "\n", text]) if header else _json_rows([text])
     found = [parse(row) for _, _, row in rows if not isinstance(row, str)]
