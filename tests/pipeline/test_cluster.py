@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.pipeline.conftest import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def drive(cluster: Cluster, code: str, *, timeout: float = 240) -> Any:

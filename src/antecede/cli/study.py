@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 import threading
 from dataclasses import replace
@@ -74,6 +75,8 @@ def study(
         resume=resume,
         resumable=True,
     )
+    # py4j tells the root logger, with a trace, when Ctrl-C falls into one of its calls.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         summary = _run(folder, experiments, rows, asked, master, quiet=as_json)
     except KeyboardInterrupt:

@@ -79,6 +79,8 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     measured["seconds"] = time.process_time() - begun
     measured["saturated"] = bool(measured.get("saturated")) and row["protocol"] in QUEUES
     measured["network_delay_mean"] = network
+    if row["data"] is not None:
+        measured["matrix_bytes"] = 4 * schedule.n**2
     if row["protocol"] == "buffered":
         each = _acknowledgement_bytes(schedule.names)
         packets = measured["extra_packets_per_message"]

@@ -37,7 +37,7 @@ ANSWER_SECONDS = 30
 JVM_SECONDS = 120
 """How long this machine may take to start a JVM."""
 
-EXECUTOR_SECONDS = 120
+EXECUTOR_SECONDS = 180
 """How long a cluster may take to run a first, trivial task."""
 
 _EMBEDDED = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?$")

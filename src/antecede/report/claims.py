@@ -63,7 +63,10 @@ def _row(claim: Claim, measured: Measured) -> Row:
     return Row(claim.id, claim.claim, claim.test, outcome.result, outcome.verdict)
 
 
-_ORACLE = "Property tests under an oracle without clocks, on networks that reorder and duplicate"
+_ORACLE = (
+    "Property tests under an oracle without clocks, on networks that reorder and duplicate "
+    "(tests/protocols/test_properties.py)"
+)
 _EXPLORER = "the explorer (tests/check/test_explore.py)"
 
 CLAIMS: tuple[Claim, ...] = (
@@ -71,7 +74,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "0.1",
         "pruned keeps causal order and delivers everything, also where channels are not FIFO.",
-        f"{_ORACLE} (tests/protocols/test_pruned.py), and {_EXPLORER}.",
+        f"{_ORACLE}, tests/protocols/test_pruned.py, and {_EXPLORER}.",
         Outcome("No violation and nothing left undelivered; broken steps are noticed.", HOLDS),
     ),
     Claim(
@@ -217,7 +220,8 @@ CLAIMS: tuple[Claim, ...] = (
         "2.6",
         "Hardware multicast costs extra on that message only; lookahead purges earlier; FIFO "
         "channels allow sending differences.",
-        "Experiment variants, on the same schedules.",
+        "Experiment variants, on the same schedules; tests/protocols/test_optimal_remarks.py shows "
+        "where lookahead as printed loses order.",
         judge=optimal.variants,
         experiment="variants",
     ),
@@ -239,7 +243,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "2.9",
         "Processes may join and leave at run time.",
-        "Joins and leaves in random scripts (tests/core/test_membership.py).",
+        "Joins and leaves in random scripts (tests/protocols/test_optimal_remarks.py, "
+        "tests/core/test_membership.py).",
         Outcome(
             "Safe and live; what waits for a process that left is released and says so.", HOLDS
         ),
@@ -254,7 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "3.1",
         "At most k entries are kept or sent; causal order and liveness, on networks that reorder.",
-        f"{_ORACLE} (tests/protocols/test_bounded.py).",
+        f"{_ORACLE}, and tests/protocols/test_bounded.py.",
         Outcome("Never more than k entries; no violation, nothing left undelivered.", HOLDS),
     ),
     Claim(
@@ -296,7 +301,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "4.1",
         "Causal order with no control information, and liveness; lemmas 2 to 4.",
-        f"{_ORACLE} (tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py).",
+        f"{_ORACLE}, tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py.",
         Outcome("No violation, nothing left undelivered; the lemmas held.", HOLDS),
     ),
     Claim(

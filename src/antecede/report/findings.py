@@ -157,6 +157,20 @@ def _buffered(measured: Measured) -> list[str]:
     return said
 
 
+def _traffic(measured: Measured) -> list[str]:
+    said = []
+    for facet in measured.facets("traffic"):
+        own = measured.means("traffic", "model_bytes_per_copy", facet, KS)
+        matrix = measured.means("traffic", "matrix_bytes", facet, KS)
+        held = measured.means("traffic", "held_fraction", facet, KS)
+        if own and matrix and held:
+            said.append(
+                f"With a {facet}, optimal carries {figure(own[0.0])} bytes per copy where a matrix "
+                f"would take {figure(matrix[0.0])}, and {held[0.0]:.1%} of the copies have to wait."
+            )
+    return said
+
+
 _SAYINGS: dict[str, Callable[[Measured], list[str]]] = {
     "overhead": _overhead,
     "crossover": _crossover,
@@ -165,4 +179,5 @@ _SAYINGS: dict[str, Callable[[Measured], list[str]]] = {
     "growth": _growth,
     "bounded": _bounded,
     "buffered": _buffered,
+    "traffic": _traffic,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from antecede.report.measured import fit
 from antecede.report.page import figure
-from antecede.report.verdicts.common import HOLDS, Outcome, judged
+from antecede.report.verdicts.common import HOLDS, LIMITS, Outcome, judged
 
 if TYPE_CHECKING:
     from antecede.report.measured import Measured
@@ -84,7 +84,10 @@ def variants(measured: Measured) -> Outcome | None:
                     earlier.append(ratio <= 1.0)
     if not parts:
         return None
-    return Outcome(", ".join(parts) + ".", judged(always=all(earlier)))
+    result = ", ".join(parts) + (
+        ". Lookahead as printed can lose order; as built it keeps what it may not purge yet."
+    )
+    return Outcome(result, LIMITS if earlier else HOLDS)
 
 
 def special_cases(measured: Measured) -> Outcome | None:

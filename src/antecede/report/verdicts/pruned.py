@@ -114,6 +114,7 @@ def bytes_crossover(measured: Measured) -> Outcome | None:
             f"{cast}, n = {n:.0f}: pruned {figure(at[PRUNED])}, PRS {figure(at[PRS])}, "
             f"RST {figure(at[RST])} bytes per message"
         )
+    parts += _passes_in_multicast(measured)
     places = []
     for name in measured.series("crossover", "PRS"):
         line = measured.means("crossover", "rst_share", "PRS", name)
@@ -127,6 +128,14 @@ def bytes_crossover(measured: Measured) -> Outcome | None:
         )
     near = bool(places) and min(places) <= 25 <= max(places)
     return Outcome("; ".join(parts) + ".", judged(always=least and near, sometimes=least))
+
+
+def _passes_in_multicast(measured: Measured) -> list[str]:
+    """Tell where our PRS passes RST in multicast, which the paper does not speak of."""
+    ours = measured.means("overhead", "model_bytes_per_message", "multicast", PRS)
+    theirs = measured.means("overhead", "model_bytes_per_message", "multicast", RST)
+    where = crossing({n: ours[n] / theirs[n] for n in ours if theirs.get(n)}, 1.0)
+    return [] if where is None else [f"in multicast our PRS passes RST at {where:.1f} processes"]
 
 
 def pruned_exponent(measured: Measured) -> Outcome | None:
