@@ -39,6 +39,8 @@ CUBE_BYTES_MAX = 1 << 30
 PLAIN_MAX = 500_000
 #: And never more copies than this.
 PLAIN_COPIES_MAX = 3_000
+#: Among more processes than this, what carries a vector is computed if it has no kernel.
+PLAIN_PROCESSES_MAX = 500
 #: Copies whose control is encoded to know its size on the wire.
 WIRE_SAMPLE = 200
 #: They are encoded by real endpoints, whose number has to be modest.
@@ -233,6 +235,8 @@ def _unfit(name: str, n: int) -> str | None:
     formula = FORMULAS.get(name)
     if formula and formula.cubic and 8 * n**3 > CUBE_BYTES_MAX:
         return f"{n:,} processes with {formula.state(n):,} bytes each would not fit"
+    if formula and name not in KERNELS and n > PLAIN_PROCESSES_MAX:
+        return "its plain engine is too slow among so many"
     return None
 
 
