@@ -45,7 +45,9 @@ def _cases(xs: tuple[float, ...] = (10, 20), seeds: tuple[int, ...] = (1, 2, 3))
     ]
 
 
-EXPERIMENT = Experiment("test", "papers/000", "?", "n", lambda scale: _cases(), (), "matrix", "")
+EXPERIMENT = Experiment(
+    "test", "papers/000", "?", "n", (), "matrix", "", cases=lambda scale: _cases()
+)
 
 
 def _folder(path: Path, *, resume: bool = False) -> RunFolder:

@@ -52,7 +52,6 @@ def endpoint(
     process: str,
     members: Iterable[str],
     pull: bool = False,
-    removed: Iterable[str] = (),
     **options: object,
 ) -> Endpoint:
     """Make one process's endpoint of a protocol.
@@ -65,7 +64,7 @@ def endpoint(
     """
     cls = protocol_class(protocol)
     names = _names("members", members)
-    gone = _names("removed", removed)
+    gone = _names("removed", options.pop("removed", ()))
     for name in gone:
         if name in names:
             msg = f"process {name!r} is both a member and removed; a removed name never comes back"
@@ -79,7 +78,7 @@ def endpoint(
     limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
     for name in options:
         if name not in cls.INFO.options:
-            known = ", ".join([*cls.INFO.options, *_LIMITS, "pull"])
+            known = ", ".join([*cls.INFO.options, *_LIMITS, "pull", "removed"])
             msg = f"{protocol} has no option {name!r}; it takes {known}"
             raise UsageError(msg)
     chosen = {name: option.default for name, option in cls.INFO.options.items()} | options
@@ -109,7 +108,7 @@ def size(packet: Packet) -> ControlSize:
     return protocol_class(packet.protocol).measure(packet)
 
 
-def _names(what: str, value: Iterable[str]) -> tuple[str, ...]:
+def _names(what: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         kind = "string " if isinstance(value, str) else ""
         msg = f"{what} is the {kind}{value!r}; expected a sequence of names"

@@ -13,14 +13,14 @@ from antecede.report.page import Figure, Page, Section, Table, Text, render
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from antecede.pipeline.experiments.base import Chart, Experiment
     from antecede.report.page import Block
+    from antecede.report.questions import Chart, Question
 
 COLUMNS = ("No.", "What the paper says", "How it was tested", "What came out", "Verdict")
 
 
 def build(
-    experiments: Sequence[Experiment],
+    experiments: Sequence[Question],
     points: Iterable[Mapping[str, Any]],
     overview: Iterable[Mapping[str, Any]],
     facts: Mapping[str, object],
@@ -64,7 +64,7 @@ def _claims(measured: Measured) -> Table:
     return Table(COLUMNS, [row.cells() for row in claim_rows(measured)], cards=True)
 
 
-def _section(experiment: Experiment, measured: Measured) -> Section:
+def _section(experiment: Question, measured: Measured) -> Section:
     blocks: list[Block] = []
     sentences = findings(experiment.name, measured)
     if sentences:
@@ -79,7 +79,7 @@ def _section(experiment: Experiment, measured: Measured) -> Section:
     return Section(experiment.name, title, blocks, experiment.question)
 
 
-def _figure(experiment: Experiment, chart: Chart, measured: Measured) -> Figure:
+def _figure(experiment: Question, chart: Chart, measured: Measured) -> Figure:
     order = [
         name
         for name in measured.series(experiment.name)
@@ -98,7 +98,7 @@ def _figure(experiment: Experiment, chart: Chart, measured: Measured) -> Figure:
 
 
 def _line(
-    experiment: Experiment,
+    experiment: Question,
     chart: Chart,
     facet: str,
     rows: list[dict[str, Any]],
@@ -120,7 +120,7 @@ def _line(
     )
 
 
-def _numbers(experiment: Experiment, chart: Chart, measured: Measured) -> Table:
+def _numbers(experiment: Question, chart: Chart, measured: Measured) -> Table:
     rows: list[tuple[object, ...]] = []
     for facet in measured.facets(experiment.name):
         for name in measured.series(experiment.name, facet):

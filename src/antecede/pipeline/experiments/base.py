@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from antecede.report.questions import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -94,34 +96,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """One picture: a metric against the experiment's x, a line (or bar) per series."""
-
-    name: str
-    title: str
-    metric: str
-    y: str
-    kind: Literal["line", "bar"] = "line"
-    log_x: bool = False
-    log_y: bool = False
-    series: tuple[str, ...] | None = None
-    """Only these; all if None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Question):
     """A question of a paper's, asked by running it."""
 
-    name: str
-    paper: str
-    question: str
-    x: str
     cases: Callable[[Scale], list[Case]]
-    charts: tuple[Chart, ...]
-    baseline: str
-    """The series that the others are compared with on the same schedules."""
-    how: str
-    """One sentence on what was run, for the report."""
 
 
 def paper_arguments(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.experiments.base import Case, Chart, Experiment, paper_arguments
+from antecede.pipeline.experiments.base import Case, Experiment, paper_arguments
 from antecede.pipeline.experiments.overhead import DELAY
+from antecede.report.questions import Chart
 
 if TYPE_CHECKING:
     from antecede.pipeline.experiments.base import Scale

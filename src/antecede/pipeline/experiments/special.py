@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.experiments.base import Case, Chart, Experiment
+from antecede.pipeline.experiments.base import Case, Experiment
+from antecede.report.questions import Chart
 
 if TYPE_CHECKING:
     from antecede.pipeline.experiments.base import Scale
