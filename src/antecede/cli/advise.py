@@ -132,9 +132,13 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
 
     from antecede.report.advise_page import HEADS, cells
 
-    table = Table(*HEADS, title=f"{result['messages']:,} messages of {result['processes']:,}")
-    for row in cells(rows):
-        table.add_row(*row)
+    shown = [0, 1, 2, 4, 6, 8, 9]  # The remarks, and what is skipped, are on the page.
+    heads = [HEADS[column] for column in shown]
+    table = Table(
+        *heads, title=f"{result['messages']:,} messages, {result['processes']:,} processes"
+    )
+    for row in cells([row for row in rows if row["status"] != "skipped"]):
+        table.add_row(*(row[column] for column in shown))
     Console().print(table)
     typer.echo(result["reason"])
     if result["otherwise"]:
