@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CODE = "from antecede.cli.study import study; import typer; typer.run(study)"
-SMALL = ("--experiment", "variants", "--experiment", "redundancy")
+SMALL = ("--experiment", "special", "--experiment", "redundancy")
 
 
 def _call(*words: str) -> None:
@@ -92,7 +92,7 @@ def test_interrupted_it_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> N
     answer, said = again.communicate(timeout=280)
     assert again.returncode == 0, said
     summary = json.loads(answer)
-    assert summary["options"]["experiment"] == ["variants", "redundancy"]
+    assert summary["options"]["experiment"] == ["special", "redundancy"]
     runs = pq.read_table(out / "runs")
     assert runs.num_rows == summary["result"]["runs"] > kept
     assert len(set(runs.column("run_id").to_pylist())) == runs.num_rows
