@@ -70,10 +70,13 @@ def test_nothing_is_fetched() -> None:
 
 def test_charts_are_drawn_as_files_without_a_browser() -> None:
     specs = [
-        line_chart(ROWS, title="lines", x="x", y="y", order=["a", "b"], log_x=True, log_y=True),
-        bar_chart(ROWS[:2], title="bars", y="y", order=["a", "b"]),
+        line_chart(ROWS, title="t", x="x", y="y", order=["a", "b"], log_x=True),
+        bar_chart(ROWS[:2], title="u", y="y", order=["a", "b"]),
     ]
     svg, png = draw(specs)
     assert svg.startswith("<svg")
-    assert "lines" in svg
     assert png.startswith(b"\x89PNG")
+    # A point for each row of the lines and a bar for each row of the bars, not only axes.
+    assert svg.count('aria-roledescription="point"') == len(ROWS)
+    assert svg.count('aria-roledescription="bar"') == 2
+    assert svg.count('aria-roledescription="line mark"') == 2

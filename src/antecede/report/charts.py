@@ -151,7 +151,7 @@ def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, 
         {
             key: value
             for key, value in spec.items()
-            if key not in ("config", "$schema", "autosize", "background")
+            if key not in ("config", "$schema", "autosize", "background", "datasets")
         }
         | {"width": width}
         for spec in specs
@@ -160,6 +160,9 @@ def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, 
         "$schema": specs[0]["$schema"],
         "config": specs[0].get("config", {}),
         "background": "#ffffff",
+        "datasets": {  # named data is only looked for at the top
+            name: data for spec in specs for name, data in spec.get("datasets", {}).items()
+        },
         "hconcat": parts,
         "spacing": 30,
         "padding": 10,
