@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import antecede
 from antecede.errors import UsageError
-from antecede.pipeline import schemas
+from antecede.pipeline import callable_module, schemas
 from antecede.pipeline.windows.columns import is_event, process_names, require_columns, to_events
 from antecede.pipeline.windows.cuts import offsets, pairs_of
 from antecede.sim import KERNELS, Schedule, run
@@ -324,3 +324,6 @@ def unpack_schedule(data: bytes) -> Schedule:
     """Return the schedule that :func:`pack_schedule` packed."""
     with pa.ipc.open_stream(data) as reader:
         return Schedule.from_arrow(reader.read_all())
+
+
+callable_module(__name__)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from antecede.core.tables import FIFO
 from antecede.errors import UsageError
-from antecede.pipeline import results
+from antecede.pipeline import callable_module, results
 from antecede.pipeline.windows.columns import (
     is_event,
     lookup_in,
@@ -217,3 +217,6 @@ def _because(row: dict[str, Any]) -> str:
         return f"{row['overtaker_sender']} knew of it when it sent {overtaker}"
     last = f"{row['overtaker_sender']} had sent or delivered {chain[-2]} when it sent {overtaker}"
     return ", and ".join([*steps, last])
+
+
+callable_module(__name__)

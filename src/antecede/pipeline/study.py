@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from antecede.pipeline import callable_module
 from antecede.pipeline.runner import METRICS, execute
 from antecede.pipeline.ship import settle
 
@@ -198,3 +199,6 @@ def overview(runs: DataFrame) -> DataFrame:
         F.sum("seconds").alias("seconds"),
         F.sum(F.col("saturated").cast("int")).alias("saturated"),
     )
+
+
+callable_module(__name__)
