@@ -48,7 +48,7 @@ def test_a_clean_log_exits_with_0_and_a_late_one_with_1(tmp_path: Path) -> None:
     assert "Causal order was kept" in done.output
     late = call("audit", write(tmp_path / "l.jsonl", LATE), "--local", "--out", tmp_path / "l")
     assert late.exit_code == 1
-    assert "1 messages were delivered after an effect" in late.output
+    assert "late deliveries, after an effect of the message: 1" in late.output
     rows = pq.read_table(tmp_path / "l" / "violations.parquet").to_pylist()
     assert [(row["message"], row["overtaker"]) for row in rows] == [("m1", "m3")]
     names = sorted(entry.name for entry in (tmp_path / "l").iterdir())

@@ -66,7 +66,7 @@ def lead(summary: Mapping[str, Any]) -> str:
     if summary["violations"]:
         share = 100 * summary["violations_per_delivery"]
         parts.append(
-            f"{summary['violations']:,} messages were delivered after an effect of them "
+            f"late deliveries, after an effect of the message: {summary['violations']:,} "
             f"({share:.3g}% of deliveries; {summary['fifo_violations']:,} overtaken by the same "
             f"sender's, {summary['causal_violations']:,} through others)"
         )
