@@ -11,19 +11,28 @@ its time, bob's answer does not. With ``--protocol none`` everywhere cat sees th
 any protocol of ``antecede protocols`` that promises order it sees the question first. ``@cat hello``
 writes to cat alone. ``--log chat.jsonl`` writes what ``antecede audit chat.jsonl`` reads. A protocol
 that only unicasts (buffered) sends a line to one after the other, in the order of the roster.
+Ctrl-D leaves; the exit status is 1 if a line could not be sent.
 """
 
 import argparse
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import antecede
 
 HOST = "127.0.0.1"
 ROSTER = {"cat": 7003, "bob": 7002, "ann": 7001}
 FRAME_BYTES_MAX = 1 << 20
+PATIENCE = 3.0  # seconds that we stay at the end for those who are not there
+
+
+def tell(text: str) -> None:
+    """Say something about the chat, apart from what is said in it."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class Chat:
@@ -45,9 +54,10 @@ class Chat:
         self.endpoint = antecede.endpoint(name, process=me, members=tuple(roster))
         self.codec = antecede.Codec(tuple(roster))
         self.me, self.roster, self.slow, self.show = me, roster, slow or {}, show
-        self.links: dict[str, asyncio.Queue[bytes]] = {
+        self.links: dict[str, asyncio.Queue[tuple[bytes, bool]]] = {
             peer: asyncio.Queue() for peer in roster if peer != me
         }
+        self.unsent: Counter[str] = Counter()  # data packets still here, by destination
         self.log = antecede.EventLog(log, process=me) if log else None
         self.sends = 0
 
@@ -56,6 +66,9 @@ class Chat:
         head, _, rest = line.partition(" ")
         dests = [head[1:]] if head.startswith("@") else list(self.links)
         text = rest if head.startswith("@") else line
+        if self.endpoint.INFO.name == "synchronous" and len(dests) > 1:
+            msg = "synchronous sends to one and waits; write to one (@name), or take buffered"
+            raise antecede.UsageError(msg)
         can_multicast = "broadcast" in self.endpoint.INFO.casts
         for targets in [dests] if can_multicast else [[dest] for dest in dests]:
             effects = self.endpoint.send(targets, text.encode())
@@ -75,7 +88,9 @@ class Chat:
     def carry_out(self, effects: antecede.Effects) -> None:
         """Do what the endpoint wants done: packets to the links, deliveries to the screen."""
         for packet in effects.packets:
-            self.links[packet.dest].put_nowait(self.codec.encode(packet))
+            is_data = packet.kind == "data"
+            self.links[packet.dest].put_nowait((self.codec.encode(packet), is_data))
+            self.unsent[packet.dest] += is_data
         for delivery in effects.deliveries:
             self.deliver(delivery.message, delivery.payload)
 
@@ -85,30 +100,61 @@ class Chat:
             self.log.deliver(message)
         self.show(message.sender, payload.decode(errors="replace"))
 
-    async def run(self, chatting: Callable[[], "asyncio.Future[None]"]) -> None:
-        """Serve and link until ``chatting`` is over and everything said is on its way."""
-        server = await asyncio.start_server(self._serve, HOST, self.roster[self.me])
-        async with server:
-            links = [asyncio.create_task(self._link(peer)) for peer in self.links]
+    async def run(self, chatting: Callable[[], Awaitable[None]]) -> bool:
+        """Serve and link until ``chatting`` is over; return whether everything said has left."""
+        tasks: list[asyncio.Task[None]] = []
+        server = await asyncio.start_server(
+            lambda *ends: tasks.append(asyncio.create_task(self._serve(*ends))),
+            HOST,
+            self.roster[self.me],
+        )
+        tasks += [asyncio.create_task(self._link(peer)) for peer in self.links]
+        try:
             await chatting()
-            await asyncio.gather(*(queue.join() for queue in self.links.values()))
-            for link in links:
-                link.cancel()
-            await asyncio.gather(*links, return_exceptions=True)
+            return await self._is_sent()
+        finally:
+            server.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def left(self) -> int:
+        """Return how many messages are still here."""
+        return self.unsent.total() + self.endpoint.queued
+
+    async def _is_sent(self) -> bool:
+        """Give the last messages time to leave; return whether they did."""
+        end = time.monotonic() + PATIENCE + self.left() * max(self.slow.values(), default=0)
+        while self.left() and time.monotonic() < end:  # noqa: ASYNC110 - it has many causes
+            await asyncio.sleep(0.05)
+        if self.left():
+            whom = ", ".join(sorted(+self.unsent)) or "an acknowledgement"
+            tell(f"gave up on {whom}: {self.left()} message(s) not sent")
+        return not self.left()
+
+    async def _connect(self, peer: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        has_told = False
+        while True:
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection(HOST, self.roster[peer])
+            if not has_told:
+                has_told = True
+                tell(f"waiting for {peer} ...")
+            await asyncio.sleep(0.2)
 
     async def _link(self, peer: str) -> None:
-        while True:  # the peer may not be there yet
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection(HOST, self.roster[peer])
-                break
-            await asyncio.sleep(0.2)
-        with contextlib.closing(writer):
+        reader, writer = await self._connect(peer)
+        writer.transport.set_write_buffer_limits(0)  # so that drained means sent
+        with contextlib.closing(writer), contextlib.suppress(OSError):
             while True:
-                frame = await self.links[peer].get()
+                frame, is_data = await self.links[peer].get()
                 await asyncio.sleep(self.slow.get(peer, 0))
+                if reader.at_eof():
+                    break
                 writer.write(len(frame).to_bytes(4, "big") + frame)
                 await writer.drain()
-                self.links[peer].task_done()
+                self.unsent[peer] -= is_data
+        tell(f"{peer} has left")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError, OSError):
@@ -116,12 +162,42 @@ class Chat:
                 try:
                     self.hear(await reader.readexactly(size))
                 except antecede.AntecedeError as error:
-                    print(f"dropped a packet: {error}", file=sys.stderr)
+                    tell(f"dropped a packet: {error}")
 
 
-def pairs(words: list[str], value: Callable[[str], object]) -> dict[str, object]:
-    """Return ``name=value`` words as a dictionary."""
-    return {name: value(text) for name, _, text in (word.partition("=") for word in words)}
+def pairs(option: str, words: list[str], form: str, most: int) -> dict[str, float]:
+    """Return ``name=number`` words as a dictionary."""
+    found = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        with contextlib.suppress(ValueError):
+            found[name] = float(text)
+        if not 0 <= found.get(name, -1) <= most:
+            msg = f"{option} {word}: expected {form} with a number up to {most}"
+            raise antecede.UsageError(msg)
+    return found
+
+
+async def talk(given: argparse.Namespace) -> int:
+    """Send what is typed until the input ends; return the exit status."""
+    ports = pairs("--roster", given.roster, "NAME=PORT", 65535)
+    slow = pairs("--slow", given.slow, "PEER=SECONDS", 3600)
+    if unknown := set(slow) - set(ports):
+        msg = f"--slow {unknown.pop()}: not in the roster {', '.join(ports)}"
+        raise antecede.UsageError(msg)
+    roster = {name: int(port) for name, port in ports.items()}
+    chat = Chat(given.me, roster, protocol=given.protocol, slow=slow, log=given.log)
+    refused = []
+
+    async def chatting() -> None:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            try:
+                chat.say(line.rstrip("\n"))
+            except antecede.AntecedeError as error:
+                tell(f"not sent: {error}")
+                refused.append(line)
+
+    return 0 if await chat.run(chatting) and not refused else 1
 
 
 def main() -> int:
@@ -132,33 +208,15 @@ def main() -> int:
     parser.add_argument("me", help="your name, one of the roster")
     parser.add_argument("--protocol", default="optimal", help="any protocol, or none")
     parser.add_argument("--roster", nargs="+", default=[f"{k}={v}" for k, v in ROSTER.items()])
-    parser.add_argument(
-        "--slow", nargs="*", default=[], help="name=seconds: delay your link to name"
-    )
+    parser.add_argument("--slow", nargs="*", default=[], help="PEER=SECONDS: delay that link")
     parser.add_argument("--log", help="write the event log to this file")
-    given = parser.parse_args()
     try:
-        chat = Chat(
-            given.me,
-            pairs(given.roster, int),  # type: ignore[arg-type]
-            protocol=given.protocol,
-            slow=pairs(given.slow, float),  # type: ignore[arg-type]
-            log=given.log,
-        )
-    except (antecede.AntecedeError, ValueError) as error:
-        print(error, file=sys.stderr)
+        return asyncio.run(talk(parser.parse_args()))
+    except KeyboardInterrupt:
+        return 0
+    except (antecede.AntecedeError, OSError) as error:
+        tell(str(error))
         return 2
-
-    async def chatting() -> None:
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            try:
-                chat.say(line.rstrip("\n"))
-            except antecede.AntecedeError as error:
-                print(f"not sent: {error}", file=sys.stderr)
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(chat.run(chatting))  # type: ignore[arg-type]
-    return 0
 
 
 if __name__ == "__main__":

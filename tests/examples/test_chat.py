@@ -64,9 +64,9 @@ async def question_and_answer(protocol: str, log: Path, slow: float = 0.2) -> li
         await chatting()
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(chats["cat"].run(chatting))  # type: ignore[arg-type]
-        group.create_task(chats["bob"].run(chatting))  # type: ignore[arg-type]
-        group.create_task(chats["ann"].run(asking))  # type: ignore[arg-type]
+        group.create_task(chats["cat"].run(chatting))
+        group.create_task(chats["bob"].run(chatting))
+        group.create_task(chats["ann"].run(asking))
     return seen
 
 
@@ -141,9 +141,113 @@ def test_three_terminals(protocol: str, seconds: int, lines: list[str]) -> None:
             "bob: only for you",
         ]
     finally:
-        for one in people.values():
-            one.communicate(timeout=60)
+        errors = leave(people)
     assert [one.returncode for one in people.values()] == [0, 0, 0]
+    for error in errors.values():
+        assert all(line.startswith("waiting for ") for line in error.splitlines())
+
+
+def leave(people: "dict[str, subprocess.Popen[str]]") -> dict[str, str]:
+    """End everyone's input, one after the other; return what each wrote on standard error."""
+    return {name: one.communicate(timeout=60)[1] for name, one in people.items()}
+
+
+@pytest.mark.parametrize(("typed", "status"), [("hi\n", 1), ("", 0)])
+def test_nobody_else_is_there(typed: str, status: int) -> None:
+    began = time.monotonic()
+    ann = terminal("ann", free_ports("cat", "bob", "ann"))
+    _, error = ann.communicate(typed, timeout=60)
+    assert ann.returncode == status
+    assert time.monotonic() - began < 30
+    lines = error.splitlines()
+    assert "Traceback" not in error
+    if typed:
+        assert {"waiting for cat ...", "waiting for bob ..."} <= set(lines)
+        assert lines[-1] == "gave up on bob, cat: 2 message(s) not sent"
+
+
+def test_one_who_comes_late_gets_what_was_said_before() -> None:
+    roster = free_ports("bob", "ann")
+    people = {"ann": terminal("ann", roster)}
+    assert people["ann"].stdin
+    assert people["ann"].stderr
+    people["ann"].stdin.write("hi\n")
+    people["ann"].stdin.flush()
+    assert people["ann"].stderr.readline() == "waiting for bob ...\n"
+    people["bob"] = terminal("bob", roster)
+    try:
+        assert people["bob"].stdout
+        assert people["bob"].stdout.readline() == "ann: hi\n"
+    finally:
+        errors = leave(people)
+    assert [one.returncode for one in people.values()] == [0, 0]
+    assert errors["ann"] == ""
+
+
+def test_lines_to_one_who_has_left_are_told_and_do_not_keep_us() -> None:
+    roster = free_ports("bob", "ann")
+    people = {name: terminal(name, roster) for name in roster}
+    ann, bob = people["ann"], people["bob"]
+    try:
+        assert ann.stdin
+        assert bob.stdout
+        ann.stdin.write("hi\n")
+        ann.stdin.flush()
+        assert bob.stdout.readline() == "ann: hi\n"
+        assert "Traceback" not in bob.communicate(timeout=60)[1]
+        time.sleep(0.5)  # for the end of bob's connection to arrive
+        began = time.monotonic()
+        error = ann.communicate("are you there?\nbob?\n", timeout=60)[1]
+    finally:
+        for one in people.values():
+            one.kill()
+    assert ann.returncode == 1
+    assert time.monotonic() - began < 30
+    assert error.splitlines()[-2:] == ["bob has left", "gave up on bob: 2 message(s) not sent"]
+    assert "Traceback" not in error
+
+
+def test_a_unicast_protocol_brings_all_lines_to_all_before_it_leaves() -> None:
+    roster = free_ports("cat", "bob", "ann")
+    people = {name: terminal(name, roster, "--protocol", "buffered") for name in roster}
+    try:
+        error = people["ann"].communicate("one\ntwo\nthree\n", timeout=60)[1]
+        assert "not sent" not in error
+        for name in ("cat", "bob"):
+            out = people[name].stdout
+            assert out
+            assert [out.readline() for _ in range(3)] == [
+                "ann: one\n",
+                "ann: two\n",
+                "ann: three\n",
+            ]
+    finally:
+        leave({name: people[name] for name in ("cat", "bob")})
+    assert [one.returncode for one in people.values()] == [0, 0, 0]
+
+
+def test_messages_without_the_acknowledgement_they_wait_for_are_told() -> None:
+    ann = terminal("ann", free_ports("cat", "bob", "ann"), "--protocol", "buffered")
+    error = ann.communicate("one\n", timeout=60)[1]
+    assert ann.returncode == 1
+    assert error.splitlines()[-1] == "gave up on cat: 2 message(s) not sent"
+
+
+def test_synchronous_refuses_a_line_to_all_and_sends_none_of_it() -> None:
+    roster = free_ports("cat", "bob", "ann")
+    people = {name: terminal(name, roster, "--protocol", "synchronous") for name in roster}
+    try:
+        error = people["ann"].communicate("one\n@bob two\n", timeout=60)[1]
+        assert [line for line in error.splitlines() if "waiting" not in line] == [
+            "not sent: synchronous sends to one and waits; write to one (@name), or take buffered"
+        ]
+        assert people["bob"].stdout
+        assert people["bob"].stdout.readline() == "ann: two\n"
+    finally:
+        assert people["cat"].communicate(timeout=60)[0] == ""
+        leave({"bob": people["bob"]})
+    assert [people[name].returncode for name in ("cat", "bob")] == [0, 0]
+    assert people["ann"].returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +255,12 @@ def test_three_terminals(protocol: str, seconds: int, lines: list[str]) -> None:
     [
         (["ann", "--protocol", "optimum"], "unknown protocol 'optimum'"),
         (["zoe"], "process 'zoe' is not a member"),
-        (["ann", "--slow", "cat=soon"], "soon"),
+        (["ann", "--slow", "cat=soon"], "--slow cat=soon: expected PEER=SECONDS"),
+        (["ann", "--slow", "cat"], "--slow cat: expected PEER=SECONDS"),
+        (["ann", "--slow", "cat=nan"], "--slow cat=nan: expected PEER=SECONDS"),
+        (["ann", "--slow", "nobody=3"], "--slow nobody: not in the roster cat, bob, ann"),
+        (["ann", "--roster", "ann"], "--roster ann: expected NAME=PORT"),
+        (["ann", "--roster", "ann=70000", "bob=7002"], "--roster ann=70000: expected NAME=PORT"),
     ],
 )
 def test_a_wrong_call_is_told_in_one_line(arguments: list[str], words: str) -> None:
