@@ -37,6 +37,7 @@ def test_every_hold_is_false_when_nothing_depends_on_anything() -> None:
     run = sim.run("matrix", schedule)
     found = false_causality(schedule, run.trace)
     assert found["false_share_of_holds"] == 1.0
+    assert found["false_age"] > 0
     assert found["false_held_fraction"] == pytest.approx(run.metrics["held_fraction"])
     assert found["false_delay_mean"] == pytest.approx(run.metrics["added_delay_mean"])
 

@@ -180,7 +180,8 @@ def false_causality(schedule: Schedule, trace: Trace) -> dict[str, float]:
         if done > ideal:
             false_held += 1
             false_delay += done - ideal
-            blocker = max(w for t, w in meanwhile if t == done) if meanwhile else message
+            # The arrival that set off all deliveries of that moment comes first among them.
+            blocker = next((w for t, w in meanwhile if t == done), message)
             age += float(trace.sent[message] - trace.sent[blocker])
     copies = max(1, len(schedule.dests))
     return {

@@ -30,7 +30,7 @@ def cases(scale: Scale) -> list[Case]:
         for n in scale.large:
             received = round(max(1.0, WIDTHS[cast] * n) * scale.gaps)
             for ratio in RATIOS:
-                if n > SLOW_N and ratio > 1:
+                if n > SLOW_N and ratio > (1 if cast == "unicast" else 0.1):
                     continue
                 arguments = {
                     "n": n,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from antecede.pipeline.experiments.base import Scale
 
 _N = 8
-_RECEIVED = 150
+_RECEIVED = 100
 KINDS = {
     "all four pruned": "",
     "without just delivered": "just_delivered",
