@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import antecede
+from antecede.core.tables import STUDY_COLUMNS
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,27 +20,9 @@ if TYPE_CHECKING:
     from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
 
-METRICS: tuple[str, ...] = (
-    "deliveries",
-    "entries_per_copy",
-    "destinations_per_copy",
-    "model_bytes_per_copy",
-    "model_bytes_per_message",
-    "wire_bytes_per_copy",
-    "log_entries_mean",
-    "log_entries_peak",
-    "held_fraction",
-    "held_time_mean",
-    "held_time_p50",
-    "held_time_p95",
-    "held_time_p99",
-    "held_time_max",
-    "latency_mean",
-    "buffer_mean",
-    "buffer_peak",
-    "extra_packets_per_message",
-    "extra_bytes_per_message",
-)
+METRICS: tuple[str, ...] = STUDY_COLUMNS[
+    STUDY_COLUMNS.index("deliveries") : STUDY_COLUMNS.index("saturated")
+]
 """The measured columns of the ``study`` table, in its order."""
 
 
