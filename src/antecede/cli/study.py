@@ -210,6 +210,7 @@ def _warming(master: str | None) -> threading.Thread:
 
 def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dict[str, Any]:  # noqa: ANN401
     from antecede.pipeline.jobs import provenance, version
+    from antecede.report.comparison import comparison
     from antecede.report.study_page import build, write
 
     overview = found.overview.to_pylist()
@@ -224,7 +225,8 @@ def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dic
     }
     shown = found.runs.select(["experiment", "facet", "series"]).to_pylist()
     order = [(row["experiment"], row["facet"], row["series"]) for row in shown]
-    page = build(experiments, found.points.to_pylist(), overview, facts, order)
+    points = found.points.to_pylist()
+    page = build(experiments, points, overview, facts, order)
     for name, contents in write(page).items():
         if isinstance(contents, str):
             folder.write_text(name, contents)
@@ -237,6 +239,7 @@ def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dic
         "core_seconds": round(sum(row["seconds"] for row in overview), 3),
         "saturated": sum(row["saturated"] for row in overview),
         "figures": sorted(p.name for p in (folder.stage / "figures").glob("*.svg")),
+        "comparison": comparison(points),
     }
 
 
@@ -282,7 +285,20 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from antecede.report.comparison import METRICS
+    from antecede.report.page import figure
+
     result = summary["result"]
+    if result["comparison"]:
+        compared = Table(title="The protocols on the same schedules", pad_edge=False)
+        for column in ("cast", "protocol", "processes"):
+            compared.add_column(column)
+        for title in METRICS.values():
+            compared.add_column(title, justify="right")
+        for row in result["comparison"]:
+            cells = (figure(row.get(metric)) for metric in METRICS)
+            compared.add_row(row["cast"], row["protocol"], str(row["processes"]), *cells)
+        Console().print(compared)
     table = Table(title="antecede study", show_header=False)
     table.add_row("experiments", ", ".join(result["experiments"]))
     table.add_row("runs", f"{result['runs']:,}")

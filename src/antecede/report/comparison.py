@@ -1,0 +1,37 @@
+"""The comparison of the protocols in one small table, for the terminal and ``summary.json``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+EXPERIMENT = "overhead"
+METRICS = {
+    "entries_per_copy": "dependents per copy",
+    "model_bytes_per_copy": "bytes per copy",
+    "model_bytes_per_message": "bytes per message",
+    "held_fraction": "copies held",
+    "extra_packets_per_message": "added packets per message",
+}
+
+
+def comparison(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row per cast and protocol, at the largest number of processes that it was run at."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for point in points:
+        if point["experiment"] != EXPERIMENT or point["metric"] not in METRICS:
+            continue
+        row = rows.setdefault(
+            (point["facet"], point["series"]),
+            {"cast": point["facet"], "protocol": point["series"], "processes": 0},
+        )
+        if point["x"] > row["processes"]:
+            row["processes"] = int(point["x"])
+        if point["x"] == row["processes"]:
+            row[point["metric"]] = point["mean"]
+    return sorted(
+        rows.values(),
+        key=lambda row: (row["cast"], -row["processes"], row.get("model_bytes_per_copy") or 0.0),
+    )

@@ -1,0 +1,42 @@
+"""The table that a study ends with."""
+
+from __future__ import annotations
+
+from antecede.report.comparison import comparison
+
+
+def point(
+    series: str, x: float, metric: str, mean: float, experiment: str = "overhead"
+) -> dict[str, object]:
+    return {
+        "experiment": experiment,
+        "facet": "unicast",
+        "series": series,
+        "x": x,
+        "metric": metric,
+        "mean": mean,
+    }
+
+
+def test_a_row_per_protocol_at_its_largest_size_cheapest_first() -> None:
+    rows = comparison(
+        [
+            point("matrix", 50.0, "model_bytes_per_copy", 10_000.0),
+            point("matrix", 10.0, "model_bytes_per_copy", 400.0),
+            point("optimal", 10.0, "model_bytes_per_copy", 128.0),
+            point("optimal", 50.0, "model_bytes_per_copy", 794.0),
+            point("optimal", 50.0, "entries_per_copy", 111.0),
+            point("optimal", 50.0, "seconds", 3.0),
+            point("optimal", 70.0, "entries_per_copy", 5.0, experiment="growth"),
+        ]
+    )
+    assert [(row["protocol"], row["processes"], row["model_bytes_per_copy"]) for row in rows] == [
+        ("optimal", 50, 794.0),
+        ("matrix", 50, 10_000.0),
+    ]
+    assert rows[0]["entries_per_copy"] == 111.0
+    assert "seconds" not in rows[0]
+
+
+def test_without_that_experiment_there_is_nothing_to_compare() -> None:
+    assert comparison([point("a", 1.0, "entries_per_copy", 2.0, experiment="bounded")]) == []
