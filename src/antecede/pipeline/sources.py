@@ -167,7 +167,9 @@ def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:
 
 
 def _read_parquet(source: Source) -> Log:
-    table = pq.read_table(source.path)
+    # A folder needs Arrow's datasets, which import pandas and so take a moment; a file does not.
+    is_folder = source.path.is_dir()
+    table = pq.read_table(source.path) if is_folder else pq.ParquetFile(source.path).read()
     require_columns(table.column_names)
     require_types(table)
     good = is_event(table)
