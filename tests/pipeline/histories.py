@@ -10,6 +10,8 @@ import heapq
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import xor
 
 from antecede.core.tables import (
     CAUSAL_CYCLE,
@@ -40,16 +42,16 @@ def oracle(events: list[Event]) -> Truth:
     hashes = dict(
         zip((n := [e.message or "" for e in events]), hash_names(n).tolist(), strict=True)
     )
-    order = sorted(
-        range(len(events)),
-        key=lambda i: (
-            events[i].process,
-            events[i].seq,
-            KIND[events[i].kind],
-            hashes[events[i].message or ""],
+    log = sorted(
+        events,
+        key=lambda e: (
+            e.process,
+            e.seq,
+            KIND[e.kind],
+            hashes[e.message or ""],
+            reduce(xor, hash_names(sorted(set(e.dests or ()))).tolist(), 0),
         ),
     )
-    log = [events[i] for i in order]
     owner: dict[str, int] = {}
     for i, e in enumerate(log):
         if i and (log[i - 1].process, log[i - 1].seq) == (e.process, e.seq):
@@ -243,6 +245,8 @@ SHAPES = (
     Shape(processes=4, sends=40, resent=0.1, doubled=0.1, unsent=0.05, skew=3.0),
     Shape(processes=4, sends=40, clashes=0.05, gaps=True),
     Shape(processes=4, sends=40, swapped=0.05, doubled=0.05, lost=0.05),
+    Shape(processes=5, sends=40, resent=0.1, swapped=0.05, doubled=0.2, clashes=0.02, lost=0.05),
+    Shape(processes=3, sends=30, resent=0.2, swapped=0.1, doubled=0.3, dests=False, gaps=True),
     Shape(processes=5, sends=40, own=1.0, fan_out=2, delay=3.0, timed=False),
     Shape(processes=60, sends=60, fan_out=3, delay=3.0, skew=2.0),
 )

@@ -7,6 +7,8 @@ alone would take longer than everything done here.
 from __future__ import annotations
 
 import pickle
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,17 +190,18 @@ class Blobs:
         return found
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages, as their owning send says them."""
+        """Return the stated destinations of messages of which no window told them."""
         if "dests" not in self.frame.columns:
             return {}
-        asked = {message.key: message for message in messages}
-        found = {}
-        for row in self._rows_of(sorted(asked), "dests", "process", "seq"):
-            owner = asked[row["key"]]
-            place = (self.names[owner.sender], owner.seq)
-            if row["kind"] == "send" and (row["process"], row["seq"]) == place:
-                found[row["key"]] = None if row["dests"] is None else tuple(row["dests"])
-        return found
+        owners = {(m.key, self.names[m.sender], m.seq) for m in messages}
+        rows = self._rows_of(sorted(m.key for m in messages), "dests", "process", "seq")
+        stated: dict[int, list[tuple[str, ...]]] = {}
+        for row in rows:
+            place = (row["key"], row["process"], row["seq"])
+            if row["kind"] == "send" and row["dests"] is not None and place in owners:
+                stated.setdefault(row["key"], []).append(tuple(row["dests"]))
+        # Where rows contradict each other, the one that comes first for the windows.
+        return {key: min(several, key=_need) for key, several in stated.items()}
 
     def chains(
         self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]
@@ -207,6 +210,10 @@ class Blobs:
         table = self._packed([group]).toArrow()
         events = unpack([blob.as_buffer() for blob in table.column("blob")])
         return find_chains(events, self.hashes, settled, pairs)
+
+
+def _need(dests: tuple[str, ...]) -> int:
+    return reduce(xor, hash_names(sorted(set(dests))).tolist(), 0)
 
 
 def _empty(hashes: Ints, request: Request) -> Window:

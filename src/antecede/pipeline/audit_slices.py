@@ -183,7 +183,6 @@ class Slices:
         self._salt = salt
         self._has_dests = dests
         self._named: dict[int, str] = {}
-        self._dests: dict[int, tuple[str, ...] | None] = {}
         self._first = _boundaries(groups, windows)
         self._around = [self._near(groups[k].early, groups[k].early, k) for k in self._first]
         self.names: list[str] = []
@@ -262,10 +261,7 @@ class Slices:
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
         """Run each group of windows as one window."""
         specs = [self._spec(group, request) for group, request in work]
-        found: list[Window] = self._job(audit_tasks.run_slice, specs)
-        for window in found:
-            self._dests.update(window.dests)
-        return found
+        return self._job(audit_tasks.run_slice, specs)
 
     def confirm(self, windows: Sequence[Window]) -> None:
         """Check that every row is in exactly one window, or is no event."""
@@ -282,8 +278,8 @@ class Slices:
         return found
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages."""
-        return {message.key: self._dests.get(message.key) for message in messages}
+        """Return the stated destinations of messages of which no window told them."""
+        return dict.fromkeys(message.key for message in messages)  # Windows say all there is.
 
     def chains(
         self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]

@@ -7,6 +7,7 @@ Spark tasks that read their own slices, in Spark tasks that get packed blobs) is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -57,7 +58,7 @@ class Arrangement(Protocol):
         ...
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages."""
+        """Return the stated destinations of messages of which no window told them."""
         ...
 
     def chains(
@@ -121,6 +122,40 @@ class _Questions:
         self.requests[group] = replace(request, wanted=wanted)
         self.results.pop(group, None)
 
+    def settle(self, keys: set[int]) -> None:
+        """Find out which send owns each key; the least process and seq does."""
+        owners: dict[int, tuple[int, int]] = {}
+        unknown: dict[int, set[int]] = {}
+        for number, group in enumerate(self.groups):
+            window = self.results[group]
+            sent = keys.intersection(window.sends[np.isin(window.sends, list(keys))].tolist())
+            told = dict(zip(window.open_key.tolist(), range(window.open_key.size), strict=True))
+            if sent - set(told):
+                unknown[number] = sent
+            for key in sent & set(told):
+                u = told[key]
+                place = int(window.open_sender[u]), int(window.open_seq[u])
+                owners[key] = min(owners.get(key, place), place)
+        for number, asked in unknown.items():
+            self.want(number, asked)
+        if not unknown:
+            self._settle(owners)
+
+    def _settle(self, owners: dict[int, tuple[int, int]]) -> None:
+        known = dict(
+            zip(self.settled[0].tolist(), zip(*self.settled[1:], strict=True), strict=True)
+        )
+        known.update(owners)
+        keys = sorted(known)
+        self.settled = (
+            np.array(keys, np.int64),
+            np.array([known[key][0] for key in keys], np.int64),
+            np.array([known[key][1] for key in keys], np.int64),
+        )
+        for group in self.groups:
+            if np.isin(self.results[group].sends, self.settled[0]).any():
+                self.results.pop(group)
+
     def give_senders(self, numbers: set[int]) -> None:
         """Tell groups who sent the messages that enter them."""
         sent: dict[int, tuple[int, int]] = {}
@@ -136,10 +171,10 @@ class _Questions:
 
     def follow(self, again: Again) -> None:
         """Carry out what the join asked for; merging comes first, for it changes the rest."""
-        if again.repeated:
-            self.merge(set(range(len(self.groups))))
-        elif again.merge:
+        if again.merge:
             self.merge(again.merge)
+        elif again.repeated:
+            self.settle(again.repeated)
         elif again.wanted:
             for number, keys in again.wanted.items():
                 self.want(number, keys)
@@ -154,11 +189,7 @@ def check(where: Arrangement) -> Answer:
         windows = questions.ask()
         where.confirm(windows)
         joined = Joined(windows, where.hashes, questions.settled[0])
-        lost = [] if joined.again else joined.lost(where.dests, where.names)
-        # Which of its sends a message has decides what came before what, far outside their windows.
-        if len(windows) > 1 and any(window.repeated.size for window in windows):
-            questions.merge(set(range(len(questions.groups))))
-            continue
+        lost = [] if joined.again else joined.lost(partial(_stated, where, windows), where.names)
         if not joined.again:
             return Answer(joined, lost, windows, questions.groups, questions.settled, rounds)
         questions.follow(joined.again)
@@ -166,6 +197,15 @@ def check(where: Arrangement) -> Answer:
             questions.merge(set(range(len(questions.groups))))
     msg = "a log checked as one window asks no questions"
     raise AssertionError(msg)
+
+
+def _stated(
+    where: Arrangement, windows: Sequence[Window], messages: Sequence[Open]
+) -> Mapping[int, tuple[str, ...] | None]:
+    """Return messages' destinations, as the sends that own them state them."""
+    told = {m.key: windows[m.window].dests.get(m.key) for m in messages}
+    untold = [m for m in messages if told[m.key] is None]
+    return {**told, **where.dests(untold)} if untold else told
 
 
 def add_chains(where: Arrangement, answer: Answer, wanted: Sequence[Late]) -> None:
@@ -177,18 +217,10 @@ def add_chains(where: Arrangement, answer: Answer, wanted: Sequence[Late]) -> No
             first, last = answer.groups[late.sent_window][0], answer.groups[late.effect.window][1]
             spans.setdefault((first, last), []).append(late)
     for span, lates in _cover(spans).items():
-        _search(where, answer, span, lates)
-    # A message sent or delivered several times can have led on from outside that span.
-    left = [late for late in wanted if not len(chains[late.process, late.key])]
-    if left:
-        _search(where, answer, (answer.groups[0][0], answer.groups[-1][1]), left)
-
-
-def _search(where: Arrangement, answer: Answer, span: Group, lates: Sequence[Late]) -> None:
-    pairs = [(late.key, late.effect.key) for late in lates]
-    found = where.chains(span, answer.settled, pairs)
-    keys = ((late.process, late.key) for late in lates)
-    answer.joined.chains.update(zip(keys, found, strict=True))
+        pairs = [(late.key, late.effect.key) for late in lates]
+        found = where.chains(span, answer.settled, pairs)
+        keys = ((late.process, late.key) for late in lates)
+        chains.update(zip(keys, found, strict=True))
 
 
 def _cover(spans: dict[Group, list[Late]]) -> dict[Group, list[Late]]:

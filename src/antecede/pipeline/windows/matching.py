@@ -1,7 +1,7 @@
 """Put a window's events in order and pair its deliveries with its sends, without a join.
 
 The events of each process are sorted by ``seq``; rows that contradict each other by having the
-same ``seq`` are ordered by kind and hash, so that every arrangement gives the same answer.
+same ``seq`` are ordered by kind, hash and destinations, so that every arrangement gives the same answer.
 Messages are looked up in one open-addressing table of 64-bit hashes.
 """
 
@@ -72,7 +72,7 @@ class Matched:
 
 @jit
 def _in_order(
-    process: NDArray[Any], seq: NDArray[Any], kind: NDArray[Any], key: NDArray[Any], n: int
+    process: Vectors, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Ints, n: int
 ) -> tuple[Ints, Ints]:
     """Return (start, row): a stable counting sort by process, then by seq where needed."""
     start = np.zeros(n + 1, np.int64)
@@ -96,18 +96,19 @@ def _in_order(
             row[low:high] = part[np.argsort(seq[part], kind="mergesort")]
             has_ties = True
         if has_ties:
-            _order_ties(row[low:high], seq, kind, key)
+            _order_ties(row[low:high], seq, kind, key, need)
     return start, row
 
 
 @jit
-def _order_ties(row: Ints, seq: NDArray[Any], kind: NDArray[Any], key: NDArray[Any]) -> None:
-    """Order rows of equal seq by kind and key: insertion sort, for ties are few."""
+def _order_ties(row: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Ints) -> None:
+    """Order rows of equal seq by all else that they say: insertion sort, for ties are few."""
     for i in range(1, row.size):
         moved, j = row[i], i - 1
         while j >= 0 and seq[row[j]] == seq[moved]:
-            a, b = kind[row[j]] & 3, kind[moved] & 3
-            if a < b or (a == b and key[row[j]] <= key[moved]):
+            at = row[j]
+            mine = (kind[at] & 3, key[at], need[at], kind[at])
+            if mine <= (kind[moved] & 3, key[moved], need[moved], kind[moved]):
                 break
             row[j + 1] = row[j]
             j -= 1
@@ -244,7 +245,9 @@ def match(
     outside this window; ``wanted`` are keys that another window asks for (sorted); ``settled``
     says which send owns a key that was sent more than once (keys sorted, process, seq).
     """
-    start, row = _in_order(events.process, events.seq, events.kind, events.key, names.size)
+    start, row = _in_order(
+        events.process, events.seq, events.kind, events.key, events.need, names.size
+    )
     ordered = events.take(row)
     who, seq, key = ordered.process, ordered.seq, ordered.key
     clash = np.flatnonzero((seq[1:] == seq[:-1]) & (who[1:] == who[:-1])) + 1

@@ -95,8 +95,23 @@ def _check_arrivals(windows: Sequence[Window], again: Again) -> None:
                 again.merge.update(range(number, told[key]))
     if strangers and len(windows) > 1:
         _find_strangers(windows, strangers, again)
+    _find_cut_out(windows, again)
     if again.merge:
         again.wanted.clear()
+
+
+def _find_cut_out(windows: Sequence[Window], again: Again) -> None:
+    """Keep a delivery that was cut out of a cycle in one window with those that repeat it.
+
+    A repeat brings nothing new, so no window has to know of the ones before; but this one would.
+    """
+    cut_out: dict[tuple[int, int], int] = {}
+    for number, window in enumerate(windows):
+        for b, process in window.arrivals[:, :2].tolist() if cut_out else ():
+            first = cut_out.get((process, int(window.incoming[b])), number)
+            again.merge.update(range(first, number))
+        for process, _, key in window.cycles.tolist():
+            cut_out[process, key] = number
 
 
 def _find_strangers(

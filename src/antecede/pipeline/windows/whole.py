@@ -33,7 +33,6 @@ class Whole:
         self.names = names
         self.hashes = hash_names(names)
         self._lookup = lookup
-        self._dests: dict[int, tuple[str, ...] | None] = {}
         count = 0 if cuts is None else len(cuts)
         self.windows = count + 1
         self._window = None
@@ -52,7 +51,6 @@ class Whole:
             rows = self._rows(group)
             window = run_window(self.events.take(rows), self.hashes, request)
             name_rows(window, self.events.key, rows[window.rows], self._lookup)
-            self._dests.update(window.dests)
             found.append(window)
         return found
 
@@ -68,8 +66,8 @@ class Whole:
         return {key: name for key, (name, _) in spelled if name is not None}
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages."""
-        return {message.key: self._dests.get(message.key) for message in messages}
+        """Return the stated destinations of messages of which no window told them."""
+        return dict.fromkeys(message.key for message in messages)  # Windows say all there is.
 
     def chains(
         self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]
@@ -80,10 +78,11 @@ class Whole:
 
 def name_rows(window: Window, keys: Ints, rows: Ints, lookup: Lookup) -> None:
     """Give a window's result the names, and the destinations, of the messages it speaks of."""
-    for key, (name, dests) in zip(keys[rows].tolist(), lookup(rows), strict=True):
+    told = zip(keys[rows].tolist(), window.owners.tolist(), lookup(rows), strict=True)
+    for key, owns, (name, dests) in told:
         if name is None:
             continue
         if window.names.setdefault(key, name) != name:
             window.collision = True
-        if dests is not None:
+        if owns and dests is not None:
             window.dests[key] = dests

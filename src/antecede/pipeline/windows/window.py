@@ -75,6 +75,7 @@ class Window:
     repeated: Ints
     cross: Ints  # b -> sender, where the driver gave senders; else -1
     rows: Ints  # rows of the input whose message names are spoken of above
+    owners: Flags  # row of these -> it is the send that owns its message
     kinds: Ints  # sends, deliveries, local events
     names: dict[int, str] = field(default_factory=dict)
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
@@ -188,7 +189,8 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     paths = _worst_paths(work, late, first[: late.size])
     window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
     told = [late, first, run.rises[:, 0], work.crossing, work.cycles, m.again, *paths.values()]
-    window.rows = _spoken_of(work, np.concatenate(told))
+    spoken_of = _spoken_of(work, np.concatenate(told))
+    window.rows, window.owners = m.row[spoken_of], m.kind[spoken_of] == SEND
     return window
 
 
@@ -246,6 +248,7 @@ def _describe(work: _Work, events: Events) -> Window:
         repeated=_rows(m, m.repeated),
         cross=work.senders,
         rows=_NO_KEYS,
+        owners=np.empty(0, np.bool_),
         kinds=np.array([sends.size, deliveries, len(events) - sends.size - deliveries]),
     )
 
@@ -344,10 +347,10 @@ def find_chains(
 
 
 def _spoken_of(work: _Work, told: Ints) -> Ints:
-    """Return an input row for every message that the window's tables name.
+    """Return an event for every message that the window's tables name.
 
-    ``told`` are their events. Of messages sent several times, and of open ones, the rows of all
-    sends are returned: to see whether they are one message, and what its destinations are.
+    ``told`` are events of them. Of messages sent several times, and of open ones, all sends are
+    returned: to see whether they are one message, and what its destinations are.
     """
     m = work.m
     _, once = np.unique(m.key[told], return_index=True)
@@ -355,4 +358,4 @@ def _spoken_of(work: _Work, told: Ints) -> Ints:
     if m.repeated.size:
         again = np.isin(m.key, np.unique(m.key[m.repeated]))
         named.append(np.flatnonzero(again & (m.kind == SEND)))
-    return np.asarray(m.row[np.unique(np.concatenate(named))])
+    return np.unique(np.concatenate(named))
