@@ -83,8 +83,8 @@ STUDY = """
     ]
     rows = grid_rows("cluster", cases, seed=0)
 
-    def progress(done, total, deliveries):
-        print("done", done, file=sys.stderr, flush=True)
+    def progress(done):
+        print("done", done.runs, file=sys.stderr, flush=True)
 
     with session({master!r}, light=True) as spark:
         with RunFolder.open({out!r}, "study", options={{}}, resumable=True) as folder:

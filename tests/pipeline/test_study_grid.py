@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.campaign import PARTS, run_grid, tables
+from antecede.pipeline.campaign import PARTS, Done, run_grid, tables
 from antecede.pipeline.experiments.base import Case, Experiment
 from antecede.pipeline.grid import GRID, LONGEST_SECONDS, UNIT_SECONDS, cost, grid_rows, units
 from antecede.pipeline.jobs import RunFolder
@@ -136,7 +136,7 @@ def test_means_intervals_and_paired_differences(spark: SparkSession, tmp_path: P
 @pytest.mark.spark
 def test_an_interrupted_study_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
     rows = grid_rows("test", _cases(), seed=0)
-    seen: list[tuple[int, int, int]] = []
+    seen: list[Done] = []
 
     def interrupted(path: Path) -> None:
         with _folder(path) as folder:
@@ -147,9 +147,11 @@ def test_an_interrupted_study_goes_on_where_it_stopped(spark: SparkSession, tmp_
         interrupted(tmp_path / "out")
     assert list((tmp_path / "out" / ".unfinished" / PARTS).glob("*.parquet"))
     with _folder(tmp_path / "out", resume=True) as folder:
-        runs = run_grid(spark, rows, folder, run=fake, progress=lambda *now: seen.append(now))
-    assert seen[0] == (4, len(rows), 0)
-    assert seen[-1] == (len(rows), len(rows), 100 * (len(rows) - 4))
+        runs = run_grid(spark, rows, folder, run=fake, progress=seen.append)
+    assert (seen[0].runs, seen[0].total, seen[0].deliveries) == (4, len(rows), 0)
+    assert 0 < seen[0].share < 1
+    assert seen[-1] == Done(len(rows), len(rows), 100 * (len(rows) - 4), 1.0)
+    assert [now.share for now in seen] == sorted(now.share for now in seen)
     assert runs.column("run_id").to_pylist() == [row["run_id"] for row in rows]
 
 

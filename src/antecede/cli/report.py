@@ -110,8 +110,8 @@ def _beginning(events: pa.Table) -> tuple[list[Story], dict[str, Any]]:
     from antecede.report.audit_page import Story
     from antecede.report.scenes import diagram_of
 
-    first = sorted(TableRows(events.slice(0, SHOWN)).everything(), key=lambda e: (e.process, e.seq))
-    text = f"The first {len(first):,} of {len(events):,} events."
+    first = sorted(TableRows(events).beginning(SHOWN), key=lambda e: (e.process, e.seq))
+    text = f"The first {len(first):,} of {len(events):,} events, causes before effects."
     return [Story("beginning", text, diagram_of("beginning", first))], {"text": text}
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.progress import progress
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from antecede.pipeline.campaign import Progress
     from antecede.pipeline.experiments.base import Experiment, Scale
     from antecede.pipeline.jobs import RunFolder
 
@@ -179,12 +175,12 @@ def _run(
         folder.write_text(_ASKED, json.dumps(asked) + "\n")
         warming = _warming(master)
         with (
-            _progress(len(rows), quiet=quiet) as progress,
+            progress(quiet=quiet) as show,
             session(master, app="antecede study", light=True) as spark,
         ):
             if warming.is_alive():
                 warming.join()
-            runs = run_grid(spark, rows, folder, progress=progress)
+            runs = run_grid(spark, rows, folder, progress=show)
             found = tables(spark, runs, experiments)
         write_tables(folder, found)
         result = _report(folder, experiments, found)
@@ -249,38 +245,6 @@ def _drop(parts: Path) -> None:
     shutil.rmtree(parts, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[Progress | None]:
-    """Show a bar with runs done, deliveries per second and time left, only on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    bar = Bar(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    import time
-
-    begun = time.monotonic()
-    with bar:
-        task = bar.add_task("starting Spark", total=total, rate="")
-
-        def show(done: int, every: int, deliveries: int) -> None:
-            rate = deliveries / max(0.1, time.monotonic() - begun)
-            text = f"{rate:,.0f} deliveries/s"
-            bar.update(task, description="runs", completed=done, total=every, rate=text)
-
-        yield show
-
-
 def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -288,21 +252,22 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from antecede.report.comparison import METRICS
     from antecede.report.page import figure
 
-    result = summary["result"]
-    if result["comparison"]:
-        compared = Table(title="The protocols on the same schedules", pad_edge=False)
-        for column in ("cast", "protocol", "processes"):
-            compared.add_column(column)
+    console, result = Console(), summary["result"]
+    for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):
+        compared = Table(title=f"{cast}: the protocols on the same schedules")
+        compared.add_column("protocol", no_wrap=True)
+        compared.add_column("n", justify="right")
         for title in METRICS.values():
             compared.add_column(title, justify="right")
         for row in result["comparison"]:
-            cells = (figure(row.get(metric)) for metric in METRICS)
-            compared.add_row(row["cast"], row["protocol"], str(row["processes"]), *cells)
-        Console().print(compared)
+            if row["cast"] == cast:
+                cells = (figure(row.get(metric)) for metric in METRICS)
+                compared.add_row(row["protocol"], str(row["processes"]), *cells)
+        console.print(compared)
     table = Table(title="antecede study", show_header=False)
     table.add_row("experiments", ", ".join(result["experiments"]))
     table.add_row("runs", f"{result['runs']:,}")
     table.add_row("deliveries", f"{result['deliveries']:,}")
     table.add_row("seconds", f"{summary['seconds']:,.1f}")
     table.add_row("page", str(path / "index.html"))
-    Console().print(table)
+    console.print(table)

@@ -7,16 +7,15 @@ puts every finished unit on disk, so that an interrupted study goes on where it 
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from antecede.pipeline.grid import GRID, digest, units
+from antecede.pipeline.grid import GRID, cost, digest, units
 from antecede.pipeline.runner import execute
 from antecede.pipeline.session import parallelism
 from antecede.pipeline.study import RUNS, differences, overview, pending, points, study
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from antecede.pipeline.jobs import RunFolder
     from antecede.pipeline.study import Execute
 
-    Progress = Callable[[int, int, int], None]
-    """Called with runs done, runs in all, and deliveries simulated since the start."""
+    Progress = Callable[["Done"], None]
 
 PARTS = "parts"
 TABLE = "runs"
@@ -48,12 +46,37 @@ class Tables:
     overview: pa.Table
 
 
-@dataclass(slots=True)
-class _Tally:
-    done: int
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How far a study is; ``deliveries`` are those simulated since this call of it began."""
+
+    runs: int
     total: int
-    deliveries: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    deliveries: int
+    share: float  # of the work, by estimate: runs differ in length
+
+
+class _Tally:
+    """Counts what is done and tells ``progress``."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], progress: Progress | None) -> None:
+        self._cost = {row["run_id"]: cost(row) for row in rows}
+        self._whole = sum(self._cost.values())
+        self._left = self._whole
+        self._runs = self._deliveries = 0
+        self._progress = progress
+
+    def add(self, runs: pa.Table, *, earlier: bool = False) -> None:
+        for run_id, deliveries in zip(
+            runs.column("run_id").to_pylist(), runs.column("deliveries").to_pylist(), strict=True
+        ):
+            if run_id in self._cost:
+                self._left -= self._cost[run_id]
+                self._runs += 1
+                self._deliveries += 0 if earlier else deliveries
+        if self._progress is not None:
+            share = 1.0 if self._runs == len(self._cost) else 1 - self._left / self._whole
+            self._progress(Done(self._runs, len(self._cost), self._deliveries, share))
 
 
 def finished_runs(folder: Path) -> pa.Table:
@@ -90,13 +113,11 @@ def run_grid(
     else:
         missing = set(wanted)
     todo = [row for row in rows if row["run_id"] in missing]
-    tally = _Tally(len(wanted) - len(todo), len(wanted))
-    if progress is not None:
-        progress(tally.done, tally.total, 0)
+    tally = _Tally(rows, progress)
+    tally.add(earlier, earlier=True)
     fresh = []
     if todo:
-        parts = folder.stage / PARTS
-        fresh = _run_units(spark, units(todo), parts, tally=tally, progress=progress, run=run)
+        fresh = _run_units(spark, units(todo), folder.stage / PARTS, tally=tally, run=run)
     together = pa.concat_tables([earlier, *fresh])
     order = {row["run_id"]: number for number, row in enumerate(rows)}
     ids = [str(value) for value in together.column("run_id").to_pylist()]
@@ -110,7 +131,6 @@ def _run_units(
     parts: Path,
     *,
     tally: _Tally,
-    progress: Progress | None,
     run: Execute,
 ) -> list[pa.Table]:
     """Keep one unit more in flight than there are cores, until all are done."""
@@ -131,24 +151,14 @@ def _run_units(
         try:
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                results += [_count(future, tally, progress) for future in done]
+                for future in done:
+                    results.append(future.result())
+                    tally.add(results[-1])
         except BaseException:
             for future in waiting:
                 future.cancel()
             raise
     return results
-
-
-def _count(future: Future[pa.Table], tally: _Tally, progress: Progress | None) -> pa.Table:
-    table = future.result()
-    with tally.lock:
-        tally.done += table.num_rows
-        tally.deliveries += sum(
-            row["deliveries"] for row in table.select(["deliveries"]).to_pylist()
-        )
-    if progress is not None:
-        progress(tally.done, tally.total, tally.deliveries)
-    return table
 
 
 def tables(spark: SparkSession, runs: pa.Table, experiments: Sequence[Experiment]) -> Tables:

@@ -90,11 +90,13 @@ def _overview(summary: Mapping[str, Any]) -> Section:
     return Section("summary", "Summary", [Table(("what", "count"), rows)], note if late else "")
 
 
-def _stories(stories: Sequence[Story], title: str = "The worst, drawn") -> Section:
+def _stories(stories: Sequence[Story], title: str = "The worst, drawn", said: str = "") -> Section:
+    """Return the diagrams, each with its sentence unless the page has ``said`` it already."""
     blocks: list[Raw] = []
     for number, story in enumerate(stories):
         shared = behaviour() if number == 0 else ""
-        blocks.append(Raw(f"{shared}{draw(story.diagram)}", f"{story.title}. {story.sentence}"))
+        words = "" if story.sentence == said else f"{story.title}. {story.sentence}"
+        blocks.append(Raw(f"{shared}{draw(story.diagram)}", words))
     return Section(
         "diagrams",
         title,
@@ -140,4 +142,4 @@ def report_page(
     title: str, text: str, stories: Sequence[Story], facts: Mapping[str, object]
 ) -> str:
     """Return the page of ``antecede report``: diagrams on demand."""
-    return render(Page(title, text, [_stories(stories, "The diagram")], facts))
+    return render(Page(title, text, [_stories(stories, "The diagram", text)], facts))

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "overhead"
 METRICS = {
-    "entries_per_copy": "dependents per copy",
+    "entries_per_copy": "entries per copy",
     "model_bytes_per_copy": "bytes per copy",
     "model_bytes_per_message": "bytes per message",
     "held_fraction": "copies held",
-    "extra_packets_per_message": "added packets per message",
+    "extra_packets_per_message": "packets added per message",
 }
 
 

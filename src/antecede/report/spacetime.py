@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-STEP, LANE, LEFT, TOP = 34, 54, 150, 34
+STEP, LANE, TOP = 34, 54, 34
+NAME_MAX, LETTER = 22, 8  # letters of a process's name, and the width of one
 #: A diagram shows a neighbourhood, never a whole log.
 EVENTS_MAX = 400
 
@@ -58,7 +59,7 @@ class Diagram:
     nodes: Sequence[Node]
     arrows: Sequence[Arrow]
     lanes: Sequence[str] = field(default_factory=tuple)
-    """Processes from top to bottom; by default in the order of their first event."""
+    """Processes from top to bottom; by default those that exchange messages first."""
 
 
 def places(diagram: Diagram) -> list[int]:
@@ -95,18 +96,29 @@ def places(diagram: Diagram) -> list[int]:
     return column
 
 
+def _default_lanes(diagram: Diagram) -> list[str]:
+    names = dict.fromkeys(node.process for node in diagram.nodes)
+    ends = (end for arrow in diagram.arrows for end in (arrow.source, arrow.target))
+    talking = {diagram.nodes[end].process for end in ends}
+    return sorted(names, key=lambda name: name not in talking)
+
+
 def draw(diagram: Diagram) -> str:
     """Return the diagram as markup; add :func:`behaviour` once to the page."""
-    lanes = list(diagram.lanes) or list(dict.fromkeys(node.process for node in diagram.nodes))
+    lanes = list(diagram.lanes) or _default_lanes(diagram)
     row = {name: number for number, name in enumerate(lanes)}
     column = places(diagram)
-    width = LEFT + STEP * (max(column, default=0) + 2)
+    short = {name: _short(name, NAME_MAX) for name in lanes}
+    left = LETTER * max((len(name) for name in short.values()), default=0) + 24
+    width = left + STEP * (max(column, default=0) + 2)
     height = TOP + LANE * len(lanes)
     spots = [
-        (LEFT + STEP * (c + 1), TOP + LANE * row[node.process])
+        (left + STEP * (c + 1), TOP + LANE * row[node.process])
         for c, node in zip(column, diagram.nodes, strict=True)
     ]
-    parts = [_lane(name, TOP + LANE * number, width) for name, number in row.items()]
+    parts = [
+        _lane(name, short[name], (left, width), TOP + LANE * number) for name, number in row.items()
+    ]
     order = ("plain", "chain", "early", "late")
     ranked = sorted(diagram.arrows, key=lambda a: order.index(a.mark))
     parts += [_arrow(a, spots[a.source], spots[a.target]) for a in ranked]
@@ -129,11 +141,17 @@ def draw(diagram: Diagram) -> str:
     )
 
 
-def _lane(name: str, y: int, width: int) -> str:
-    short = name if len(name) <= 18 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-10:]}"
+def _short(name: str, most: int) -> str:
+    if len(name) <= most:
+        return name
+    return f"{name[: most // 3]}\N{HORIZONTAL ELLIPSIS}{name[most // 3 + 1 - most :]}"
+
+
+def _lane(name: str, short: str, span: tuple[int, int], y: int) -> str:
+    left, right = span
     return (
-        f'<line class="st-lane" x1="{LEFT - 8}" y1="{y}" x2="{width - 6}" y2="{y}"/>'
-        f'<text class="st-name" x="{LEFT - 14}" y="{y + 4}"><title>{escape(name)}</title>'
+        f'<line class="st-lane" x1="{left - 8}" y1="{y}" x2="{right - 6}" y2="{y}"/>'
+        f'<text class="st-name" x="{left - 14}" y="{y + 4}"><title>{escape(name)}</title>'
         f"{escape(short)}</text>"
     )
 
@@ -170,12 +188,8 @@ def _arrow(arrow: Arrow, start: tuple[int, int], end: tuple[int, int]) -> str:
         place = (x1 + share * (x2 - x1), y1 + share * (y2 - y1) - 5)
     text = ""
     if arrow.label:
-        short = (
-            arrow.label if len(arrow.label) <= 24 else f"{arrow.label[:23]}\N{HORIZONTAL ELLIPSIS}"
-        )
-        text = (
-            f'<text class="st-label" x="{place[0]:.1f}" y="{place[1]:.1f}">{escape(short)}</text>'
-        )
+        label = escape(_short(arrow.label, 24))
+        text = f'<text class="st-label" x="{place[0]:.1f}" y="{place[1]:.1f}">{label}</text>'
     return (
         f'<g class="st-message st-{arrow.mark}" tabindex="0" data-tip="{escape(arrow.tip)}">'
         f'<path class="st-wide" d="{path}"/><path d="{path}" marker-end="url(#st-{arrow.mark})"/>'
