@@ -9,7 +9,8 @@ after that moment, times of copies delivered after it. *Held* is a copy that had
 receiver for its causes (`delivered - arrived`), or in its sender's output queue where a protocol
 has one (`posted - sent`). `held_time_*` are over held copies, `added_delay_*` over all.
 `buffer_mean` is the time average, over the measured time, of how many copies one process keeps
-waiting; `buffer_peak` the most any process ever kept waiting after the warm-up.
+waiting; `buffer_peak` the most any process ever kept waiting after the warm-up. `log_entries_*`
+are of what a process keeps after each of its steps: a send, or a receipt with all it delivers.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def measure(
     copies, messages = max(1, len(part.copies)), max(1, len(part.sends))
     order_end = int((trace.order >= 0).sum())
     kept = trace.kept[part.first : order_end]
-    kept = kept[kept >= 0]
+    kept = kept[(kept >= 0) & ~_midway(schedule, trace)[part.first : order_end]]
     added = trace.added[part.first : order_end]
     added_bytes = trace.added_bytes[part.first : order_end]
     sent = model_bytes[part.copies]
@@ -104,6 +105,23 @@ def measure(
         "simulated_seconds": part.end - part.begin,
     }
     return figures
+
+
+def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
+    """Return which deliveries were followed by another at the same process and instant.
+
+    What a process keeps is looked at between its steps, where anybody could: not midway.
+    """
+    order = trace.order
+    midway = np.zeros(len(order), np.bool_)
+    place = np.flatnonzero(order >= schedule.messages)
+    place = place[place > 0]
+    copy = order[place] - schedule.messages
+    before = order[place - 1] - schedule.messages
+    same = schedule.dests[before] == schedule.dests[copy]
+    same &= trace.delivered[before] == trace.delivered[copy]
+    midway[place - 1] = same & (before >= 0)
+    return midway
 
 
 def no_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:  # noqa: ARG001
