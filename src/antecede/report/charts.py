@@ -83,14 +83,14 @@ def bar_chart(
     )
     rule = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=place)
     text = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
-        x="edge:Q", y=place, text=alt.Text("mean:Q", format=".3~r")
+        x="edge:Q", y=place, text=alt.Text("mean:Q", format=",.3~r")
     )
     return _finish((bar, rule, text), title, height=max(70, 30 * len(present)))
 
 
 def _format(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how an axis is labelled: 10k rather than 10,000, but 0.05 rather than 50m."""
-    return "~s" if max((row["mean"] for row in rows), default=0) >= 1000 else ".3~r"
+    """Return how an axis is labelled: 10,000 and 0.05, not 10k and 50m."""
+    return "," if max((row["mean"] for row in rows), default=0) >= 1000 else ".3~r"
 
 
 def _colours(order: Sequence[str]) -> alt.Scale:

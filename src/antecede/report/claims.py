@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from antecede.report.verdicts import bounded, buffered, optimal, pruned, semantic
-from antecede.report.verdicts.common import HOLDS, LIMITS, OPEN, Outcome
+from antecede.report.verdicts.common import HOLDS, OPEN, PARTLY, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -342,7 +342,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Left open: fault tolerance of both.",
         "Snapshots and restarts of every endpoint (tests/protocols); lost processes only where a "
         "protocol can remove them (tests/core/test_membership.py).",
-        Outcome("A stopped process goes on from its snapshot; a lost one is not covered.", LIMITS),
+        Outcome("A stopped process goes on from its snapshot; a lost one is not covered.", PARTLY),
     ),
     Claim(
         "4.open.3",

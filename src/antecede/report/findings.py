@@ -36,7 +36,7 @@ def fits_table(experiment: str, measured: Measured) -> Table | None:
     for facet in measured.facets(experiment):
         for name in measured.series(experiment, facet):
             fits = [fit(measured.means(experiment, metric, facet, name)) for metric in metrics]
-            rows.append((facet, name, *("" if f is None else str(f) for f in fits)))
+            rows.append((facet, name, *(None if f is None else str(f) for f in fits)))
     titles = tuple(metric.replace("_", " ") for metric in metrics)
     return Table(("", "series", *titles), rows, "Exponent of n, fitted (with its standard error)")
 

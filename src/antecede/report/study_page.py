@@ -125,7 +125,7 @@ def _numbers(experiment: Question, chart: Chart, measured: Measured) -> Table:
     for facet in measured.facets(experiment.name):
         for name in measured.series(experiment.name, facet):
             for x, point in measured.line(experiment.name, chart.metric, facet, name).items():
-                place = () if chart.kind == "bar" else (x,)
+                place = () if chart.kind == "bar" else (f"{x:g}",)
                 rows.append((facet, name, *place, point.mean, point.low, point.high))
     middle = () if chart.kind == "bar" else (experiment.x,)
     columns = ("", "series", *middle, chart.y, "95% from", "to")

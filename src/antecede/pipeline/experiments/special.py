@@ -56,14 +56,14 @@ EXPERIMENT = Experiment(
         "sends deadlock, so it cannot follow a given schedule."
     ),
     charts=(
-        Chart("special-bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
+        Chart("bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
         Chart(
-            "special-packets",
+            "packets",
             "Packets beyond the copies themselves, per message",
             "extra_packets_per_message",
             "packets",
             kind="bar",
         ),
-        Chart("special-delay", "From send to delivery", "latency_mean", "seconds", kind="bar"),
+        Chart("delay", "From send to delivery", "latency_mean", "seconds", kind="bar"),
     ),
 )

@@ -50,7 +50,7 @@ EXPERIMENT = Experiment(
         "differences are against the last packet on the same channel."
     ),
     charts=(
-        Chart("variant-bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
-        Chart("variant-log", "Entries in the log", "log_entries_mean", "entries", kind="bar"),
+        Chart("bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
+        Chart("log", "Entries in the log", "log_entries_mean", "entries", kind="bar"),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
-ANSWERED = "answered"
+ANSWERED, PARTLY = "answered", "answered in part"
 CASTS = ("unicast", "multicast")
 
 
