@@ -44,7 +44,7 @@ class _Pace:
         if spent and gained:
             left = round(spent * (1 - done.share) / gained)
             words.append(f"{done.deliveries / spent:,.0f} deliveries/s")
-            words.append(f"{left // 60}:{left % 60:02} left")
+            words.append("adding up" if left == 0 else f"{left // 60}:{left % 60:02} left")
         return ", ".join(words)
 
 

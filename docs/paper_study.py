@@ -1,0 +1,103 @@
+"""Turn a study's folder into the page docs/paper-study.md, so that no number is typed by hand.
+
+antecede study --preset paper --out FOLDER
+python docs/paper_study.py FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from antecede.pipeline.experiments import chosen
+from antecede.report.page import Figure, Section, Table, Text, figure
+from antecede.report.study_page import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = Path(__file__).parent
+PREFIX = "study-"
+
+
+def main() -> int:
+    """Write the page and copy the figures."""
+    if len(sys.argv) != 2:
+        print("usage: python docs/paper_study.py FOLDER (of a finished antecede study)")
+        return 2
+    folder = Path(sys.argv[1])
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    runs = pq.read_table(folder / "runs", columns=["experiment", "facet", "series"])
+    page = build(
+        chosen([]),
+        pq.read_table(folder / "points.parquet").to_pylist(),
+        pq.read_table(folder / "overview.parquet").to_pylist(),
+        {},
+        [(row["experiment"], row["facet"], row["series"]) for row in runs.to_pylist()],
+    )
+    for old in (DOCS / "figures").glob(f"{PREFIX}*.svg"):
+        old.unlink()
+    for picture in (folder / "figures").glob("*.svg"):
+        shutil.copy(picture, DOCS / "figures" / f"{PREFIX}{picture.name}")
+    lines = [*_head(summary, page.lead)]
+    for section in page.sections:
+        lines += ["", *_section(section)]
+    text = "\n".join(lines) + "\n"
+    (DOCS / "paper-study.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
+    about, took = summary["provenance"], round(summary["seconds"])
+    versions = ", ".join(f"{name} {about[name]}" for name in ("numba", "numpy", "pyspark"))
+    yield from (
+        "# The study at the papers' scale",
+        "",
+        "Made by `python docs/paper_study.py FOLDER` from the folder of one whole run:",
+        "",
+        "```console",
+        f"$ antecede study --preset {summary['options']['preset']} --out FOLDER",
+        "```",
+        "",
+        (
+            f"It took {took // 60} min {took % 60} s on {summary['options']['master']} "
+            f"({about['cores']} cores of a virtual machine, {about['system']}, Python "
+            f"{about['python']}, {versions}), started {summary['started'][:16].replace('T', ' ')} UTC; "
+            f"the runs alone, {figure(float(summary['result']['core_seconds']))} s of processor time."
+        ),
+        "",
+        lead,
+    )
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"## {section.title}"
+    if section.note:
+        yield from ("", section.note)
+    for block in section.blocks:
+        if isinstance(block, Text):
+            for paragraph in block.paragraphs:
+                yield from ("", paragraph)
+        elif isinstance(block, Figure):
+            yield from ("", f"![{block.title}](figures/{PREFIX}{block.name}.svg)", "")
+            yield f"*{block.title}*"
+        elif isinstance(block, Table) and not block.folded:
+            yield from ("", *_table(block))
+
+
+def _table(table: Table) -> Iterator[str]:
+    if table.caption:
+        yield from (f"{table.caption}:", "")
+    yield f"| {' | '.join(table.columns)} |"
+    yield f"|{' --- |' * len(table.columns)}"
+    for row in table.rows:
+        yield f"| {' | '.join(figure(cell).replace('|', '/') for cell in row)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
