@@ -7,13 +7,15 @@ included), and no more than 1.5 times the time per event from 2 to 20 million.
 
 from __future__ import annotations
 
-import resource
+import multiprocessing
+import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +86,84 @@ def make_log(events: int, processes: int, seed: int = 0) -> pa.Table:
         "time": pa.array(time_[order]),
     }
     return pa.table(columns)
+
+
+def write_log(path: Path, events: int, processes: int) -> None:
+    """Write a log from a process of its own, so that making it is not counted as memory."""
+    work = multiprocessing.get_context("spawn").Process(
+        target=_write_log, args=(path, events, processes)
+    )
+    work.start()
+    work.join()
+    if work.exitcode != 0:
+        msg = f"could not make {path.name}"
+        raise SystemExit(msg)
+
+
+def _write_log(path: Path, events: int, processes: int) -> None:
+    rows = min(ROW_GROUP, events // 16)
+    pq.write_table(make_log(events, processes), path, row_group_size=rows)
+
+
+class Memory(threading.Thread):
+    """Looks at the resident memory of this process, its JVM and their workers (Linux only)."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak: dict[str, float] = {}
+        self._done = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self.join()
+
+    def run(self) -> None:
+        """Look twice a second."""
+        while not self._done.wait(0.5):
+            now: dict[str, float] = {}
+            for pid, name in _family().items():
+                here = "driver" if pid == os.getpid() else "JVM" if name == "java" else "workers"
+                now[here] = now.get(here, 0.0) + _resident(pid)
+            now["together"] = sum(now.values())
+            self.peak = {key: max(now[key], self.peak.get(key, 0.0)) for key in now} | {
+                key: value for key, value in self.peak.items() if key not in now
+            }
+
+    def __str__(self) -> str:
+        if not self.peak:
+            return "not measured on this system"
+        return ", ".join(f"{key} {value:.2f} GiB" for key, value in self.peak.items())
+
+
+def _family() -> dict[int, str]:
+    """Return this process and all that descend from it, with their names."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, _, rest = entry.read_text().partition(" (")
+        except OSError:
+            continue
+        name, _, words = rest.rpartition(") ")
+        children.setdefault(int(words.split()[1]), []).append((int(number), name))
+    found, todo = {os.getpid(): "python"}, [os.getpid()]
+    while todo:
+        for pid, name in children.get(todo.pop(), []):
+            found[pid] = name
+            todo.append(pid)
+    return found
+
+
+def _resident(pid: int) -> float:
+    """Return GiB of memory, what is shared with others counted in parts."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    return next((int(x.split()[1]) / 2**20 for x in text.splitlines() if x.startswith("Pss:")), 0.0)
 
 
 def frame_of(spark: SparkSession, path: Path, arrangement: str) -> DataFrame:
@@ -161,9 +241,9 @@ def main(*, quick: bool) -> bool:
     folder = Path(tempfile.mkdtemp(prefix="antecede-bench-"))
     try:
         for events, n in sizes:
-            path = folder / f"log-{events}-{n}.parquet"
-            pq.write_table(make_log(events, n), path, row_group_size=ROW_GROUP)
-        speeds = on_spark(folder, sizes, 1 if quick else 3)
+            write_log(folder / f"log-{events}-{n}.parquet", events, n)
+        with Memory() as memory:
+            speeds = on_spark(folder, sizes, 1 if quick else 3)
         events, n = sizes[0]
         local = local_speed(folder / f"log-{events}-{n}.parquet")
         print(f"local engine, one core, {events:,} events in memory: {local / 1e6:.2f} M events/s")
@@ -174,9 +254,7 @@ def main(*, quick: bool) -> bool:
         print(f"npm causal-order (orders by declared parents): {said}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-    print(f"peak memory: driver's Python {driver:.2f} GiB, largest child (JVM) {child:.2f} GiB")
+    print(f"peak memory: {memory}")
     judged = [] if quick else [_judged(arrangement, speeds) for arrangement in BOUNDS]
     return all(judged)
 
