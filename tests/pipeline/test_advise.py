@@ -117,6 +117,11 @@ def test_the_choice_weighs_bytes_against_delay() -> None:
     assert "If latency does not matter, slow costs 0 bytes" in choice.otherwise
     assert recommend([row("chatty", 0, 0.0, 9.0), row("lean", 30, 0.0)], 0.05).protocol == "lean"
     assert recommend([], 0.05).protocol is None
+    begun = row("begun", 10, 0.0) | {"reason": "ran on the first 3,000 messages (no kernel)"}
+    choice = recommend([row("lean", 30, 0.0), row("next", 40, 0.0), begun], 0.05)
+    assert choice.protocol == "lean"
+    assert "Next best is next" in choice.otherwise
+    assert "begun costs 10 bytes a copy and adds 0 ms on the beginning" in choice.otherwise
 
 
 def test_an_unknown_protocol_is_refused() -> None:

@@ -167,12 +167,12 @@ def test_opentelemetry_spans_are_sends_and_deliveries(tmp_path: Path) -> None:
 
 def test_edges_are_messages(tmp_path: Path) -> None:
     path = tmp_path / "edges.txt"
-    path.write_text("src dst time\n1 2 10\n2 3 20\noops\n# remark\n")
+    path.write_text("src dst time\n1 2 10\n2 3 20\n2 1 20\noops\n# remark\n")
     found = sources.read(Source(path))
     assert [row["reason"] for row in found.rejected.to_pylist()] == [
         "expected: source destination time"
     ]
-    assert Counter(found.events.column("kind").to_pylist()) == {"send": 2, "deliver": 2}
+    assert Counter(found.events.column("kind").to_pylist()) == {"send": 2, "deliver": 3}
     assert audit_table(found.events).summary["causally_ordered"]
 
 

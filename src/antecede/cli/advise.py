@@ -127,19 +127,24 @@ def _run(
 
 
 def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     from antecede.report.advise_page import HEADS, cells
 
     shown = [0, 1, 2, 4, 6, 8, 9]  # The remarks, and what is skipped, are on the page.
-    heads = [HEADS[column] for column in shown]
-    table = Table(
-        *heads, title=f"{result['messages']:,} messages, {result['processes']:,} processes"
-    )
+    title = f"{result['messages']:,} messages, {result['processes']:,} processes"
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for column in shown:
+        justify: Any = "left" if column < 2 else "right"
+        table.add_column(HEADS[column], justify=justify, min_width=10 if column in (2, 8) else None)
     for row in cells([row for row in rows if row["status"] != "skipped"]):
         table.add_row(*(row[column] for column in shown))
     Console().print(table)
+    skipped = [row["protocol"] for row in rows if row["status"] == "skipped"]
+    if skipped:
+        typer.echo(f"Skipped ({', '.join(skipped)}): the page says why.")
     typer.echo(result["reason"])
     if result["otherwise"]:
         typer.echo(result["otherwise"])

@@ -36,18 +36,22 @@ def recommend(rows: Sequence[Mapping[str, Any]], usual_delay: float) -> Recommen
     limit = least + SLACK * max(usual_delay, 1e-9)
     quick = [row for row in ran if _delay(row) <= limit]
     # What ran on the beginning only may have grown since; it is mentioned, not chosen.
-    whole = [row for row in quick if not row["reason"].startswith("ran on the first")] or quick
+    whole = [row for row in quick if not _begun(row)] or quick
     best = min(whole, key=lambda row: (_bytes(row), _delay(row), row["protocol"]))
     reason = (
         f"{best['protocol']}: {_bytes(best):,.0f} bytes a copy, all in all, are the least among "
-        f"the {len(whole)} protocols that ran all of this traffic and delay a message hardly longer than its causes demand "
+        f"the {len(whole)} protocols that ran {'the beginning' if _begun(best) else 'all'} of this "
+        "traffic and delay a message hardly longer than its causes demand "
         f"({1000 * _delay(best):.3g} ms on average)."
     )
-    return Recommendation(best["protocol"], reason, _otherwise(best, ran, quick))
+    return Recommendation(best["protocol"], reason, _otherwise(best, ran, quick, whole))
 
 
 def _otherwise(
-    best: Mapping[str, Any], ran: Sequence[Mapping[str, Any]], quick: Sequence[Mapping[str, Any]]
+    best: Mapping[str, Any],
+    ran: Sequence[Mapping[str, Any]],
+    quick: Sequence[Mapping[str, Any]],
+    whole: Sequence[Mapping[str, Any]],
 ) -> str:
     """Say which other choice would be right under which other wish."""
     parts = []
@@ -55,7 +59,7 @@ def _otherwise(
     if lean["protocol"] != best["protocol"]:
         parts.append(
             f"If latency does not matter, {lean['protocol']} costs {_bytes(lean):,.0f} bytes a "
-            f"copy and adds {1000 * _delay(lean):.3g} ms."
+            f"copy and adds {1000 * _delay(lean):.3g} ms{_part(lean)}."
         )
     small = [row for row in quick if row["state_bytes_peak"] is not None]
     if small:
@@ -63,13 +67,29 @@ def _otherwise(
         if frugal["protocol"] != best["protocol"]:
             parts.append(
                 f"If memory is what is short, {frugal['protocol']} keeps at most "
-                f"{frugal['state_bytes_peak']:,.0f} bytes a process."
+                f"{frugal['state_bytes_peak']:,.0f} bytes a process{_part(frugal)}."
             )
-    rest = [row for row in quick if row["protocol"] != best["protocol"]]
+    rest = [row for row in whole if row["protocol"] != best["protocol"]]
     if rest:
         second = min(rest, key=lambda row: (_bytes(row), _delay(row)))
         parts.append(f"Next best is {second['protocol']} with {_bytes(second):,.0f} bytes a copy.")
+    early = [row for row in quick if _begun(row) and _bytes(row) < _bytes(best)]
+    parts += [
+        f"{row['protocol']} carried {_bytes(row):,.0f} bytes a copy{_part(row)}, and may carry more "
+        "later."
+        for row in early
+        if row["protocol"] != lean["protocol"]
+    ]
     return " ".join(parts)
+
+
+def _begun(row: Mapping[str, Any]) -> bool:
+    """Return whether a protocol ran on the beginning of the traffic only."""
+    return str(row["reason"]).startswith("ran on the first")
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    return " on the beginning, all that it ran on" if _begun(row) else ""
 
 
 def _delay(row: Mapping[str, Any]) -> float:

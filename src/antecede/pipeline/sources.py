@@ -38,8 +38,6 @@ _SUFFIXES = {
 }
 #: Bad rows of a large log that are kept word for word.
 QUOTED = 1000
-#: Edges carry no receipt, so a message's delivery is put this long after its send.
-EDGE_DELAY = 0.0
 
 
 @dataclass(frozen=True)
@@ -219,28 +217,32 @@ def why_undecidable(events: Sequence[Event], source: Source) -> str | None:
 
 
 def read_edges(text: str, rejected: list[Rejected]) -> list[Event]:
-    """Read ``source destination time`` lines: one message each, delivered where and when sent.
+    """Read ``source destination time`` lines; equal source and time is one multicast.
 
-    An edge list says nothing of delays; what it is good for is the traffic itself.
+    An edge list says nothing of delays: messages are delivered when sent. What it is good for is
+    the traffic itself.
     """
-    edges = []
+    multicasts: dict[tuple[float, str], tuple[int, dict[str, None]]] = {}
     for line, raw in enumerate(text.splitlines(), start=1):
         words = raw.replace(",", " ").split()
         if not words or raw.lstrip().startswith(("#", "%")):
             continue
         try:
-            edges.append((float(words[2]), line, words[0], words[1]))
+            key = float(words[2]), words[0]
+            multicasts.setdefault(key, (line, {}))[1][words[1]] = None
         except (IndexError, ValueError):
             if line > 1 or len(words) < 3:
                 reason = "expected: source destination time"
                 rejected.append(Rejected(line, raw[:200], reason))
-    edges.sort()
     counts: dict[str, int] = {}
-    events = []
-    for time, line, source, target in edges:
+    events: list[Event] = []
+
+    ordered = sorted(multicasts.items(), key=lambda item: (item[0][0], item[1][0]))
+    for (time, source), (line, targets) in ordered:
         message = f"e{line}"
         counts[source] = counts.get(source, 0) + 1
-        events.append(Event(source, counts[source], SEND, message, (target,), time))
-        counts[target] = counts.get(target, 0) + 1
-        events.append(Event(target, counts[target], DELIVER, message, None, time + EDGE_DELAY))
+        events.append(Event(source, counts[source], SEND, message, tuple(targets), time))
+        for target in targets:
+            counts[target] = counts.get(target, 0) + 1
+            events.append(Event(target, counts[target], DELIVER, message, None, time))
     return events
