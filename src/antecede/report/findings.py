@@ -166,7 +166,7 @@ def _traffic(measured: Measured) -> list[str]:
         if own and matrix and held:
             said.append(
                 f"With a {facet}, optimal carries {figure(own[0.0])} bytes per copy where a matrix "
-                f"would take {figure(matrix[0.0])}, and {held[0.0]:.1%} of the copies have to wait."
+                f"would take {figure(matrix[0.0])}, and {held[0.0]:.2%} of the copies have to wait."
             )
     return said
 

@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     baseline="optimal (KS)",
     how=(
-        "The given edge list, each line one message; network delays are drawn. A matrix of all the "
+        "The given edge list, lines of equal source and time one multicast; network delays are drawn. A matrix of all the "
         "people would not fit on a message, so only protocols that do without one are run."
     ),
     charts=(
