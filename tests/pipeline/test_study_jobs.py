@@ -91,3 +91,22 @@ def test_the_default_folder_is_named_by_verb_and_time(
         assert first.path.name.startswith("audit-")
         first.finish({})
         second.finish({})
+
+
+def test_files_that_no_run_wrote_are_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"mine": true}')
+    (tmp_path / "thesis").mkdir()
+    with pytest.raises(UsageError, match="holds other files"):
+        _open(tmp_path)
+    out = tmp_path / "out"
+    with _open(out) as run:
+        run.write_text("old.html", "x")
+        run.finish({})
+    (out / "notes.txt").write_text("keep")
+    with pytest.raises(UsageError, match=r"'notes\.txt' among them"):
+        _open(out)
+    (out / "notes.txt").unlink()
+    with _open(out) as run:
+        run.write_text("new.html", "x")
+        assert run.finish({})["files"] == ["new.html", "summary.json"]
+    assert sorted(e.name for e in out.iterdir()) == ["new.html", "summary.json"]

@@ -6,6 +6,7 @@ that is called is imported, so that light verbs start fast and need no extras.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,7 +69,11 @@ def command_line(called: str | None) -> typer.Typer:
 
 
 def app(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an error of ours is one line on standard error and exit status 2."""
+    """Run the command line; an error is one line on standard error and exit status 2.
+
+    Also one that nobody foresaw: 1 would say that order was broken. ``ANTECEDE_TRACE=1`` shows
+    where it came from.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     called = next((word for word in words if not word.startswith("-")), None)
     try:
@@ -84,14 +89,22 @@ def app(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("antecede: stopped", err=True)
         sys.exit(130)
-    except ModuleNotFoundError as error:
-        extra = VERBS.get(called or "", ("", ""))[0]
-        if not extra or (error.name or "").startswith("antecede"):
+    except Exception as error:
+        if os.environ.get("ANTECEDE_TRACE"):
             raise
-        typer.echo(
-            f"antecede: {called} needs {error.name}, which is not installed; "
-            f"run: pip install 'antecede[{extra}]'",
-            err=True,
-        )
+        typer.echo(f"antecede: {_unforeseen(error, called)}", err=True)
         sys.exit(2)
     sys.exit(code or 0)
+
+
+def _unforeseen(error: Exception, called: str | None) -> str:
+    extra = VERBS.get(called or "", ("", ""))[0]
+    if isinstance(error, ModuleNotFoundError) and extra:
+        missing = error.name or ""
+        if not missing.startswith("antecede"):
+            return f"{called} needs {missing}, which is not installed; run: pip install 'antecede[{extra}]'"
+    first = (str(error).strip().splitlines() or [""])[0][:200]
+    return (
+        f"this should not have happened: {type(error).__name__}: {first}; "
+        "call again with ANTECEDE_TRACE=1 to see where, and tell us"
+    )

@@ -2,8 +2,9 @@
 
 A run's folder holds its tables (Parquet), ``index.html`` and ``summary.json``. Everything is
 first written into ``.unfinished`` inside the folder and moved into place at the end,
-``summary.json`` last: a folder with a summary is whole, one without is not a result. Tables
-come back through the driver, so the folder need not be visible to a cluster's executors.
+``summary.json`` last: a folder with a summary is whole, one without is not a result. The summary
+lists the files of its run; nothing else in a folder is ever touched. Tables come back through the
+driver, so the folder need not be visible to a cluster's executors.
 """
 
 from __future__ import annotations
@@ -131,6 +132,7 @@ class RunFolder:
             "seed": self.seed,
             "started": self.started,
             "seconds": round(self.seconds, 3),
+            "files": sorted({entry.name for entry in self.stage.iterdir()} | {SUMMARY}),
             "result": dict(result),
             "provenance": provenance(),
         }
@@ -139,12 +141,11 @@ class RunFolder:
         """Move everything staged into place, the summary last; return the summary."""
         summary = self.summary(result)
         self.write_text(SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
-        with contextlib.suppress(FileNotFoundError):
-            (self.path / SUMMARY).unlink()
+        earlier = _files_of(self.path)
+        _remove(self.path / SUMMARY)
+        for name in earlier - set(summary["files"]):
+            _remove(self.path / name)
         entries = sorted(self.stage.iterdir(), key=lambda entry: entry.name == SUMMARY)
-        kept = {entry.name for entry in entries} | {STAGE}
-        for old in [entry for entry in self.path.iterdir() if entry.name not in kept]:
-            _remove(old)
         for entry in entries:
             target = self.path / entry.name
             _remove(target)
@@ -172,9 +173,9 @@ class RunFolder:
     def _claim(self, *, resume: bool) -> None:
         """Make the staging folder, or say in one line why it cannot be."""
         if self.path.is_dir():
-            strange = [e.name for e in self.path.iterdir()]
-            ours = not strange or SUMMARY in strange or STAGE in strange
-            if not ours:
+            present = {entry.name for entry in self.path.iterdir()}
+            strange = present - _files_of(self.path) - _files_of(self.stage) - {STAGE}
+            if strange:
                 msg = (
                     f"--out {self.path} holds other files ({min(strange)!r} among them): "
                     "choose a new or empty folder"
@@ -217,6 +218,18 @@ def _unused(path: Path) -> Path:
         number += 1
         candidate = path.with_name(f"{path.name}-{number}")
     return candidate
+
+
+def _files_of(path: Path) -> set[str]:
+    """Return the names of what an earlier run of ours left in a folder, by its summary."""
+    try:
+        summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
+        if "verb" not in summary or "version" not in summary:
+            return set()
+        names = {str(name) for name in summary["files"]}
+    except (OSError, ValueError, TypeError, KeyError):
+        return set()
+    return {name for name in names if Path(name).name == name}
 
 
 def _remove(path: Path) -> None:
