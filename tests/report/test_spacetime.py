@@ -36,7 +36,7 @@ def story_of(log: list[Event]) -> tuple[Story, Any]:
     row = found.tables["violations"].to_pylist()[0]
     scene = scenes(TableRows(table), [row])[0]
     return Story(
-        "m1 came late", sentence(row), diagram_of("m1 came late", scene.events, row)
+        "m1 came late", sentence(row), diagram_of("m1 came late", scene.events, row, scene.places)
     ), found
 
 

@@ -21,6 +21,6 @@ def tell(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Story]:
     found = []
     for scene in scenes(rows, violations):
         title = f"{scene.row['message']} came late to {scene.row['process']}"
-        diagram = diagram_of(title, scene.events, scene.row)
+        diagram = diagram_of(title, scene.events, scene.row, scene.places)
         found.append(Story(title, sentence(dict(scene.row)), diagram))
     return found

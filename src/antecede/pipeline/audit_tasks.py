@@ -83,6 +83,28 @@ def advise_one(spec: dict[str, Any]) -> object:
     return run_one(spec)
 
 
+def look_around(points: dict[int, list[int]]) -> Callable[[Batches], Batches]:
+    """Return the task that finds what a partition (of process and seq) has around ``points``."""
+
+    def task(batches: Batches) -> Batches:
+        from antecede.pipeline.ship import settle
+
+        settle()
+        from pyspark import TaskContext
+
+        from antecede.pipeline.neighbourhood import seqs_near, together
+
+        parts = [
+            seqs_near(batch.column(0).to_numpy(), batch.column(1).to_numpy(), points)
+            for batch in batches
+        ]
+        context = TaskContext.get()
+        if parts and context is not None:
+            yield _results([(context.partitionId(), together(parts))])
+
+    return task
+
+
 def pack(spec: dict[str, Any]) -> Callable[[Batches], Batches]:
     """Return the task that sorts rows (process and kind, seq, key, need) into windows' blobs."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,20 +13,26 @@ import pyarrow.compute as pc
 
 from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
+from antecede.pipeline.windows.hashing import hash_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from antecede.pipeline.windows.jit import Column
+    from antecede.pipeline.windows.jit import Column, Ints
 
-#: Seqs before and after an event that are shown with it.
+#: Events before and after one that are shown with it.
 CONTEXT = 3
-#: Two shown places of a process this close are joined by what lies between.
+#: Two shown places of a process with no more events than this between them are joined by these.
 JOINED = 12
+#: So far from a place must its process's events be known.
+REACH = CONTEXT + JOINED // 2
 
-Ranges = dict[str, list[tuple[int, int]]]
+Points = dict[str, list[int]]  # process -> seqs
+Near = dict[tuple[int, int], tuple[int, list[int]]]
+"""Process (as a number) and seq -> how many of its events come before it, and the seqs around."""
+Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
 
 
 class Rows(Protocol):
@@ -35,9 +42,43 @@ class Rows(Protocol):
         """Return all events of messages."""
         ...
 
-    def of_ranges(self, ranges: Ranges) -> list[Event]:
-        """Return the events of processes in ranges of seq, both ends included."""
+    def near(self, points: Points) -> Lines:
+        """Return the events around some places of processes' orders, ``REACH`` on each side."""
         ...
+
+
+def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
+    """Return what a part of a log has around ``points``; processes are numbers here."""
+    found: Near = {}
+    for key, places in points.items():
+        mine = np.sort(seq[process == key])
+        for place, at in zip(places, np.searchsorted(mine, places).tolist(), strict=True):
+            found[key, place] = at, mine[max(0, at - REACH) : at + REACH + 1].tolist()
+    return found
+
+
+def together(parts: Sequence[Near]) -> Near:
+    """Return what the parts of a log have together."""
+    found: Near = {}
+    for key in parts[0] if parts else ():
+        seqs = sorted(seq for part in parts for seq in part[key][1])
+        at = bisect_left(seqs, key[1])
+        count = sum(part[key][0] for part in parts)
+        found[key] = count, seqs[max(0, at - REACH) : at + REACH + 1]
+    return found
+
+
+def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, list[int]]]) -> Lines:
+    """Give the events around some places their own places in their process's order."""
+    lines: Lines = {}
+    ordered = sorted(events, key=lambda e: (e.process, e.seq, e.kind, e.message or ""))
+    for (name, seq), (count, seqs) in near.items():
+        mine = [event for event in ordered if event.process == name]
+        low = bisect_left(mine, seq, key=lambda e: e.seq) - bisect_left(seqs, seq)
+        first = count - bisect_left(seqs, seq)
+        shown = mine[low : low + len(seqs)]
+        lines.setdefault(name, {}).update(enumerate(shown, start=first))
+    return lines
 
 
 class TableRows:
@@ -67,18 +108,17 @@ class TableRows:
         wanted = pa.array(sorted(messages), pa.string())
         return _events(self._table.filter(pc.is_in(self._table.column("message"), wanted)))
 
-    def of_ranges(self, ranges: Ranges) -> list[Event]:
-        """Return the events of processes in ranges of seq."""
-        process: Column = self._table.column("process")
-        near = self._table.slice(0, 0)
-        for name, spans in ranges.items():
-            mine = self._table.filter(pc.equal(process, name))
-            seqs = mine.column("seq").to_numpy()
-            wanted = np.zeros(len(mine), np.bool_)
-            for low, high in spans:
-                wanted |= (low <= seqs) & (seqs <= high)
-            near = pa.concat_tables([near, mine.filter(pa.array(wanted))])
-        return _events(near)
+    def near(self, points: Points) -> Lines:
+        """Return the events around some places."""
+        names: Column = self._table.column("process").combine_chunks().dictionary_encode()
+        number = {name: k for k, name in enumerate(names.dictionary.to_pylist())}
+        process, seq = np.asarray(names.indices), self._table.column("seq").to_numpy()
+        found = seqs_near(process, seq, {number[name]: seqs for name, seqs in points.items()})
+        near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
+        wanted = np.zeros(len(seq), np.bool_)
+        for (name, _), (_, seqs) in near.items():
+            wanted |= (process == number[name]) & (seqs[0] <= seq) & (seq <= seqs[-1])
+        return _lines(_events(self._table.filter(pa.array(wanted))), near)
 
 
 class FrameRows:
@@ -93,16 +133,23 @@ class FrameRows:
 
         return _events(self._frame.filter(F.col("message").isin(sorted(messages))).toArrow())
 
-    def of_ranges(self, ranges: Ranges) -> list[Event]:
-        """Return the events of processes in ranges of seq."""
+    def near(self, points: Points) -> Lines:
+        """Return the events around some places: where these are in one job, what in another."""
         from pyspark.sql import functions as F
 
-        near = F.lit(0)
-        for process, spans in ranges.items():
-            for low, high in spans:
-                here = (F.col("process") == process) & F.col("seq").between(low, high)
-                near = near + here.cast("int")
-        return _events(self._frame.filter(near > 0).toArrow())
+        from antecede.pipeline import audit_tasks
+        from antecede.pipeline.audit_blobs import results_of
+
+        number = dict(zip(points, hash_names(list(points)).tolist(), strict=True))
+        task = audit_tasks.look_around({number[name]: seqs for name, seqs in points.items()})
+        small = self._frame.select(F.xxhash64("process").alias("process"), "seq")
+        found = together(list(results_of(small.mapInArrow(task, audit_tasks.RESULT_SQL)).values()))
+        near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
+        wanted = F.lit(0)
+        for (name, _), (_, seqs) in near.items():
+            here = (F.col("process") == name) & F.col("seq").between(seqs[0], seqs[-1])
+            wanted = wanted + here.cast("int")
+        return _lines(_events(self._frame.filter(wanted > 0).toArrow()), near)
 
 
 def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
@@ -137,11 +184,6 @@ def _events(table: pa.Table) -> list[Event]:
     return found
 
 
-def inside(event: Event, ranges: Ranges) -> bool:
-    """Return whether an event lies in one of its process's ranges."""
-    return any(low <= event.seq <= high for low, high in ranges.get(event.process, ()))
-
-
 @dataclass(frozen=True)
 class Scene:
     """A neighbourhood: what to look at, and the events around it."""
@@ -149,6 +191,8 @@ class Scene:
     row: Mapping[str, Any]
     """The violation, as a row of its table (or only ``message``)."""
     events: Sequence[Event]
+    places: Sequence[int]
+    """Each event's place among all events of its process."""
 
 
 def scenes(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Scene]:
@@ -156,14 +200,36 @@ def scenes(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Scene]:
     if not violations:
         return []
     told = rows.of_messages({m for row in violations for m in _messages(row)})
-    ranges = [_ranges(_key_events(told, row)) for row in violations]
-    near = rows.of_ranges(_union(ranges))
-    found = []
-    for row, spans in zip(violations, ranges, strict=True):
-        events = {e for e in near if inside(e, spans)} | set(_key_events(told, row))
-        ordered = sorted(events, key=lambda e: (e.process, e.seq, e.kind, e.message or ""))
-        found.append(Scene(row, ordered))
-    return found
+    keys = [_key_events(told, row) for row in violations]
+    points: dict[str, set[int]] = {}
+    for event in (event for some in keys for event in some):
+        points.setdefault(event.process, set()).add(event.seq)
+    lines = rows.near({process: sorted(seqs) for process, seqs in points.items()})
+    return [_scene(row, some, lines) for row, some in zip(violations, keys, strict=True)]
+
+
+def _scene(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Scene:
+    events, places = [], []
+    for process in sorted({event.process for event in keys}):
+        line = lines[process]
+        wanted = {event for event in keys if event.process == process}
+        shown = _joined([place for place, event in line.items() if event in wanted])
+        for place in sorted(shown & line.keys()):
+            events.append(line[place])
+            places.append(place)
+    return Scene(row, events, places)
+
+
+def _joined(places: Iterable[int]) -> set[int]:
+    """Return places with their surroundings, and with what lies between near ones."""
+    shown: set[int] = set()
+    last = None
+    for place in sorted(places):
+        near = last is not None and place - last - 1 <= JOINED
+        low = last if near and last is not None else place - CONTEXT
+        shown.update(range(low, place + CONTEXT + 1))
+        last = place
+    return shown
 
 
 def _messages(row: Mapping[str, Any]) -> set[str]:
@@ -180,36 +246,16 @@ def _key_events(told: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
     senders = {e.process for e in told if e.kind == SEND and e.message in names}
     wanted = senders | {row.get("process")}
     ends = {row["message"], row.get("overtaker")}
+    alone = row.get("process") is None
     found = []
     for event in told:
         if event.message not in names:
             continue
         here = event.process == row.get("process") if event.message in ends else True
-        alone = row.get("process") is None
         if (
             event.kind == SEND
             or alone
             or (event.process in wanted and (here or event.process in senders))
         ):
             found.append(event)
-    return [e for e in found if e.kind in {SEND, DELIVER}]
-
-
-def _ranges(events: Sequence[Event]) -> Ranges:
-    """Return, per process, the ranges of seq around its events, near ones joined."""
-    found: Ranges = {}
-    for event in sorted(events, key=lambda e: (e.process, e.seq)):
-        spans = found.setdefault(event.process, [])
-        if spans and event.seq - CONTEXT <= spans[-1][1] + JOINED:
-            spans[-1] = (spans[-1][0], event.seq + CONTEXT)
-        else:
-            spans.append((event.seq - CONTEXT, event.seq + CONTEXT))
-    return found
-
-
-def _union(ranges: Sequence[Ranges]) -> Ranges:
-    found: Ranges = {}
-    for one in ranges:
-        for process, spans in one.items():
-            found.setdefault(process, []).extend(spans)
-    return {process: sorted(set(spans)) for process, spans in found.items()}
+    return [e for e in found if alone or e.kind in {SEND, DELIVER}]

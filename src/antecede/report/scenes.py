@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from antecede.report.spacetime import EVENTS_MAX, Arrow, Diagram, Node
@@ -13,23 +14,27 @@ if TYPE_CHECKING:
 
 
 def diagram_of(
-    title: str, events: Sequence[Event], row: Mapping[str, Any] | None = None
+    title: str,
+    events: Sequence[Event],
+    row: Mapping[str, Any] | None = None,
+    places: Sequence[int] | None = None,
 ) -> Diagram:
-    """Draw ``events`` (each process's in order); ``row`` is the violation to mark, if any."""
+    """Draw ``events`` (each process's in order); ``row`` is the violation to mark, if any.
+
+    ``places`` are the events' places among all of their process, to tell what is left out.
+    """
     shown = list(events)[:EVENTS_MAX]
     nodes: list[Node] = []
     last: dict[str, int] = {}
     sends: dict[str, int] = {}
     for i, event in enumerate(shown):
-        before = last.get(event.process)
-        hidden = max(0, event.seq - before - 1) if before is not None else 0
-        # A gap in seq that is shown on purpose is small; a large one means left-out events.
-        nodes.append(
-            Node(event.process, event.seq, event.kind, _tip(event), hidden if hidden > 3 else 0)
-        )
-        last[event.process] = event.seq
+        place = i if places is None else places[i]
+        hidden = 0 if places is None else place - last.get(event.process, place - 1) - 1
+        nodes.append(Node(event.process, event.seq, event.kind, _tip(event), hidden))
+        last[event.process] = place
         if event.kind == "send" and event.message is not None:
             sends.setdefault(event.message, i)
+    onward = _onward(shown, row)
     arrows = []
     seen: set[tuple[str, str]] = set()
     for i, event in enumerate(shown):
@@ -37,7 +42,7 @@ def diagram_of(
         if event.kind != "deliver" or name not in sends or (event.process, str(name)) in seen:
             continue
         seen.add((event.process, str(name)))
-        mark = _mark(event, row)
+        mark = "plain" if row is None else _mark(event, row, onward)
         source = shown[sends[name]]
         tip = f"{name}: sent by {source.process} (seq {source.seq}), delivered at {event.process}"
         label = str(name) if mark != "plain" else ""
@@ -45,18 +50,20 @@ def diagram_of(
     return Diagram(title, nodes, arrows, _lanes(shown, row))
 
 
-def _mark(event: Event, row: Mapping[str, Any] | None) -> str:
-    if row is None:
-        return "plain"
-    here = event.process == row.get("process")
-    chain = row.get("chain") or ()
-    if event.message == row["message"]:
-        return (
-            "late" if here or row.get("process") is None else "chain" if len(chain) > 2 else "plain"
-        )
+def _onward(events: Sequence[Event], row: Mapping[str, Any] | None) -> set[tuple[str, str]]:
+    """Return where each message of the chain led on: it was delivered to the next one's sender."""
+    chain = (row or {}).get("chain") or ()
+    senders = {event.message: event.process for event in events if event.kind == "send"}
+    return {(m, senders[after]) for m, after in pairwise(chain) if after in senders}
+
+
+def _mark(event: Event, row: Mapping[str, Any], onward: set[tuple[str, str]]) -> str:
+    here = row.get("process") in (None, event.process)
+    if event.message == row["message"] and here:
+        return "late"
     if event.message == row.get("overtaker") and here:
         return "early"
-    return "chain" if event.message in chain else "plain"
+    return "chain" if (event.message, event.process) in onward else "plain"
 
 
 def _lanes(events: Sequence[Event], row: Mapping[str, Any] | None) -> list[str]:
