@@ -137,3 +137,18 @@ def test_advice_has_a_row_per_protocol_and_a_choice(tmp_path: Path) -> None:
     assert rows["phases"]["status"] == "skipped"
     assert said["recommendation"] in rows
     assert said["reason"].startswith(said["recommendation"])
+
+
+def test_a_report_tells_what_never_came_and_what_cannot_be_so(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = [
+        {"process": "a", "seq": 1, "kind": "send", "message": "m1", "dests": ["b"]},
+        {"process": "a", "seq": 2, "kind": "send", "message": "m2", "dests": ["b"]},
+        {"process": "b", "seq": 1, "kind": "deliver", "message": "m2"},
+        {"process": "b", "seq": 2, "kind": "deliver", "message": "m2"},
+    ]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = call("report", str(log), "--around", "m1", "--out", str(tmp_path / "m1"))
+    assert "m1 never came to b, which delivered its effect m2 (seq 1)." in told.stdout
+    told = call("report", str(log), "--around", "m2", "--out", str(tmp_path / "m2"))
+    assert "m2 at b (seq 2): delivered twice." in told.stdout

@@ -1,12 +1,19 @@
-"""The part of a log that is drawn when nobody asks for a message."""
+"""The part of a log that is drawn."""
 
 from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.neighbourhood import TableRows
+from antecede.pipeline.neighbourhood import CONTEXT, REACH, FrameRows, TableRows, scenes
+from antecede.report.scenes import diagram_of
 from tests.pipeline.histories import SHAPES, Shape, history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def table(shape: Shape, seed: int) -> pa.Table:
@@ -32,3 +39,39 @@ def test_a_log_that_contradicts_itself_has_a_beginning_too(seed: int) -> None:
     log = table(SHAPES[11], seed)
     assert len(TableRows(log).beginning(40)) == 40
     assert len(TableRows(log).beginning(10**6)) == len(log)
+
+
+@pytest.mark.parametrize("step", [1, 10**6, 2**57], ids=["dense", "sparse", "huge"])
+def test_the_neighbourhood_counts_events_not_seqs(step: int) -> None:
+    rows = [
+        {"process": "a", "seq": (k - 30) * step, "kind": "local", "message": None}
+        for k in range(60)
+    ]
+    rows[40] = {**rows[40], "kind": "send", "message": "m"}
+    (scene,) = scenes(TableRows(pa.Table.from_pylist(rows)), [{"message": "m"}])
+    assert list(scene.places) == list(range(40 - CONTEXT, 41 + CONTEXT))
+    assert [e.seq for e in scene.events] == [rows[k]["seq"] for k in scene.places]
+
+
+def test_what_is_left_out_is_counted_and_near_places_are_joined() -> None:
+    rows = [{"process": "a", "seq": 7 * k, "kind": "local", "message": None} for k in range(100)]
+    for k in (10, 20, 70):
+        rows[k] = {**rows[k], "kind": "send", "message": "m"}
+    (scene,) = scenes(TableRows(pa.Table.from_pylist(rows)), [{"message": "m"}])
+    assert list(scene.places) == [*range(7, 24), *range(67, 74)]
+    diagram = diagram_of("m", scene.events, scene.row, scene.places)
+    assert [node.hidden for node in diagram.nodes if node.hidden] == [43]
+
+
+@pytest.mark.spark
+def test_spark_sees_the_same_neighbourhood(spark: SparkSession) -> None:
+    log = table(SHAPES[3], 4)
+    points = {
+        name: [e["seq"] for e in log.to_pylist() if e["process"] == name][::7]
+        for name in ("p0", "p3")
+    }
+    here = TableRows(log).near(points)
+    assert here == FrameRows(spark.createDataFrame(log).repartition(5)).near(points)
+    for line in here.values():
+        assert all(a.seq < b.seq for (_, a), (_, b) in pairwise(sorted(line.items())))
+        assert len(line) > REACH

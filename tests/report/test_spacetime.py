@@ -50,6 +50,27 @@ def test_arrows_lead_to_the_right_and_are_marked() -> None:
     assert diagram.lanes == ["a", "b", "c"]
 
 
+def test_only_the_arrows_of_the_chain_are_marked_as_chain() -> None:
+    log = [
+        Event("a", 1, "send", "m1", ("b", "c", "d")),
+        Event("b", 1, "deliver", "m1"),
+        Event("b", 2, "send", "m2", ("c", "d")),
+        Event("c", 1, "deliver", "m2"),
+        Event("c", 2, "deliver", "m1"),
+        Event("d", 1, "deliver", "m1"),
+        Event("d", 2, "deliver", "m2"),
+    ]
+    story, _ = story_of(log)
+    ends = {
+        (arrow.tip.split(":")[0], story.diagram.nodes[arrow.target].process): arrow.mark
+        for arrow in story.diagram.arrows
+    }
+    assert ends["m1", "c"] == "late"
+    assert ends["m2", "c"] == "early"
+    assert ends["m1", "b"] == "chain"
+    assert set(ends.values()) == {"late", "early", "chain"}
+
+
 def test_the_sentence_tells_the_chain() -> None:
     story, _ = story_of(STORY)
     assert story.sentence == (

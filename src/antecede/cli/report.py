@@ -18,6 +18,8 @@ from antecede.cli.audit import (  # noqa: TC001  (Typer reads them)
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pyarrow as pa
 
     from antecede.pipeline.sources import Log, Source
@@ -87,17 +89,36 @@ def _around(events: pa.Table, message: str) -> tuple[list[Story], dict[str, Any]
     if not rows.of_messages([message]):
         msg = f"the log has no message {message!r}; its ids are like {_example(events)!r}"
         raise UsageError(msg)
-    table = audit_table(events, explain=[message]).tables["violations"]
-    late = [row for row in table.to_pylist() if row["message"] == message]
-    early = [row for row in table.to_pylist() if row["overtaker"] == message]
+    tables = {
+        name: table.to_pylist()
+        for name, table in audit_table(events, explain=[message]).tables.items()
+    }
+    late = [row for row in tables["violations"] if row["message"] == message]
+    early = [row for row in tables["violations"] if row["overtaker"] == message]
     stories = tell(rows, late or early[:3])
-    if stories:
-        text = stories[0].sentence
-    else:
-        text = f"{message} overtook nothing and was not overtaken."
+    told = [story.sentence for story in stories] + _other_trouble(tables, message)
+    text = " ".join(told) or f"{message} overtook nothing and was not overtaken."
+    if not stories:
         scene = scenes(rows, [{"message": message}])[0]
-        stories = [Story(message, text, diagram_of(message, scene.events, scene.row))]
+        diagram = diagram_of(message, scene.events, scene.row, scene.places)
+        stories = [Story(message, text, diagram)]
     return stories, {"text": text, "late_at": [row["process"] for row in late]}
+
+
+def _other_trouble(tables: Mapping[str, Sequence[Mapping[str, Any]]], message: str) -> list[str]:
+    """Say what else is wrong with a message: it never came, or cannot be so."""
+    told = [
+        f"{message} never came to {row['process']}, which delivered its effect "
+        f"{row['overtaker']} (seq {row['overtaker_seq']})."
+        for row in tables["missing"]
+        if row["message"] == message
+    ]
+    told += [
+        f"{message} at {row['process']} (seq {row['seq']}): {row['kind']}."
+        for row in tables["findings"]
+        if row["message"] == message
+    ]
+    return told
 
 
 def _example(events: pa.Table) -> str:
