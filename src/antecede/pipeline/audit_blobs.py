@@ -176,7 +176,8 @@ class Blobs:
         spark = self.frame.sparkSession
         wanted = spark.createDataFrame(pa.table({"key": pa.array(keys, pa.int64())}))
         rows = self.frame.select(message_key(self._salt).alias("key"), "kind", "message", *columns)
-        return list(rows.join(F.broadcast(wanted), "key", how="inner").distinct().collect())
+        table = rows.join(F.broadcast(wanted), "key", how="inner").toArrow()
+        return list(table.to_pylist())
 
     def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
         """Return the names of messages that no window has named."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add, or_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 100_000
 #: The band collected around each cut, as a part of the distance between cuts.
 BAND = 0.01
+#: Up to so many places a disjunction is optimised in no time (64 took minutes).
+DISJUNCTION_MAX = 12
 #: How often the band is widened when clocks turn out to be further apart.
 WIDENINGS = 3
 
@@ -142,12 +146,6 @@ def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
     return Cuts(stats.names, stats.events, stats.rejected, seqs)
 
 
-def _gap(stats: _Stats, places: NDArray[np.float64]) -> float:
-    """Return the least distance between neighbouring cuts and the ends of the log."""
-    distances = np.diff([stats.early, *places, stats.late])
-    return float(distances[distances > 0].min(initial=stats.late - stats.early))
-
-
 def _places(hinted: DataFrame, stats: _Stats, windows: int) -> NDArray[np.float64]:
     """Return the hints that cut the log into equal parts."""
     parts = np.arange(1, windows) / windows
@@ -160,19 +158,25 @@ def _places(hinted: DataFrame, stats: _Stats, windows: int) -> NDArray[np.float6
     return np.unique(np.quantile(times, parts)) if times.size else np.empty(0)
 
 
-def _band(
-    hinted: DataFrame, stats: _Stats, places: NDArray[np.float64], width: float, salt: int
-) -> tuple[Events, NDArray[np.float64]]:
-    """Collect the events around all places.
+def _around(places: NDArray[np.float64], width: float) -> Column:
+    """Return whether a hint is near one of ``places``.
 
-    The condition is a sum, not a disjunction, which the optimiser would multiply out.
+    A disjunction lets files be skipped by their statistics, but the optimiser multiplies it out:
+    with many places a sum is quicker.
     """
     from pyspark.sql import functions as F
 
-    inside = F.lit(0)
-    for place in places.tolist():
-        inside = inside + (F.abs(F.col("hint") - F.lit(place)) <= F.lit(width)).cast("int")
-    near = hinted.filter(inside > 0)
+    near = [F.col("hint").between(place - width, place + width) for place in places.tolist()]
+    if len(near) <= DISJUNCTION_MAX:
+        return reduce(or_, near)
+    return reduce(add, [inside.cast("int") for inside in near]) > 0
+
+
+def _band(
+    hinted: DataFrame, stats: _Stats, places: NDArray[np.float64], width: float, salt: int
+) -> tuple[Events, NDArray[np.float64]]:
+    """Collect the events around all places."""
+    near = hinted.filter(_around(places, width))
     table = near.select(*packed_columns(hinted, salt), "hint").toArrow().combine_chunks()
     marked, seq, key, need, hint = (np.array(table.column(c)) for c in range(5))
     masked = hash_names(stats.names) & ~KIND_BITS
