@@ -184,3 +184,27 @@ def test_all_kernels_compile() -> None:
         "bounded",
         "buffered",
     }
+
+
+@pytest.mark.parametrize("protocol", ["central", "hierarchy"])
+def test_a_relay_among_the_destinations_leaves_no_copy_without_figures(protocol: str) -> None:
+    schedule = paper(n=5, received=60, cast="multicast", seed=3)
+    run = sim.run(protocol, schedule)
+    assert run.metrics["undelivered"] == 0
+    assert not np.isnan(run.trace.posted).any()
+    figures = [value for value in run.metrics.values() if isinstance(value, float)]
+    assert np.isfinite(figures).all()
+
+
+def test_what_comes_within_another_message_has_waited_for_nothing() -> None:
+    schedule = paper(n=5, received=60, cast="multicast", seed=3, delay="exponential:0.3")
+    run = sim.run("history", schedule)
+    own = run.trace.posted + schedule.delays
+    assert (run.trace.delivered < own).any()
+    assert run.metrics["added_delay_mean"] == 0
+    assert float(run.metrics["latency_mean"] or 0) < schedule.delays.mean()
+
+
+def test_the_beginning_of_a_short_run_is_no_saturation() -> None:
+    schedule = paper(n=6, received=80, mean_gap=0.05, delay="exponential:0.4", seed=1)
+    assert sim.run("optimal", schedule).metrics["saturated"] is False

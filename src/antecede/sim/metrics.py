@@ -42,6 +42,8 @@ MODEL_BYTES: dict[str, Callable[..., NDArray[np.int64]]] = {
 }
 # A run is saturated if what waits keeps growing: see `is_saturated`.
 GROWTH, BACKLOG = 1.5, 2.0
+# A run has to last this many of the slowest copies' delays for that to show.
+LONG = 30
 
 
 @dataclass(frozen=True)
@@ -201,10 +203,13 @@ def _peak(place: NDArray[np.int32], begin: NDArray[np.float64], end: NDArray[np.
 def is_saturated(schedule: Schedule, trace: Trace) -> bool:
     """Tell whether queues grow without bound.
 
-    The mean number of copies that wait is compared between the thirds of the time in which
-    messages are sent: a stable run has about as many in the last third as in the middle one, an
-    overloaded one half as many again (a queue at load 1 grows like the root of time, which
-    gives 1.3 between these two and 2.4 between the first and the last).
+    The mean number of copies that wait is compared between the first and the last third of the
+    time in which messages are sent: a stable run has about as many in both, an overloaded one
+    many more in the last (a queue at load 1 grows like the root of time, which gives 2.4).
+
+    At first nothing waits because nothing has arrived: that time, which the slowest copies take,
+    is left out. A run that lasts only a few times as long (:data:`LONG`) cannot tell growth from
+    chance, since what waits at one moment has much to do with what waited shortly before.
     """
     message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
     begin = np.concatenate([trace.sent[message], trace.arrived])
@@ -214,6 +219,10 @@ def is_saturated(schedule: Schedule, trace: Trace) -> bool:
         return False
     begin, end = begin[rows], end[rows]
     start, stop = float(np.nanmin(trace.sent)), float(np.nanmax(trace.sent))
+    ramp = float(np.quantile(schedule.delays, 0.99))
+    if stop - start <= LONG * ramp:
+        return False
+    start += ramp
     end = np.nan_to_num(end, nan=stop)
     edges = np.linspace(start, stop, 4)
     open_time = [

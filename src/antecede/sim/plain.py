@@ -76,6 +76,8 @@ class PlainRun:
         self._pruned: dict[tuple[int, str], int] = {}
         self._added = 0
         self._numbers: dict[int, int] = {}
+        # When a message first left its sender, by its row: a relay sends the other copies later.
+        self._left: dict[int, float] = {}
         self._newest: dict[int, float] = {}
         self._now = 0.0
         # Sends an endpoint refuses until an earlier one is delivered: its process is blocked.
@@ -149,16 +151,29 @@ class PlainRun:
         place = self._position[packet.dest]
         if packet.message is not None:
             copy = self._copy(packet.message, place)
-            if copy is not None and np.isnan(self.trace.arrived[copy]):
-                self.trace.arrived[copy] = self._now
+            if copy is not None:
+                self._reach(copy, self._rows[packet.message])
         self._carry_out(place, self.endpoints[place].receive(packet))
         if self._blocked is not None:
             self._unblock(place)
+
+    def _reach(self, copy: int, row: int) -> None:
+        """Note that a copy has come to its receiver, whichever way, unless it had before.
+
+        A copy that a relay sent on left its sender with the message's first packet.
+        """
+        trace = self.trace
+        if np.isnan(trace.arrived[copy]):
+            trace.arrived[copy] = self._now
+        if np.isnan(trace.posted[copy]):
+            trace.posted[copy] = self._left[row]
 
     def _carry_out(self, place: int, effects: antecede.Effects, *, sent: bool = False) -> None:
         for delivery in effects.deliveries:
             copy = self._copy(delivery.message, place)
             assert copy is not None, f"{delivery.message} was not sent to {place}"
+            # It may have come within another message, before its own packet: then it is here now.
+            self._reach(copy, self._rows[delivery.message])
             self.trace.delivered[copy] = self._now
             self._events[place] = delivery.event
             self._record(self.schedule.messages + copy)
@@ -201,16 +216,12 @@ class PlainRun:
         message = packet.message
         if message is None or message.sender != packet.source:
             return None
-        posted = self.trace.posted
+        self._left.setdefault(self._rows[message], self._now)
         copy = self._copy(message, dest)
-        if copy is not None and np.isnan(posted[copy]):
-            posted[copy] = self._now
-            return copy
-        # The first hop of a relayed message: all its copies have left their sender.
-        row = self._rows[message]
-        part = posted[self.schedule.offsets[row] : self.schedule.offsets[row + 1]]
-        part[np.isnan(part)] = self._now
-        return None
+        if copy is None or not np.isnan(self.trace.posted[copy]):
+            return None  # the first hop of a relayed message, or a packet sent again
+        self.trace.posted[copy] = self._now
+        return copy
 
     def _copy(self, message: antecede.MessageId, dest: int) -> int | None:
         row = self._rows[message]
