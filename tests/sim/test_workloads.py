@@ -135,6 +135,28 @@ def test_a_log_without_times_or_destinations_can_be_replayed() -> None:
     assert schedule.dests.tolist() == [1, 2, 0]
 
 
+def test_a_time_that_is_no_number_is_no_time() -> None:
+    nan, inf = float("nan"), float("inf")
+    columns = {"process": ["a", "b", "b", "c", "a"], "seq": [1, 1, 2, 1, 2],
+               "kind": ["send", "deliver", "send", "deliver", "send"],
+               "message": ["m1", "m1", "m2", "m2", "m3"], "time": [nan, 1.0, 2.0, inf, 5.0],
+               "dests": [["b"], None, ["c"], None, ["b"]]}  # fmt: skip
+    schedule = replay_events(pa.table(columns))
+    assert schedule.sender.tolist() == [0, 0, 1]
+    assert schedule.time[:2].tolist() == [0.0, 0.0]
+    assert schedule.think.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_the_head_of_a_replayed_log_is_its_beginning() -> None:
+    schedule = gossip(n=6, received=60, seed=4, delay="exponential:0.1")
+    run = sim.run("optimal", schedule, events=True)
+    assert run.events is not None
+    half = schedule.messages // 2
+    senders = [s for _, s in sorted(zip(run.trace.sent, schedule.sender, strict=True))[:half]]
+    head = replay_events(run.events, seed=1).head(half)
+    assert np.bincount(head.sender, minlength=6).tolist() == np.bincount(senders).tolist()
+
+
 def test_logs_that_cannot_be_replayed_are_one_line() -> None:
     with pytest.raises(UsageError, match="has no column 'kind'"):
         replay_events(pa.table({"process": ["a"], "seq": [1], "message": ["m"]}))

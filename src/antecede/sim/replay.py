@@ -11,7 +11,10 @@ From an edge list (``source destination time``): equal source and time is one mu
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +37,7 @@ class _Sends:
 
     sender: list[int] = field(default_factory=list)
     dests: list[list[int]] = field(default_factory=list)
-    time: list[float] = field(default_factory=list)
+    when: list[float] = field(default_factory=list)  # never before its trigger, nor goes back
     trigger: list[int] = field(default_factory=list)
     think: list[float] = field(default_factory=list)
 
@@ -45,15 +48,19 @@ def replay_events(
 ) -> Schedule:  # fmt: skip
     """Make a schedule of an event log's sends (columns of DESIGN 2.2; `dests` on sends).
 
-    Where the log has no times, events of a process are `mean_gap` seconds apart.
+    Where the log has no times, events of a process are `mean_gap` seconds apart. An event that
+    alone has none (or no finite one) takes the time of the one before it at its process. Rows are
+    in the order of time as far as every trigger precedes what it triggers, so the head of the
+    schedule is the beginning of the log.
     """
     missing = {"process", "seq", "kind", "message"} - set(events.column_names)
     if missing:
         msg = f"the event log has no column {min(missing)!r}; it has {events.column_names}"
         raise UsageError(msg)
     rows = _rows_in_order(events)
+    _give_times(rows, mean_gap)
     names = sorted({row["process"] for row in rows} | {d for row in rows for d in row["dests"]})
-    sends = _collect(rows, names, mean_gap)
+    sends = _collect(rows, names)
     if not sends.sender:
         msg = "the event log has no send with another process as destination; nothing to replay"
         raise UsageError(msg)
@@ -79,7 +86,26 @@ def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
     return result
 
 
-def _collect(rows: list[dict[str, Any]], names: list[str], mean_gap: float) -> _Sends:
+def _give_times(rows: list[dict[str, Any]], mean_gap: float) -> None:
+    """Give every row a finite time; rows are sorted by process and seq."""
+    for row in rows:
+        time = row.get("time")
+        row["time"] = float(time) if time is not None and math.isfinite(time) else None
+    known = [row["time"] for row in rows if row["time"] is not None]
+    base = min(known, default=0.0)
+    for _, events in itertools.groupby(rows, key=itemgetter("process")):
+        mine = list(events)
+        last = next((row["time"] for row in mine if row["time"] is not None), None)
+        for place, row in enumerate(mine):
+            if last is None:
+                row["time"] = base + place * mean_gap
+            elif row["time"] is None:
+                row["time"] = last
+            else:
+                last = row["time"]
+
+
+def _collect(rows: list[dict[str, Any]], names: list[str]) -> _Sends:
     """Walk the log in an order in which a message is sent before it is delivered."""
     position = {name: i for i, name in enumerate(names)}
     by_process: dict[str, list[dict[str, Any]]] = {}
@@ -91,15 +117,14 @@ def _collect(rows: list[dict[str, Any]], names: list[str], mean_gap: float) -> _
     placed: dict[str, int] = {}  # message -> row of the schedule; -1: sent, but to nobody else
     waiting: dict[str, list[str]] = {}
     sends = _Sends()
+    before: dict[str, float] = {}
     ready = list(by_process)
     while ready:
         process = ready.pop()
         queue = by_process[process]
         while cursor[process] < len(queue):
             row = queue[cursor[process]]
-            time = row.get("time")
-            time = cursor[process] * mean_gap if time is None else float(time)
-            message = row["message"]
+            time, message = row["time"], row["message"]
             if row["kind"] == "deliver" and message in sent:
                 if message not in placed:
                     waiting.setdefault(message, []).append(process)
@@ -107,7 +132,10 @@ def _collect(rows: list[dict[str, Any]], names: list[str], mean_gap: float) -> _
                 if placed[message] >= 0 and position[process] in sends.dests[placed[message]]:
                     latest[process] = (placed[message], time)
             elif row["kind"] == "send" and message not in placed:
-                placed[message] = _place(sends, row, position, latest[process], time)
+                earliest = before.get(process, -math.inf)
+                placed[message] = _place(sends, row, position, latest[process], earliest)
+                if placed[message] >= 0:
+                    before[process] = sends.when[-1]
                 ready.extend(waiting.pop(message, ()))
             cursor[process] += 1
     if waiting:
@@ -120,27 +148,28 @@ def _collect(rows: list[dict[str, Any]], names: list[str], mean_gap: float) -> _
 
 def _place(
     sends: _Sends, row: dict[str, Any], position: dict[str, int],
-    cause: tuple[int, float] | None, time: float,
+    cause: tuple[int, float] | None, earliest: float,
 ) -> int:  # fmt: skip
     if not row["dests"]:
         return -1
     sends.sender.append(position[row["process"]])
     sends.dests.append([position[dest] for dest in row["dests"]])
-    sends.time.append(time if cause is None else np.nan)
+    caused = -math.inf if cause is None else sends.when[cause[0]]
+    sends.when.append(max(row["time"], earliest, caused))
     sends.trigger.append(-1 if cause is None else cause[0])
-    sends.think.append(0.0 if cause is None else max(0.0, time - cause[1]))
+    sends.think.append(0.0 if cause is None else max(0.0, row["time"] - cause[1]))
     return len(sends.sender) - 1
 
 
 def _schedule(sends: _Sends, names: list[str], *, workload: str, **rest: Any) -> Schedule:  # noqa: ANN401
-    """Put timed sends first, in order of time; rows that trigger keep preceding the triggered."""
-    time = np.array(sends.time)
-    order = np.argsort(np.where(np.isnan(time), np.inf, time), kind="stable")
+    """Put sends in the order of time; rows that trigger keep preceding the triggered."""
+    when = np.array(sends.when)
+    order = np.argsort(when, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     trigger = np.array(sends.trigger, np.int64)[order]
     dests = [sends.dests[i] for i in order]
-    times = time[order]
+    times = np.where(trigger < 0, when[order], np.nan)
     return assemble(
         len(names),
         sender=np.array(sends.sender)[order],
