@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
+from antecede.eventlog import Event, Rejected
+from antecede.pipeline import traffic
 from antecede.pipeline.advise import (
     FORMULAS,
     advise,
     advise_table,
     pack_schedule,
-    schedule_of,
     unpack_schedule,
+    violations_of,
 )
 from antecede.pipeline.recommend import recommend
-from antecede.pipeline.sources import table_of
+from antecede.pipeline.sources import read_edges, table_of
+from antecede.pipeline.traffic import schedule_of, schedule_of_edges
+from antecede.report.advise_page import messages_in_words
+from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
 from tests.pipeline.histories import Shape, history
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 LOG = history(Shape(processes=5, sends=60, fan_out=1, delay=0.5, own=0.0), 3)
 PLAIN = ("optimal", "matrix", "buffered")
+
+
+WIDE = history(Shape(processes=5, sends=80, fan_out=3, delay=0.5, own=0.0), 3)
+CROSSING = history(Shape(processes=5, sends=150, fan_out=1, delay=2.0, own=0.0), 3)
 
 
 def rows_of(table: pa.Table) -> dict[str, dict[str, object]]:
@@ -46,8 +56,6 @@ def test_delays_are_those_of_the_log() -> None:
 
 
 def test_clocks_that_differ_do_not_count_as_delay() -> None:
-    from dataclasses import replace
-
     skewed = [replace(e, time=(e.time or 0) + 100 * int(e.process[1:])) for e in LOG]
     straight, crooked = schedule_of(table_of(LOG)), schedule_of(table_of(skewed))
     assert crooked.delays.mean() < straight.delays.mean() + 1.0
@@ -56,8 +64,110 @@ def test_clocks_that_differ_do_not_count_as_delay() -> None:
 def test_a_log_without_times_gets_a_model() -> None:
     table = table_of(LOG).drop_columns(["time"])
     schedule = schedule_of(table)
-    assert "delays" not in schedule.about
+    assert schedule.about["delays"] == "exponential:0.05"
     assert (schedule.delays > 0).all()
+
+
+def test_added_packets_take_as_long_as_those_of_the_log() -> None:
+    slow = [replace(e, time=1000 * (e.time or 0)) for e in LOG]
+    schedule = schedule_of(table_of(slow))
+    assert schedule.about["added"].startswith("lognormal:")
+    drawn = schedule.added.draw(np.random.default_rng(1), np.zeros(100_000), np.zeros(100_000))
+    assert drawn.mean() == pytest.approx(schedule.delays.mean(), rel=0.05)
+    assert drawn.std() == pytest.approx(schedule.delays.std(), rel=0.15)
+    fixed = schedule_of(table_of(LOG), delay="constant:2")
+    assert fixed.about["added"] == "constant:2"
+    assert str(fixed.added) == "constant:2:0"
+
+
+def test_times_that_are_none_leave_the_others_seen() -> None:
+    some = [replace(e, time=float("nan") if k % 7 == 0 else e.time) for k, e in enumerate(LOG)]
+    whole, part = schedule_of(table_of(LOG)), schedule_of(table_of(some))
+    assert part.about["delays"] == "as seen"
+    assert len(set(part.delays) & set(whole.delays)) > 30
+    none = [replace(e, time=float("inf")) for e in LOG]
+    assert schedule_of(table_of(none)).about["delays"] == "exponential:0.05"
+
+
+def test_delays_belong_to_their_own_copies() -> None:
+    """A send to nobody else stands in the log, not in the schedule."""
+    events = [
+        Event("a", 1, "send", "own", ("a",), 0.0),
+        Event("a", 2, "send", "m1", ("b",), 1.0),
+        Event("a", 3, "send", "m2", ("b",), 2.0),
+        Event("b", 1, "deliver", "m1", None, 1.5),
+        Event("b", 2, "deliver", "m2", None, 2.25),
+    ]
+    assert schedule_of(table_of(events)).delays.tolist() == [0.5, 0.25]
+
+
+def test_whole_numbers_are_names() -> None:
+    columns = {
+        "process": [1, 2, 2, 3],
+        "seq": [1, 1, 2, 1],
+        "kind": ["send", "deliver", "send", "deliver"],
+        "message": [7, 7, 8, 8],
+    }
+    schedule = schedule_of(pa.table(columns))
+    assert schedule.names == ("1", "2", "3")
+    rows = rows_of(advise_table(schedule, protocols=["optimal"]))
+    assert rows["optimal"]["status"] == "run"
+
+
+def test_a_long_log_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "MESSAGES_MAX", 20)
+    schedule = schedule_of(table_of(LOG))
+    assert schedule.messages == 20
+    assert schedule.about["log_messages"] == 60
+    words = messages_in_words({"messages": 20, "log_messages": 60})
+    assert words == "the first 20 of 60 messages"
+    rows = advise_table(schedule, protocols=PLAIN).to_pylist()
+    choice = recommend(rows, 0.5, traffic=words)
+    assert "ran all of the first 20 of 60 messages" in choice.reason
+
+
+def test_an_edge_list_gets_a_stated_model() -> None:
+    rejected: list[Rejected] = []
+    events = table_of(read_edges("a b 1\na c 1\nb c 2\nb b 3\n", rejected))
+    schedule = schedule_of_edges(events)
+    assert schedule.messages == 2
+    assert schedule.cast == "multicast"
+    assert schedule.about["delays"] == "exponential:0.05"
+
+
+def test_multicasts_have_all_figures_under_every_protocol() -> None:
+    rows = rows_of(advise_table(table_of(WIDE)))
+    ran = [row for row in rows.values() if row["status"] == "run"]
+    assert {"central", "hierarchy", "history", "optimal"} <= {str(row["protocol"]) for row in ran}
+    for row in ran:
+        assert float(str(row["added_delay_mean"])) >= 0
+        assert float(str(row["added_delay_p99"])) >= 0
+    assert rows["history"]["added_delay_mean"] == 0
+    assert "payloads count as empty" in str(rows["history"]["reason"])
+    # One more packet at most: the second hop takes the place of the copy's own packet.
+    assert 0 < float(str(rows["central"]["extra_packets_per_message"])) <= 1
+    choice = recommend(list(rows.values()), 0.5, 2.0)
+    assert choice.protocol not in {None, "history", "two_hop"}
+    assert "history adds 0 ms" in choice.otherwise
+
+
+def test_what_breaks_order_is_never_chosen() -> None:
+    rows = rows_of(advise_table(table_of(CROSSING)))
+    for name in ("server", "two_hop", "synchronous"):
+        assert str(rows[name]["reason"]).startswith("not to be chosen: its guarantee is: ")
+    assert "causal order broken" in str(rows["server"]["reason"])
+    assert "copies never delivered" in str(rows["synchronous"]["reason"])
+    for chosen in (["server", "optimal"], ["synchronous", "optimal"], ["two_hop", "optimal"]):
+        assert recommend([rows[name] for name in chosen], 0.5).protocol == "optimal"
+    choice = recommend([rows["server"], rows["synchronous"]], 0.5)
+    assert choice.protocol is None
+    assert "their remarks say why" in choice.reason
+
+
+def test_runs_of_protocols_that_keep_order_are_found_to() -> None:
+    schedule = schedule_of(table_of(CROSSING))
+    assert violations_of(schedule, run("optimal", schedule)) == 0
+    assert violations_of(schedule, run("server", schedule)) > 0
 
 
 def test_a_row_per_protocol_with_all_columns() -> None:
@@ -117,6 +227,16 @@ def test_the_choice_weighs_bytes_against_delay() -> None:
     assert "If latency does not matter, slow costs 0 bytes" in choice.otherwise
     assert recommend([row("chatty", 0, 0.0, 9.0), row("lean", 30, 0.0)], 0.05).protocol == "lean"
     assert recommend([], 0.05).protocol is None
+    # Two packets for each message of twenty copies are a tenth of one for each copy.
+    shared = [row("chatty", 0, 0.0, 2.0), row("lean", 30, 0.0)]
+    assert recommend(shared, 0.05).protocol == "lean"
+    choice = recommend(shared, 0.05, 20.0)
+    assert choice.protocol == "chatty"
+    assert choice.reason.startswith("chatty: 4 bytes a copy")
+    unknown = row("unknown", 0, float("nan"))
+    assert recommend([unknown, row("lean", 30, 0.0)], 0.05).protocol == "lean"
+    assert recommend([unknown], 0.05).protocol is None
+    assert "it alone" in recommend([row("lean", 30, 0.0)], 0.05).reason
     begun = row("begun", 10, 0.0) | {"reason": "ran on the first 3,000 messages (no kernel)"}
     choice = recommend([row("lean", 30, 0.0), row("next", 40, 0.0), begun], 0.05)
     assert choice.protocol == "lean"

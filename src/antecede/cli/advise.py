@@ -21,8 +21,11 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from antecede.pipeline.sources import Source
+    from antecede.pipeline.sources import Log, Source
     from antecede.sim import Schedule
+
+#: How many of the rows that are no events are quoted.
+QUOTED = 3
 
 
 def advise(
@@ -32,6 +35,9 @@ def advise(
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
+    strict: Annotated[
+        bool, typer.Option(help="Refuse a log with rows that are no events.")
+    ] = False,
     protocol: Annotated[
         list[str] | None, typer.Option(help="Only this protocol; may be repeated.")
     ] = None,
@@ -49,43 +55,35 @@ def advise(
 ) -> None:
     """Run every protocol on a log's own traffic: bytes, delay, messages held, memory.
 
-    Writes one folder with advice.parquet, summary.json and index.html, and recommends one.
+    Writes one folder with advice.parquet, rejected.parquet, summary.json and index.html, and
+    recommends one. What keeps less than causal order, or broke it, is never recommended.
 
     Example: `antecede advise collegemsg.txt --format edges --local`
     """
     from antecede.pipeline.jobs import RunFolder
-    from antecede.pipeline.recommend import recommend
-    from antecede.pipeline.sources import Source, form_of
+    from antecede.pipeline.sources import Source, form_of, read
     from antecede.report.advise_page import advise_page
 
-    source = Source(log, form, pattern, send, deliver)
+    source = Source(log, form, pattern, send, deliver, strict)
     options = {
         "log": str(log),
         "format": form_of(source),
+        "strict": strict,
         "protocol": protocol or [],
         "delay": delay,
         "master": None if local else master or "local[*]",
     }
     with RunFolder.open(out, "advise", options=options, seed=seed) as folder:
-        schedule = _schedule(source, delay, seed)
+        found = read(source)
+        schedule = _schedule(source, found, delay, seed)
         table = _run(schedule, protocol, master, local=local, quiet=as_json)
         rows = table.to_pylist()
-        usual = float(schedule.delays.mean())
-        choice = recommend(rows, usual)
-        result = {
-            "processes": schedule.n,
-            "messages": schedule.messages,
-            "copies": schedule.copies,
-            "cast": schedule.cast,
-            "delay_mean": usual,
-            "delays": schedule.about.get("delays", delay or "a model"),
-            "recommendation": choice.protocol,
-            "reason": choice.reason,
-            "otherwise": choice.otherwise,
-        }
+        result = _result(schedule, rows, found.rejected)
         folder.write_table("advice", table)
+        folder.write_table("rejected", found.rejected)
         facts = {**options, "seed": seed, "started": folder.started}
-        folder.write_text("index.html", advise_page(result, rows, log=log.name, facts=facts))
+        page = advise_page(result, rows, log=log.name, facts=facts)
+        folder.write_text("index.html", page)
         summary = folder.finish(result)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
@@ -93,21 +91,46 @@ def advise(
         _show(result, rows, folder.path)
 
 
-def _schedule(source: Source, delay: str | None, seed: int) -> Schedule:
-    from antecede.pipeline.advise import DELAY_MODEL, schedule_of
-    from antecede.pipeline.sources import form_of, read
-    from antecede.sim.replay import replay_edges
+def _schedule(source: Source, log: Log, delay: str | None, seed: int) -> Schedule:
+    from antecede.pipeline.traffic import schedule_of, schedule_of_edges
 
-    if form_of(source) == "edges":
-        if not source.path.exists():
-            msg = f"there is no log {str(source.path)!r}"
-            raise UsageError(msg)
-        return replay_edges(source.path, seed=seed, delay=delay or DELAY_MODEL)
-    log = read(source)
     if log.undecidable is not None:
         msg = f"undecidable: {source.path.name} cannot be replayed: {log.undecidable}"
         raise UsageError(msg)
-    return schedule_of(log.events, delay=delay, seed=seed)
+    make = schedule_of_edges if log.form == "edges" else schedule_of
+    return make(log.events, delay=delay, seed=seed)
+
+
+def _result(schedule: Schedule, rows: list[dict[str, Any]], rejected: pa.Table) -> dict[str, Any]:
+    """Return what the summary says: the traffic, the choice, and rows that are no events."""
+    from antecede.pipeline.recommend import recommend
+    from antecede.report.advise_page import messages_in_words
+
+    usual = float(schedule.delays.mean())
+    result: dict[str, Any] = {
+        "processes": schedule.n,
+        "messages": schedule.messages,
+        "log_messages": schedule.about["log_messages"],
+        "copies": schedule.copies,
+        "cast": schedule.cast,
+        "delay_mean": usual,
+        "delays": schedule.about["delays"],
+        "added_delays": schedule.about["added"],
+    }
+    whole = result["messages"] == result["log_messages"]
+    choice = recommend(
+        rows,
+        usual,
+        schedule.copies / schedule.messages,
+        traffic="this traffic" if whole else messages_in_words(result),
+    )
+    return result | {
+        "recommendation": choice.protocol,
+        "reason": choice.reason,
+        "otherwise": choice.otherwise,
+        "rejected": len(rejected),
+        "rejected_first": rejected.slice(0, QUOTED).to_pylist(),
+    }
 
 
 def _run(
@@ -131,10 +154,11 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from antecede.report.advise_page import HEADS, cells
+    from antecede.pipeline.recommend import NOT_CHOSEN
+    from antecede.report.advise_page import HEADS, cells, messages_in_words
 
     shown = [0, 1, 2, 4, 6, 8, 9]  # The remarks, and what is skipped, are on the page.
-    title = f"{result['messages']:,} messages, {result['processes']:,} processes"
+    title = f"{messages_in_words(result)}, {result['processes']:,} processes"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in shown:
         justify: Any = "left" if column < 2 else "right"
@@ -145,6 +169,13 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     skipped = [row["protocol"] for row in rows if row["status"] == "skipped"]
     if skipped:
         typer.echo(f"Skipped ({', '.join(skipped)}): the page says why.")
+    unfit = [row["protocol"] for row in rows if row["reason"].startswith(NOT_CHOSEN)]
+    if unfit:
+        typer.echo(f"Not to be chosen ({', '.join(unfit)}): the page says why.")
+    if result["rejected"]:
+        typer.echo(f"{result['rejected']:,} rows are no events; they are in rejected.parquet.")
+        for row in result["rejected_first"]:
+            typer.echo(f"  line {row['line']}: {row['reason']}; got {str(row['text'])[:80]!r}")
     typer.echo(result["reason"])
     if result["otherwise"]:
         typer.echo(result["otherwise"])

@@ -1,16 +1,16 @@
 """Tell what each protocol would cost on a log's own traffic, and which to take.
 
-The log's sends become a schedule: who sent what to whom, and after which delivery. Delays are those
-the log shows, corrected for clocks that differ, or drawn from a stated model where it has no times.
-Every protocol that offers the casts needed runs that same schedule; one whose state would not fit
-is reported by its formula and marked as computed.
+The log's sends become a schedule (`traffic`): who sent what to whom, and after which delivery. Every
+protocol that offers the casts needed runs that same schedule; one whose state would not fit is
+reported by its formula and marked as computed. What a run delivered is audited: a protocol that
+promises less than causal order, broke it, or left messages undelivered is not to be chosen.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,20 +19,17 @@ import pyarrow as pa
 import antecede
 from antecede.errors import UsageError
 from antecede.pipeline import callable_module, schemas
-from antecede.pipeline.windows.columns import is_event, process_names, require_columns, to_events
-from antecede.pipeline.windows.cuts import offsets, pairs_of
-from antecede.sim import KERNELS, Schedule, run
-from antecede.sim.replay import replay_events
+from antecede.pipeline.recommend import BEGUN, NOT_CHOSEN, RIDES
+from antecede.pipeline.traffic import schedule_of
+from antecede.pipeline.windows.columns import require_columns
+from antecede.sim import KERNELS, Run, Schedule, run
+from antecede.sim.events import event_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-#: Delays of a log without times.
-DELAY_MODEL = "exponential:0.05"
-#: Messages of a log that are replayed; more add time, not insight.
-MESSAGES_MAX = 100_000
 #: A process's state in a kernel that keeps a matrix per process; beyond it nothing is run.
 CUBE_BYTES_MAX = 1 << 30
 #: Without a kernel, the beginning of the schedule has to do: this many copies times processes.
@@ -45,6 +42,12 @@ PLAIN_PROCESSES_MAX = 500
 WIRE_SAMPLE = 200
 #: They are encoded by real endpoints, whose number has to be modest.
 WIRE_PROCESSES_MAX = 200
+#: Events of a run, from its beginning, that are audited.
+AUDITED_MAX = 50_000
+#: What a protocol has to promise to be chosen.
+NEEDED = ("safety", "liveness")
+#: Protocols whose copies carry other messages, payload and all.
+CARRIERS = frozenset({"history"})
 
 RUN, COMPUTED, SKIPPED = "run", "computed", "skipped"
 
@@ -145,61 +148,6 @@ def advise_table(
     return _table(rows, schedule)
 
 
-def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
-    """Return a log's sends as a schedule, with the delays it shows unless ``delay`` is given."""
-    require_columns(events.column_names)
-    events = events.filter(pa.array(is_event(events)))
-    schedule = replay_events(events, seed=seed, delay=delay or DELAY_MODEL)
-    if delay is None:
-        seen = _observed(events, schedule)
-        if seen is not None:
-            schedule = replace(schedule, delays=seen, about={**schedule.about, "delays": "as seen"})
-    return schedule.head(MESSAGES_MAX) if schedule.messages > MESSAGES_MAX else schedule
-
-
-def _observed(events: pa.Table, schedule: Schedule) -> Any:  # noqa: ANN401
-    """Return each copy's delay as the log has it, or None if it cannot be told.
-
-    A process's sends are in its own order both in the log and in the schedule.
-    """
-    if "time" not in events.column_names or events.column("time").null_count:
-        return None
-    names = process_names(events)
-    columns = to_events(events, names)
-    time = np.asarray(events.column("time").cast(pa.float64()).combine_chunks())
-    sends, deliveries = pairs_of(columns)
-    if not sends.size:
-        return None
-    waits = time[deliveries] - time[sends]
-    if (waits < 0).any():  # Only clocks that differ bring messages before they were sent.
-        true = time - offsets(columns, time, len(names))[columns.process]
-        waits = np.maximum(true[deliveries] - true[sends], 0.0)
-    place = {name: p for p, name in enumerate(schedule.names)}
-    to = [place[names[p]] for p in columns.process[deliveries]]
-    seen = dict(zip(zip(sends.tolist(), to, strict=True), waits.tolist(), strict=True))
-    usual = float(np.median(waits))
-    order = np.lexsort((columns.seq, columns.process))
-    mine: dict[int, list[int]] = {}
-    for row in order[(columns.kind[order] & 3) == 0].tolist():
-        mine.setdefault(place[names[columns.process[row]]], []).append(row)
-    targets: dict[int, set[int]] = {}
-    for row, dest in seen:
-        targets.setdefault(row, set()).add(dest)
-    found = np.full(schedule.copies, usual)
-    cursor = dict.fromkeys(mine, 0)
-    for m in range(schedule.messages):
-        sender, low, high = int(schedule.sender[m]), schedule.offsets[m], schedule.offsets[m + 1]
-        dests = {int(d) for d in schedule.dests[low:high]}
-        rows, at = mine.get(sender, []), cursor.get(sender, 0)
-        while at < len(rows) and not targets.get(rows[at], set()) - {sender} <= dests:
-            at += 1
-        cursor[sender] = at + 1
-        if at < len(rows):
-            for copy in range(low, high):
-                found[copy] = seen.get((rows[at], int(schedule.dests[copy])), usual)
-    return found
-
-
 def _plan(
     schedule: Schedule, protocols: Sequence[str] | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -254,18 +202,16 @@ def run_one(spec: dict[str, Any]) -> dict[str, Any]:
     part = schedule if name in KERNELS else _beginning(schedule)
     sample = WIRE_SAMPLE if schedule.n <= WIRE_PROCESSES_MAX else 0
     try:
-        figures = run(name, part, wire_sample=sample).metrics
+        result = run(name, part, wire_sample=sample)
     except UsageError as error:
         return _row(name, SKIPPED, str(error))
-    remark = "" if part is schedule else f"ran on the first {part.messages:,} messages (no kernel)"
-    row = _row(name, RUN, "saturated: its queues grow" if figures["saturated"] else remark)
+    figures = result.metrics
+    row = _row(name, RUN, _remarks(name, schedule, part, result))
     for column in row:
         if column in figures:
             row[column] = figures[column]
-    # A relay's second hop is no waiting, but it is added delay all the same.
-    hops = float(figures["latency_mean"] or 0.0) - float(part.delays.mean())
-    if hops > 1.01 * float(row["added_delay_mean"] or 0.0) + 1e-6:
-        row["added_delay_mean"] = hops
+    if not part.fifo:
+        row |= _relayed(part, result)
     formula = FORMULAS.get(name)
     kept = figures.get("log_entries_peak")
     if formula is not None and not formula.most:
@@ -273,6 +219,67 @@ def run_one(spec: dict[str, Any]) -> dict[str, Any]:
     elif kept is not None:
         row["state_bytes_peak"] = _ENTRY_BYTES * kept
     return row
+
+
+def _remarks(name: str, schedule: Schedule, part: Schedule, result: Run) -> str:
+    """Return what has to be known of a run; first of all why the protocol is not to be chosen."""
+    faults = _faults(name, part, result)
+    remarks = [NOT_CHOSEN + "; ".join(faults)] if faults else []
+    if part is not schedule:
+        remarks.append(f"{BEGUN} {part.messages:,} messages (no kernel)")
+    if name in CARRIERS:
+        remarks.append(f"{RIDES}, payload and all; payloads count as empty here")
+    return "; ".join(remarks)
+
+
+def _faults(name: str, schedule: Schedule, result: Run) -> list[str]:
+    """Return why a protocol does not do for this traffic, by its promises and by its run."""
+    info, figures = antecede.PROTOCOLS[name], result.metrics
+    faults = []
+    if not info.promises.issuperset(NEEDED):
+        faults.append(f"its guarantee is: {info.guarantee}")
+    if figures["undelivered"]:
+        faults.append(f"{figures['undelivered']:,} of {schedule.copies:,} copies never delivered")
+    broken = violations_of(schedule, result)
+    if broken:
+        faults.append(f"causal order broken {broken:,} times on this traffic")
+    if figures["saturated"]:
+        faults.append("saturated, its queues grow")
+    return faults
+
+
+def violations_of(schedule: Schedule, result: Run) -> int:
+    """Return how often the beginning of a run broke causal order, by the audit of its events."""
+    from antecede.pipeline.audit import audit_table
+
+    # What happened until some moment is a history of its own.
+    order = result.trace.order[:AUDITED_MAX]
+    if not (order >= 0).any():
+        return 0
+    events = event_table(schedule, result.trace._replace(order=order))
+    return int(audit_table(events).summary["violations"])
+
+
+def _relayed(schedule: Schedule, result: Run) -> dict[str, float]:
+    """Return what differs where a relay sent copies on.
+
+    Its second hop is no waiting, but it is added delay all the same; and it takes the place of
+    the copy's own packet, so it is none that was added.
+    """
+    trace, figures = result.trace, result.metrics
+    came = trace.posted + schedule.delays
+    relayed = ~np.isnan(trace.delivered) & (trace.arrived != came)
+    packets = float(figures["extra_packets_per_message"] or 0.0)
+    if not packets or not relayed.any():
+        return {}
+    message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
+    late = trace.delivered - trace.sent[message] - schedule.delays
+    late = late[~np.isnan(late)]
+    return {
+        "added_delay_mean": max(0.0, float(late.mean())),
+        "added_delay_p99": max(0.0, float(np.quantile(late, 0.99))),
+        "extra_packets_per_message": packets - float(relayed.sum()) / schedule.messages,
+    }
 
 
 def _row(protocol: str, status: str, reason: str) -> dict[str, Any]:
@@ -294,11 +301,10 @@ def _table(rows: list[dict[str, Any]], schedule: Schedule) -> pa.Table:
     """Return the advice, what was run first, the least bytes first."""
     for row in rows:
         if not row["reason"]:
-            seen = schedule.about.get("delays")
-            row["reason"] = f"ran; delays {seen}" if seen else "ran; delays by a model"
+            row["reason"] = f"ran; delays {schedule.about.get('delays', 'by a model')}"
         for name, value in row.items():
-            if value is not None and name not in {"protocol", "status", "reason"}:
-                row[name] = float(value)
+            if name not in {"protocol", "status", "reason"}:
+                row[name] = None if value is None or np.isnan(value) else float(value)
     order = (RUN, COMPUTED, SKIPPED)
     most = float("inf")
     rows.sort(

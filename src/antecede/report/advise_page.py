@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from antecede.report.bars import bars
@@ -48,6 +49,17 @@ def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else factor * value
 
 
+def messages_in_words(result: Mapping[str, Any]) -> str:
+    """Say how many messages were replayed, and of how many."""
+    count, of = result["messages"], result["log_messages"]
+    return f"{count:,} messages" if count == of else f"the first {count:,} of {of:,} messages"
+
+
+def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """Return the rows that have that figure."""
+    return [row for row in rows if row[name] is not None and math.isfinite(row[name])]
+
+
 def advise_page(
     result: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
@@ -56,21 +68,26 @@ def advise_page(
     facts: Mapping[str, object],
 ) -> str:
     """Return the page."""
-    some = [row for row in rows if row["model_bytes_per_copy"] is not None]
     ran = [row for row in rows if row["status"] == "run"]
     charts = {
         "Control on each copy, bytes (model)": {
-            row["protocol"]: round(row["model_bytes_per_copy"], 1) for row in some
+            row["protocol"]: round(row["model_bytes_per_copy"], 1)
+            for row in _known(rows, "model_bytes_per_copy")
         },
         "Added delay, ms on average": {
-            row["protocol"]: round(1000 * (row["added_delay_mean"] or 0.0), 3) for row in ran
+            row["protocol"]: round(1000 * row["added_delay_mean"], 3)
+            for row in _known(ran, "added_delay_mean")
         },
     }
+    words = messages_in_words(result)
     traffic = (
-        f"{result['messages']:,} messages ({result['copies']:,} copies, {result['cast']}) among "
+        f"{words[0].upper()}{words[1:]} ({result['copies']:,} copies, {result['cast']}) among "
         f"{result['processes']:,} processes; delays {result['delays']}, "
-        f"{1000 * result['delay_mean']:.3g} ms on average."
+        f"{1000 * result['delay_mean']:.3g} ms on average; those of packets that protocols add: "
+        f"{result['added_delays']}."
     )
+    if result["rejected"]:
+        traffic += f" {result['rejected']:,} rows of the log are no events."
     paragraphs = [text for text in (result["reason"], result["otherwise"]) if text]
     sections = [
         Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),
@@ -80,7 +97,17 @@ def advise_page(
             "All figures",
             [Table(HEADS, cells(rows), "Bytes are per copy of a message; state is per process.")],
             "run: on this very traffic; computed: by the protocol's formula, its state would not "
-            "fit; skipped: does not offer what this traffic needs.",
+            "fit; skipped: does not offer what this traffic needs. Extra packets are per message.",
         ),
     ]
+    if result["rejected"]:
+        sections.append(_rejected(result))
     return render(Page(f"Advice for {log}", traffic, sections, facts))
+
+
+def _rejected(result: Mapping[str, Any]) -> Section:
+    first = result["rejected_first"]
+    lines = [[row["line"], row["reason"], row["text"]] for row in first]
+    caption = f"The first {len(lines)} of {result['rejected']:,}; more are in rejected.parquet"
+    table = Table(("line", "reason", "text"), lines, caption)
+    return Section("rejected", "Rows that are no events", [table])

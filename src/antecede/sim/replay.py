@@ -27,6 +27,8 @@ from antecede.sim.making import MEAN_DELAY, assemble, offsets_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from antecede.sim.delays import Delay
     from antecede.sim.schedule import Schedule
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 class _Sends:
     """Sends in an order in which every trigger precedes what it triggers."""
 
+    message: list[str] = field(default_factory=list)
     sender: list[int] = field(default_factory=list)
     dests: list[list[int]] = field(default_factory=list)
     when: list[float] = field(default_factory=list)  # never before its trigger, nor goes back
@@ -53,6 +56,14 @@ def replay_events(
     in the order of time as far as every trigger precedes what it triggers, so the head of the
     schedule is the beginning of the log.
     """
+    return replay_log(events, seed=seed, delay=delay, fifo=fifo, mean_gap=mean_gap)[0]
+
+
+def replay_log(
+    events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
+    fifo: bool = False, mean_gap: float = 0.1,
+) -> tuple[Schedule, list[str]]:  # fmt: skip
+    """Do the same, and tell which message of the log each row is."""
     missing = {"process", "seq", "kind", "message"} - set(events.column_names)
     if missing:
         msg = f"the event log has no column {min(missing)!r}; it has {events.column_names}"
@@ -64,7 +75,9 @@ def replay_events(
     if not sends.sender:
         msg = "the event log has no send with another process as destination; nothing to replay"
         raise UsageError(msg)
-    return _schedule(sends, names, seed=seed, delay=delay, fifo=fifo, workload="replay_events")
+    order = np.argsort(np.array(sends.when), kind="stable")
+    schedule = _schedule(sends, order, names, seed=seed, delay=delay, fifo=fifo)
+    return schedule, [sends.message[row] for row in order]
 
 
 def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
@@ -81,7 +94,7 @@ def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
         named = row.get("dests") or []
         if row["kind"] == "send" and not named:
             named = delivered_at.get(row["message"], [])
-        others = {dest for dest in named if dest != row["process"]}
+        others = {dest for dest in named if dest not in (None, row["process"])}
         row["dests"] = sorted(others) if row["kind"] == "send" else []
     return result
 
@@ -152,6 +165,7 @@ def _place(
 ) -> int:  # fmt: skip
     if not row["dests"]:
         return -1
+    sends.message.append(row["message"])
     sends.sender.append(position[row["process"]])
     sends.dests.append([position[dest] for dest in row["dests"]])
     caused = -math.inf if cause is None else sends.when[cause[0]]
@@ -161,10 +175,11 @@ def _place(
     return len(sends.sender) - 1
 
 
-def _schedule(sends: _Sends, names: list[str], *, workload: str, **rest: Any) -> Schedule:  # noqa: ANN401
+def _schedule(
+    sends: _Sends, order: NDArray[np.int64], names: list[str], **rest: Any  # noqa: ANN401
+) -> Schedule:  # fmt: skip
     """Put sends in the order of time; rows that trigger keep preceding the triggered."""
     when = np.array(sends.when)
-    order = np.argsort(when, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     trigger = np.array(sends.trigger, np.int64)[order]
@@ -180,7 +195,7 @@ def _schedule(sends: _Sends, names: list[str], *, workload: str, **rest: Any) ->
         think=np.array(sends.think)[order],
         rng=np.random.default_rng([rest["seed"], len(names), 8]),
         names=tuple(names),
-        about={"workload": workload},
+        about={"workload": "replay_events"},
         **rest,
     )
 
