@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
@@ -24,7 +28,7 @@ from antecede.pipeline.advise import (
 from antecede.pipeline.recommend import recommend
 from antecede.pipeline.sources import read_edges, table_of
 from antecede.pipeline.traffic import schedule_of, schedule_of_edges
-from antecede.report.advise_page import messages_in_words
+from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
 from tests.pipeline.histories import Shape, history
@@ -236,12 +240,48 @@ def test_the_choice_weighs_bytes_against_delay() -> None:
     unknown = row("unknown", 0, float("nan"))
     assert recommend([unknown, row("lean", 30, 0.0)], 0.05).protocol == "lean"
     assert recommend([unknown], 0.05).protocol is None
-    assert "it alone" in recommend([row("lean", 30, 0.0)], 0.05).reason
+    assert "no other that keeps" in recommend([row("lean", 30, 0.0)], 0.05).reason
     begun = row("begun", 10, 0.0) | {"reason": "ran on the first 3,000 messages (no kernel)"}
     choice = recommend([row("lean", 30, 0.0), row("next", 40, 0.0), begun], 0.05)
     assert choice.protocol == "lean"
     assert "Next best is next" in choice.otherwise
     assert "begun costs 10 bytes a copy and adds 0 ms on the beginning" in choice.otherwise
+
+
+def test_rows_that_are_no_events_are_told_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [json.dumps(dataclasses.asdict(e) | {"dests": e.dests and [*e.dests]}) for e in LOG]
+    path.write_text("\n".join([*lines, "no event", '{"process": "a"}']) + "\n")
+    words = ["advise", str(path), "--local", "--protocol", "optimal", "--out", str(tmp_path / "o")]
+    with pytest.raises(SystemExit) as ended:
+        app(words)
+    assert ended.value.code == 0
+    said = json.loads((tmp_path / "o" / "summary.json").read_text())["result"]
+    assert said["rejected"] == 2
+    assert said["rejected_first"][0]["line"] == len(LOG) + 1
+    assert pq.read_table(tmp_path / "o" / "rejected.parquet").num_rows == 2
+    page = (tmp_path / "o" / "index.html").read_text()
+    assert "2 rows are no events" in page
+    assert "delays as seen" in page
+    assert said["added_delays"] in page
+    with pytest.raises(SystemExit) as ended:
+        app([*words, "--strict"])
+    assert ended.value.code == 2
+
+
+def test_the_page_has_no_figure_that_is_none() -> None:
+    result = {
+        "messages": 20, "log_messages": 60, "copies": 20, "cast": "unicast", "processes": 3,
+        "delays": "as seen", "added_delays": "constant:0", "delay_mean": 0.0, "rejected": 1,
+        "rejected_first": [{"line": 4, "reason": "no JSON", "text": "x"}],
+        "reason": "because", "otherwise": "",
+    }  # fmt: skip
+    empty: dict[str, Any] = dict.fromkeys(ADVISE_COLUMNS)
+    row = empty | {"protocol": "odd", "status": "run", "reason": "", "added_delay_mean": np.nan}
+    page = advise_page(result, [row], log="l", facts={})
+    assert "nan" not in page.lower().split("<body", 1)[1].split("<script", 1)[0]
+    assert "The first 20 of 60 messages" in page
+    assert "1 row of the log is no event" in page
 
 
 def test_an_unknown_protocol_is_refused() -> None:

@@ -155,7 +155,7 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     from rich.table import Table
 
     from antecede.pipeline.recommend import NOT_CHOSEN
-    from antecede.report.advise_page import HEADS, cells, messages_in_words
+    from antecede.report.advise_page import HEADS, cells, messages_in_words, rejected_in_words
 
     shown = [0, 1, 2, 4, 6, 8, 9]  # The remarks, and what is skipped, are on the page.
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
@@ -173,7 +173,7 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     if unfit:
         typer.echo(f"Not to be chosen ({', '.join(unfit)}): the page says why.")
     if result["rejected"]:
-        typer.echo(f"{result['rejected']:,} rows are no events; they are in rejected.parquet.")
+        typer.echo(rejected_in_words(result) + " (rejected.parquet):")
         for row in result["rejected_first"]:
             typer.echo(f"  line {row['line']}: {row['reason']}; got {str(row['text'])[:80]!r}")
     typer.echo(result["reason"])

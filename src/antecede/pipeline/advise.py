@@ -43,7 +43,7 @@ WIRE_SAMPLE = 200
 #: They are encoded by real endpoints, whose number has to be modest.
 WIRE_PROCESSES_MAX = 200
 #: Events of a run, from its beginning, that are audited.
-AUDITED_MAX = 50_000
+AUDITED_MAX = 200_000
 #: What a protocol has to promise to be chosen.
 NEEDED = ("safety", "liveness")
 #: Protocols whose copies carry other messages, payload and all.

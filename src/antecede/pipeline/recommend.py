@@ -83,12 +83,12 @@ def recommend(
 
 def _because(best: Row, count: int, scale: _Scale, traffic: str) -> str:
     ran = f"ran {'the beginning' if _begun(best) else 'all'} of {traffic}"
-    delay = f"({1000 * _delay(best):.3g} ms on average)"
+    delay = f"({_ms(best)} on average)"
     begin = f"{best['protocol']}: {scale.bytes(best):,.0f} bytes a copy, all in all"
     if count == 1:
         return (
-            f"{begin}; it alone keeps causal order, {ran} and delays a message hardly longer than "
-            f"the quickest {delay}."
+            f"{begin}; no other that keeps causal order and {ran} delays a message as little "
+            f"{delay}."
         )
     return (
         f"{begin}, are the least among the {count} protocols that keep causal order, {ran} and "
@@ -102,10 +102,10 @@ def _otherwise(
     """Say which other choice would be right under which other wish."""
     parts = []
     lean = scale.least(bare)
-    if lean["protocol"] != best["protocol"]:
+    if scale.bytes(lean) < (1 - SLACK) * scale.bytes(best):
         parts.append(
             f"If latency does not matter, {lean['protocol']} costs {scale.bytes(lean):,.0f} bytes "
-            f"a copy and adds {1000 * _delay(lean):.3g} ms{_part(lean)}."
+            f"a copy and adds {_ms(lean)}{_part(lean)}."
         )
     small = [row for row in quick if _figure(row, "state_bytes_peak") is not None]
     if small:
@@ -134,11 +134,10 @@ def _otherwise(
 def _riders(best: Row, sound: Sequence[Row]) -> list[str]:
     """Mention those that shorten the wait by sending messages along with others."""
     return [
-        f"If nothing may wait, {row['protocol']} adds {1000 * _delay(row):.3g} ms{_part(row)}, but "
-        f"each copy carries {_figure(row, 'entries_per_copy') or 0:,.1f} earlier messages, payload "
-        "and all."
+        f"If nothing may wait, {row['protocol']} adds {_ms(row)}{_part(row)}, but each copy "
+        f"carries {_figure(row, 'entries_per_copy') or 0:,.1f} earlier messages, payload and all."
         for row in sound
-        if RIDES in row["reason"] and row["protocol"] != best["protocol"]
+        if RIDES in row["reason"] and _delay(row) < _delay(best)
     ]
 
 
@@ -163,6 +162,12 @@ def _figure(row: Row, name: str) -> float | None:
     """Return a figure of a row, None if it is missing or no number."""
     value = row.get(name)
     return None if value is None or math.isnan(value) else float(value)
+
+
+def _ms(row: Row) -> str:
+    """Return the delay that a protocol adds, to three figures."""
+    delay = 1000 * _delay(row)
+    return f"{delay:,.0f} ms" if delay >= 1000 else f"{delay:.3g} ms"
 
 
 def _delay(row: Row) -> float:

@@ -55,6 +55,12 @@ def messages_in_words(result: Mapping[str, Any]) -> str:
     return f"{count:,} messages" if count == of else f"the first {count:,} of {of:,} messages"
 
 
+def rejected_in_words(result: Mapping[str, Any]) -> str:
+    """Say how many rows of the log were left out."""
+    count = result["rejected"]
+    return "1 row of the log is no event" if count == 1 else f"{count:,} rows are no events"
+
+
 def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
     """Return the rows that have that figure."""
     return [row for row in rows if row[name] is not None and math.isfinite(row[name])]
@@ -87,7 +93,7 @@ def advise_page(
         f"{result['added_delays']}."
     )
     if result["rejected"]:
-        traffic += f" {result['rejected']:,} rows of the log are no events."
+        traffic += f" {rejected_in_words(result)}."
     paragraphs = [text for text in (result["reason"], result["otherwise"]) if text]
     sections = [
         Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),
