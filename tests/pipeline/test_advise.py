@@ -192,7 +192,11 @@ def test_a_matrix_that_would_not_fit_is_computed(shared: Path) -> None:
 
     schedule = replay_edges(shared / "data" / "collegemsg.txt", limit=8000)
     assert schedule.n > 512
-    rows = rows_of(advise_table(schedule, protocols=["matrix", "pruned", "central"]))
+    rows = rows_of(advise_table(schedule, protocols=["matrix", "pruned", "central", "two_hop"]))
+    assert rows["two_hop"]["status"] == "computed"
+    assert str(rows["two_hop"]["reason"]).startswith(
+        "not to be chosen: its guarantee is: order over"
+    )
     assert "ran on the first" in str(rows["central"]["reason"])
     n = schedule.n
     assert rows["matrix"]["status"] == "computed"

@@ -42,8 +42,8 @@ PLAIN_PROCESSES_MAX = 500
 WIRE_SAMPLE = 200
 #: They are encoded by real endpoints, whose number has to be modest.
 WIRE_PROCESSES_MAX = 200
-#: Events of a run, from its beginning, that are audited.
-AUDITED_MAX = 200_000
+#: Events of a run, from its beginning, that are audited; and at most so many times processes.
+AUDITED_MAX, AUDITED_PRODUCT_MAX = 200_000, 50_000_000
 #: What a protocol has to promise to be chosen.
 NEEDED = ("safety", "liveness")
 #: Protocols whose copies carry other messages, payload and all.
@@ -170,7 +170,10 @@ def _plan(
             casts = " or ".join(info.casts)
             rows.append(_row(name, SKIPPED, f"carries {casts}; the log has {schedule.cast}"))
         elif reason and formula:
-            rows.append(_computed(name, formula, schedule.n, reason))
+            broken = _unpromised(name)
+            row = _computed(name, formula, schedule.n, reason)
+            row["reason"] = "; ".join(([NOT_CHOSEN + broken] if broken else []) + [row["reason"]])
+            rows.append(row)
         elif reason:
             rows.append(_row(name, SKIPPED, reason))
         else:
@@ -234,10 +237,9 @@ def _remarks(name: str, schedule: Schedule, part: Schedule, result: Run) -> str:
 
 def _faults(name: str, schedule: Schedule, result: Run) -> list[str]:
     """Return why a protocol does not do for this traffic, by its promises and by its run."""
-    info, figures = antecede.PROTOCOLS[name], result.metrics
-    faults = []
-    if not info.promises.issuperset(NEEDED):
-        faults.append(f"its guarantee is: {info.guarantee}")
+    figures = result.metrics
+    unpromised = _unpromised(name)
+    faults = [unpromised] if unpromised else []
     if figures["undelivered"]:
         faults.append(f"{figures['undelivered']:,} of {schedule.copies:,} copies never delivered")
     broken = violations_of(schedule, result)
@@ -248,12 +250,18 @@ def _faults(name: str, schedule: Schedule, result: Run) -> list[str]:
     return faults
 
 
+def _unpromised(name: str) -> str | None:
+    """Return what a protocol promises instead, if that is less than is needed."""
+    info = antecede.PROTOCOLS[name]
+    return None if info.promises.issuperset(NEEDED) else f"its guarantee is: {info.guarantee}"
+
+
 def violations_of(schedule: Schedule, result: Run) -> int:
     """Return how often the beginning of a run broke causal order, by the audit of its events."""
     from antecede.pipeline.audit import audit_table
 
     # What happened until some moment is a history of its own.
-    order = result.trace.order[:AUDITED_MAX]
+    order = result.trace.order[: min(AUDITED_MAX, AUDITED_PRODUCT_MAX // schedule.n)]
     if not (order >= 0).any():
         return 0
     events = event_table(schedule, result.trace._replace(order=order))
