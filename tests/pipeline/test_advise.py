@@ -278,11 +278,14 @@ def test_the_page_has_no_figure_that_is_none() -> None:
         "messages": 20, "log_messages": 60, "copies": 20, "cast": "unicast", "processes": 3,
         "delays": "as seen", "added_delays": "constant:0", "delay_mean": 0.0, "rejected": 1,
         "rejected_first": [{"line": 4, "reason": "no JSON", "text": "x"}],
-        "reason": "because", "otherwise": "",
+        "reason": "because", "otherwise": "", "not_chosen": ["odd"],
     }  # fmt: skip
     empty: dict[str, Any] = dict.fromkeys(ADVISE_COLUMNS)
     row = empty | {"protocol": "odd", "status": "run", "reason": "", "added_delay_mean": np.nan}
+    row["model_bytes_per_copy"] = 4.0
     page = advise_page(result, [row], log="l", facts={})
+    assert "<dt>odd*</dt>" in page
+    assert "* not to be chosen" in page
     assert "nan" not in page.lower().split("<body", 1)[1].split("<script", 1)[0]
     assert "The first 20 of 60 messages" in page
     assert "1 row of the log is no event" in page

@@ -103,7 +103,7 @@ def _schedule(source: Source, log: Log, delay: str | None, seed: int) -> Schedul
 
 def _result(schedule: Schedule, rows: list[dict[str, Any]], rejected: pa.Table) -> dict[str, Any]:
     """Return what the summary says: the traffic, the choice, and rows that are no events."""
-    from antecede.pipeline.recommend import recommend
+    from antecede.pipeline.recommend import NOT_CHOSEN, recommend
     from antecede.report.advise_page import messages_in_words
 
     usual = float(schedule.delays.mean())
@@ -128,6 +128,7 @@ def _result(schedule: Schedule, rows: list[dict[str, Any]], rejected: pa.Table) 
         "recommendation": choice.protocol,
         "reason": choice.reason,
         "otherwise": choice.otherwise,
+        "not_chosen": [r["protocol"] for r in rows if r["reason"].startswith(NOT_CHOSEN)],
         "rejected": len(rejected),
         "rejected_first": rejected.slice(0, QUOTED).to_pylist(),
     }
@@ -154,7 +155,6 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from antecede.pipeline.recommend import NOT_CHOSEN
     from antecede.report.advise_page import HEADS, cells, messages_in_words, rejected_in_words
 
     shown = [0, 1, 2, 4, 6, 8, 9]  # The remarks, and what is skipped, are on the page.
@@ -169,9 +169,8 @@ def _show(result: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     skipped = [row["protocol"] for row in rows if row["status"] == "skipped"]
     if skipped:
         typer.echo(f"Skipped ({', '.join(skipped)}): the page says why.")
-    unfit = [row["protocol"] for row in rows if row["reason"].startswith(NOT_CHOSEN)]
-    if unfit:
-        typer.echo(f"Not to be chosen ({', '.join(unfit)}): the page says why.")
+    if result["not_chosen"]:
+        typer.echo(f"Not to be chosen ({', '.join(result['not_chosen'])}): the page says why.")
     if result["rejected"]:
         typer.echo(rejected_in_words(result) + " (rejected.parquet):")
         for row in result["rejected_first"]:

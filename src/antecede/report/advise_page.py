@@ -75,13 +75,16 @@ def advise_page(
 ) -> str:
     """Return the page."""
     ran = [row for row in rows if row["status"] == "run"]
+    unfit = set(result["not_chosen"])
+    label = {row["protocol"]: row["protocol"] + "*" * (row["protocol"] in unfit) for row in rows}
+    note = "* not to be chosen: its remark says why." if unfit else ""
     charts = {
         "Control on each copy, bytes (model)": {
-            row["protocol"]: round(row["model_bytes_per_copy"], 1)
+            label[row["protocol"]]: round(row["model_bytes_per_copy"], 1)
             for row in _known(rows, "model_bytes_per_copy")
         },
         "Added delay, ms on average": {
-            row["protocol"]: round(1000 * row["added_delay_mean"], 3)
+            label[row["protocol"]]: round(1000 * row["added_delay_mean"], 3)
             for row in _known(ran, "added_delay_mean")
         },
     }
@@ -97,7 +100,7 @@ def advise_page(
     paragraphs = [text for text in (result["reason"], result["otherwise"]) if text]
     sections = [
         Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),
-        Section("costs", "What each would cost", [Raw(bars(charts, unit=""))]),
+        Section("costs", "What each would cost", [Raw(bars(charts, unit=""))], note),
         Section(
             "table",
             "All figures",
