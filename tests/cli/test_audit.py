@@ -28,6 +28,13 @@ LATE = [
     Event("c", 1, "deliver", "m3", None, 4.0),
     Event("c", 2, "deliver", "m1", None, 5.0),
 ]
+UNPAIRED = """
+{"process": "a", "seq": 1, "kind": "send", "message": "m1", "dests": ["b"]}
+{"process": "a", "seq": 2, "kind": "send", "message": "m2", "dests": ["b"]}
+{"process": "b", "seq": 1, "kind": "deliver", "message": "M2"}
+{"process": "b", "seq": 2, "kind": "deliver", "message": "M1"}
+{"process": "b", "seq": 3, "kind": "deliver", "message": "M1"}
+"""
 
 
 def call(verb: str, *words: object) -> Result:
@@ -90,6 +97,9 @@ def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
         ("junk", [], "give --format"),
         ('a {"a":1}\nhello\n', ["--format", "shiviz"], "undecidable: .*--send and --deliver"),
         ('{"process":"a"}\n', ["--format", "jsonl", "--strict"], "--strict forbids"),
+        ("a b 1\nb c 2\n", ["--format", "edges"], "undecidable: .*nothing of deliveries.*advise"),
+        (UNPAIRED, ["--format", "jsonl"], "undecidable: .*2 sent messages and 3 deliveries, none"),
+        (UNPAIRED, ["--format", "jsonl", "--windows", "0"], "windows is 0; give 1 or more"),
     ],
 )
 def test_wrong_input_is_one_line_and_leaves_nothing(
@@ -103,6 +113,21 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     with pytest.raises(UsageError, match=reason):
         raise done.exception
     assert not (tmp_path / "out").exists()
+
+
+def test_some_deliveries_without_a_send_are_findings(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", [*LATE, Event("c", 3, "deliver", "other")])
+    done = call("audit", path, "--local", "--json", "--out", tmp_path / "o")
+    assert done.exit_code == 1
+    found = json.loads(done.output)["result"]
+    assert found["findings_by_kind"] == {"delivery without send": 1}
+
+
+def test_an_edge_list_is_drawn_and_advised_upon(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("a b 1\nb c 2\na c 3\n")
+    assert call("report", path, "--out", tmp_path / "r").exit_code == 0
+    assert call("advise", path, "--local", "--out", tmp_path / "a").exit_code == 0
 
 
 def test_a_report_draws_one_message(tmp_path: Path) -> None:

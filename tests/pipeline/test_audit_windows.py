@@ -16,7 +16,9 @@ from antecede.core.tables import (
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
+from antecede.errors import UsageError
 from antecede.eventlog import Event
+from antecede.pipeline.audit import audit
 from antecede.pipeline.windows import window as window_module
 from antecede.pipeline.windows.cuts import UNSAID, lower
 from antecede.pipeline.windows.hashing import hash_lists, hash_names
@@ -211,3 +213,8 @@ def plant(log: list[Event], seed: int) -> tuple[list[Event], tuple[str, str]]:
     moved[victim.seq] = replace(victim, seq=span[-1].seq)
     told = [moved.get(e.seq, e) if e.process == victim.process else e for e in log]
     return told, (victim.process, str(victim.message))
+
+
+def test_a_call_with_something_else_is_refused_in_one_line() -> None:
+    with pytest.raises(UsageError, match="events is 'nope'; give a Spark DataFrame or an Arrow"):
+        audit("nope", engine="local")  # type: ignore[arg-type]

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.core.tables import DELIVERED_TWICE, DELIVERY_WITHOUT_SEND
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from antecede.pipeline.audit import Audit
@@ -65,11 +68,13 @@ def audit(
 
     Example: `antecede audit shop.jsonl --local`
     """
+    from antecede.pipeline.audit import require_windows
     from antecede.pipeline.jobs import RunFolder
     from antecede.pipeline.sources import Source, form_of
 
     source = Source(log, form, pattern, send, deliver, strict)
-    form_of(source)
+    if windows is not None:
+        require_windows(windows)
     options = {
         "log": str(log),
         "format": form_of(source),
@@ -100,10 +105,10 @@ def audit(
 def _run_local(source: Source, folder: RunFolder) -> dict[str, Any]:
     from antecede.pipeline.audit import audit_table
     from antecede.pipeline.neighbourhood import TableRows
-    from antecede.pipeline.sources import read
+    from antecede.pipeline.sources import read, why_unauditable
 
     log = read(source)
-    _decidable(source, log.undecidable)
+    _refuse(source, why_unauditable(log))
     return _write(folder, source, audit_table(log.events), TableRows(log.events), log.rejected)
 
 
@@ -113,18 +118,19 @@ def _run_spark(
     from antecede.pipeline.audit import audit as check
     from antecede.pipeline.neighbourhood import FrameRows
     from antecede.pipeline.session import session
-    from antecede.pipeline.sources import frame, rejected_rows
+    from antecede.pipeline.sources import frame, rejected_rows, why_unauditable
 
     with session(master, app="antecede-audit", memory=memory) as spark:
         events, log = frame(spark, source)
-        _decidable(source, log.undecidable if log else None)
+        _refuse(source, why_unauditable(log) if log else None)
         found = check(events, windows=windows)
         count = found.summary["rejected"]
         rejected = log.rejected if log else rejected_rows(events, source.path.name, count)
         return _write(folder, source, found, FrameRows(events), rejected)
 
 
-def _decidable(source: Source, reason: str | None) -> None:
+def _refuse(source: Source, reason: str | None) -> None:
+    """Refuse a log that cannot be audited, for a reason."""
     if reason is not None:
         msg = f"undecidable: {source.path.name} cannot be audited: {reason}"
         raise UsageError(msg)
@@ -137,6 +143,7 @@ def _write(
     from antecede.cli.stories import tell
     from antecede.report.audit_page import ROWS_MAX, audit_page
 
+    _refuse(source, _why_unpaired(found.summary))
     result = dict(found.summary)
     result["rejected"] = max(result["rejected"], len(rejected))
     tables = {**found.tables, "rejected": rejected}
@@ -148,6 +155,18 @@ def _write(
     page = audit_page(result, first, stories, log=source.path.name, facts=facts)
     folder.write_text("index.html", page)
     return folder.finish(result)
+
+
+def _why_unpaired(summary: Mapping[str, Any]) -> str | None:
+    """Return why no delivery could be judged, if none could: none belongs to a send."""
+    found = summary["findings_by_kind"]
+    unsent = found.get(DELIVERY_WITHOUT_SEND, 0)
+    if not unsent or unsent + found.get(DELIVERED_TWICE, 0) < summary["deliveries"]:
+        return None
+    return (
+        f"it has {summary['messages']:,} sent messages and {summary['deliveries']:,} deliveries, "
+        "none of them of a message that was sent; write a message's id alike at both ends"
+    )
 
 
 def _show(result: dict[str, Any], path: Path) -> None:

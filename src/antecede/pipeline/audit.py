@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from antecede.core.plain import shown
 from antecede.core.tables import FIFO
 from antecede.errors import UsageError
 from antecede.pipeline import callable_module, results
@@ -83,14 +84,19 @@ def audit(
     if engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
         raise UsageError(msg)
-    if windows is not None and windows < 1:
-        msg = f"windows is {windows}; give 1 or more, or leave it out"
-        raise UsageError(msg)
+    if windows is not None:
+        require_windows(windows)
     if isinstance(events, pa.Table):
         if engine == "spark":
             msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
             raise UsageError(msg)
         return audit_table(events, explain=explain)
+    if not hasattr(events, "sparkSession"):
+        msg = (
+            f"events is {shown(events)}; give a Spark DataFrame or an Arrow table of events "
+            "(antecede.pipeline.sources reads files into one)"
+        )
+        raise UsageError(msg)
     from pyspark.sql.pandas.types import to_arrow_schema
 
     require_columns(events.columns)
@@ -101,6 +107,13 @@ def audit(
     return _framed(
         _salted(lambda salt: _on_spark(events, windows, salt, explain)), events.sparkSession
     )
+
+
+def require_windows(windows: int) -> None:
+    """Refuse a number of windows that a log cannot be cut into."""
+    if windows < 1:
+        msg = f"windows is {windows}; give 1 or more, or leave it out"
+        raise UsageError(msg)
 
 
 def _on_spark(events: DataFrame, windows: int | None, salt: int, explain: Sequence[str]) -> Audit:

@@ -216,6 +216,16 @@ def why_undecidable(events: Sequence[Event], source: Source) -> str | None:
     return None
 
 
+def why_unauditable(log: Log) -> str | None:
+    """Return why a log, though read, says nothing of the order of deliveries."""
+    if log.form == "edges":
+        return (
+            "an edge list says who sent to whom and when, and nothing of deliveries; "
+            "antecede advise tells what keeping order would cost on its traffic"
+        )
+    return log.undecidable
+
+
 def read_edges(text: str, rejected: list[Rejected]) -> list[Event]:
     """Read ``source destination time`` lines; equal source and time is one multicast.
 
