@@ -53,6 +53,13 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_scan_json = json.JSONDecoder().raw_decode
+_SEQ_END = 2**63
+_STRINGS = {str}
+
+
+#: The columns of one event: process, seq, kind, message, dests, time.
+Row = tuple[str, int, str, str | None, tuple[str, ...] | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,42 +205,91 @@ def read(
 
     Lines that are no events go to ``rejected``; without that list the first one raises.
     """
+    return [Event(*row) for row in read_rows(path, rejected=rejected, form=form)]
+
+
+def read_rows(
+    path: str | os.PathLike[str], *, rejected: list[Rejected] | None = None, form: str | None = None
+) -> list[Row]:
+    """Read as ``read`` does, each event as the tuple of its columns, which takes half the time."""
     source = Path(path)
     is_csv = source.suffix == ".csv" if form is None else form == "csv"
-    events: list[Event] = []
+    found: list[Row] = []
     try:
-        with source.open(encoding="utf-8", errors="replace", newline="") as file:
-            rows = _csv_rows(file) if is_csv else _json_rows(file)
-            for line, text, row in rows:
-                found = row if isinstance(row, str) else parse(row)
-                if isinstance(found, Event):
-                    events.append(found)
+        # Bytes that are not UTF-8 come as lone surrogates, by which their lines are known.
+        with source.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            for line, text, row in _csv_rows(file) if is_csv else _json_rows(file):
+                told = row if isinstance(row, str) else _values(row)
+                if isinstance(told, tuple):
+                    found.append(told)
                 elif rejected is None:
-                    msg = f"{source.name} line {line} is no event: {found}; got {text[:80]!r}"
+                    msg = f"{source.name} line {line} is no event: {told}; got {_safe(text)[:80]!r}"
                     raise UsageError(msg)
                 else:
-                    rejected.append(Rejected(line, text, found))
+                    rejected.append(Rejected(line, _safe(text), told))
     except OSError as error:
         msg = f"cannot read the event log {str(source)!r}: {error.strerror}"
         raise UsageError(msg) from None
-    return events
+    return found
 
 
 def parse(row: Mapping[str, object]) -> Event | str:
     """Return the event that ``row`` says, or the reason why it says none."""
-    fault = _identity_fault(row) or _detail_fault(row)
+    found = _values(row)
+    return found if isinstance(found, str) else Event(*found)
+
+
+def _values(row: Mapping[str, object]) -> Row | str:
+    """Return the columns of the event that ``row`` says, or the reason why it says none."""
+    get = row.get
+    process, seq, kind, message = get("process"), get("seq"), get("kind"), get("message")
+    dests, when = get("dests"), get("time")
+    if type(when) is int and -_SEQ_END <= when < _SEQ_END:
+        when = float(when)
+    if (  # What nearly every row is like is tested first, and quickly.
+        type(process) is str
+        and type(seq) is int
+        and type(message) is str
+        and process
+        and message
+        and process.isascii()
+        and message.isascii()
+        and -_SEQ_END <= seq < _SEQ_END
+        and isinstance(kind, str)
+        and kind in EVENT_KINDS
+        and (when is None or (type(when) is float and when - when == 0.0))
+    ):
+        if dests is None:
+            return process, seq, kind, message, None, when
+        if type(dests) is list and set(map(type, dests)) <= _STRINGS and "".join(dests).isascii():
+            return process, seq, kind, message, tuple(dests), when
+    return _looked_at(row)
+
+
+def _looked_at(row: Mapping[str, object]) -> Row | str:
+    """Return what ``_values`` does, of any row: whole numbers are names too, as their text."""
+    told = dict(row)
+    for name in ("process", "message"):
+        told[name] = _name(told.get(name))
+    if isinstance(told.get("dests"), list | tuple):
+        told["dests"] = tuple(_name(dest) for dest in told["dests"])  # type: ignore[attr-defined]
+    fault = _identity_fault(told) or _detail_fault(told)
     if fault:
         return fault
-    message, dests, when = row.get("message"), row.get("dests"), row.get("time")
-    assert isinstance(row["seq"], int)
-    return Event(
-        str(row["process"]),
-        row["seq"],
-        str(row["kind"]),
+    process, seq, kind, message, dests, when = (told.get(name) for name in EVENT_COLUMNS)
+    assert isinstance(seq, int)
+    return (
+        str(process),
+        seq,
+        str(kind),
         str(message) if message else None,
         tuple(dests) if isinstance(dests, list | tuple) else None,
         float(when) if isinstance(when, int | float) else None,
     )
+
+
+def _name(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _identity_fault(row: Mapping[str, object]) -> str:
@@ -241,11 +297,11 @@ def _identity_fault(row: Mapping[str, object]) -> str:
     process, seq, kind = row.get("process"), row.get("seq"), row.get("kind")
     fault = ""
     if not isinstance(process, str) or not process:
-        fault = "process is missing or not a string"
-    elif isinstance(seq, bool) or not isinstance(seq, int) or not -(2**63) <= seq < 2**63:
-        fault = "seq is missing or not a whole number of 64 bits"
-    elif kind not in EVENT_KINDS:
-        fault = f"kind is {kind!r}, expected one of {', '.join(EVENT_KINDS)}"
+        fault = "process is missing" if process in (None, "") else "process is not a string"
+    elif isinstance(seq, bool) or not isinstance(seq, int) or not -_SEQ_END <= seq < _SEQ_END:
+        fault = "seq is missing" if seq is None else "seq is not a whole number of 64 bits"
+    elif not isinstance(kind, str) or kind not in EVENT_KINDS:
+        fault = f"kind is {shown(kind)}, expected one of {', '.join(EVENT_KINDS)}"
     return fault
 
 
@@ -265,7 +321,24 @@ def _detail_fault(row: Mapping[str, object]) -> str:
         fault = "time is not a number"
     elif isinstance(when, int | float) and not abs(when) <= sys.float_info.max:
         fault = "time is not finite"
+    elif not _is_text((str(row["process"]), message or "", *(dests or ()))):
+        fault = "a name has a lone surrogate, which is no character"
     return fault
+
+
+def _is_text(names: Iterable[str]) -> bool:
+    """Return whether names have none of the lone surrogates that no file can hold."""
+    try:
+        return all(name.isascii() or name.encode() for name in names)
+    except UnicodeEncodeError:
+        return False
+
+
+def _safe(text: str) -> str:
+    """Return text that can be written and shown, with bytes that were not UTF-8 in hexadecimal."""
+    if text.isascii():
+        return text
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _line(event: Event, *, is_csv: bool) -> bytes:
@@ -276,8 +349,6 @@ def _line(event: Event, *, is_csv: bool) -> bytes:
     try:
         if not fault:
             return (_csv_text(event) if is_csv else _to_json(row) + "\n").encode()
-    except UnicodeEncodeError:
-        fault = "a name has a lone surrogate, which is no character"
     except csv.Error as error:
         fault = str(error)
     got = ", ".join(f"{name}={shown(value)}" for name, value in row.items())
@@ -292,8 +363,12 @@ def _csv_text(event: Event) -> str:
     csv.writer(out, lineterminator="\n").writerow((*names, time))
     text = out.getvalue()
     is_one_line = "\r" not in text and text.count("\n") == 1
-    if not is_one_line or DESTS_SEPARATOR in "".join(dests) or len(text) > csv.field_size_limit():
-        msg = f"CSV takes no line break, no {DESTS_SEPARATOR!r} in dests and no line so long"
+    odd = [dest for dest in dests if DESTS_SEPARATOR in dest or dest != dest.strip()]
+    if not is_one_line or odd or len(text) > csv.field_size_limit():
+        msg = (
+            f"CSV takes no line break, no {DESTS_SEPARATOR!r} in dests nor spaces around them, "
+            "and no line so long"
+        )
         raise csv.Error(msg + "; log to .jsonl instead")
     return text
 
@@ -304,21 +379,33 @@ def _json_rows(file: Iterable[str]) -> Iterator[tuple[int, str, Mapping[str, obj
         if not text:
             continue
         try:
-            row = json.loads(text)
+            row, end = _scan_json(text)
         except (ValueError, RecursionError):
+            row, end = None, 0
+        if not (text.isascii() or _is_text((text,))):
+            yield line, text, "not UTF-8"
+        elif end != len(text):
             yield line, text, "not JSON"
-            continue
-        yield line, text, row if isinstance(row, dict) else "not a JSON object"
+        else:
+            yield line, text, row if isinstance(row, dict) else "not a JSON object"
 
 
 def _csv_rows(file: Iterable[str]) -> Iterator[tuple[int, str, Mapping[str, object] | str]]:
     reader = csv.reader(file, strict=True)
-    header = next(reader, None)
+    try:
+        header = next(reader, None)
+    except csv.Error as error:
+        msg = f"the first line is no CSV header: {error}"
+        raise UsageError(msg) from None
     if header is None:
         return
     absent = [name for name in EVENT_COLUMNS_NEEDED if name not in header]
     if absent:
-        msg = f"the CSV header lacks {', '.join(absent)}; it has {', '.join(header)}"
+        msg = f"the CSV header lacks {', '.join(absent)}; it has {_safe(', '.join(header))[:200]}"
+        raise UsageError(msg)
+    twice = [name for name in EVENT_COLUMNS if header.count(name) > 1]
+    if twice:
+        msg = f"the CSV header has the column {twice[0]} {header.count(twice[0])} times"
         raise UsageError(msg)
     while True:
         try:
@@ -332,7 +419,8 @@ def _csv_rows(file: Iterable[str]) -> Iterator[tuple[int, str, Mapping[str, obje
             text = ",".join(fields)
             full = len(fields) == len(header)
             row = csv_values(dict(zip(header, fields, strict=False))) if full else None
-            yield reader.line_num, text, row or f"{len(fields)} fields, expected {len(header)}"
+            told = row or f"{len(fields)} fields, expected {len(header)}"
+            yield reader.line_num, text, told if _is_text((text,)) else "not UTF-8"
 
 
 def csv_values(fields: Mapping[str, str]) -> dict[str, object]:
@@ -344,7 +432,8 @@ def csv_values(fields: Mapping[str, str]) -> dict[str, object]:
         except ValueError:
             row[name] = fields[name]
     if fields.get("dests"):
-        row["dests"] = tuple(filter(None, fields["dests"].split(DESTS_SEPARATOR)))
+        parts = (dest.strip() for dest in fields["dests"].split(DESTS_SEPARATOR))
+        row["dests"] = tuple(filter(None, parts))
     return row
 
 
@@ -353,7 +442,9 @@ def _last_seq(path: Path, process: str) -> int:
     if not path.exists():
         return 0
     with path.open("rb") as file:
-        header = file.readline().decode(errors="replace").strip() if path.suffix == ".csv" else ""
+        header = (
+            file.readline().decode("utf-8-sig", "replace").strip() if path.suffix == ".csv" else ""
+        )
         end = file.seek(0, os.SEEK_END)
         rest = b""
         while end > 0:
@@ -362,7 +453,7 @@ def _last_seq(path: Path, process: str) -> int:
             lines = (file.read(end - start) + rest).split(b"\n")
             rest = lines[0] if start else b""
             for raw in reversed(lines[1:] if start else lines):
-                seq = _seq_of(raw.decode(errors="replace"), header, process)
+                seq = _seq_of(raw.decode("utf-8-sig", "replace"), header, process)
                 if seq is not None:
                     return seq
             end = start

@@ -29,7 +29,8 @@ events = st.lists(
         seq=st.integers(-(2**63), 2**63 - 1),
         kind=st.sampled_from(EVENT_KINDS),
         message=names,
-        dests=st.none() | st.lists(names.filter(lambda n: ";" not in n), min_size=1).map(tuple),
+        dests=st.none()
+        | st.lists(names.filter(lambda n: ";" not in n and n == n.strip()), min_size=1).map(tuple),
         time=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     ),
     max_size=20,
@@ -177,11 +178,16 @@ def test_garbage_is_rejected_never_a_crash(
     [
         ({"seq": 1, "kind": "send", "message": "m"}, "process is missing"),
         ({"process": "a", "kind": "send", "message": "m"}, "seq is missing"),
-        ({"process": "a", "seq": True, "kind": "send", "message": "m"}, "seq is missing"),
+        ({"process": "a", "seq": True, "kind": "send", "message": "m"}, "seq is not a"),
         ({"process": "a", "seq": 2**63, "kind": "send", "message": "m"}, "64 bits"),
         ({"process": "a", "seq": 1, "kind": "sned", "message": "m"}, "send, deliver, local"),
         ({"process": "a", "seq": 1, "kind": "deliver"}, "deliver needs a message"),
-        ({"process": "a", "seq": 1, "kind": "send", "message": 3}, "message is not"),
+        ({"process": "a", "seq": 1, "kind": "send", "message": 3.5}, "message is not"),
+        ({"process": "a", "seq": 1, "kind": "send", "message": True}, "message is not"),
+        ({"process": "a", "seq": 1, "kind": ["send"], "message": "m"}, "send, deliver, local"),
+        ({"process": "a", "seq": 1, "kind": "send", "message": "m", "dests": [None]}, "dests is"),
+        ({"process": "\ud800", "seq": 1, "kind": "send", "message": "m"}, "lone surrogate"),
+        ({"process": "a", "seq": 1, "kind": "send", "message": "\udfff"}, "lone surrogate"),
         ({"process": "a", "seq": 1, "kind": "send", "message": "m", "dests": "b"}, "dests is not"),
         ({"process": "a", "seq": 1, "kind": LOCAL, "time": "now"}, "time is not a number"),
         ({"process": "a", "seq": 1, "kind": LOCAL, "time": float("inf")}, "time is not finite"),
@@ -191,6 +197,45 @@ def test_a_row_that_is_no_event_says_why(row: dict[str, object], reason: str) ->
     found = eventlog.parse(row)
     assert isinstance(found, str)
     assert reason in found
+
+
+def test_whole_numbers_are_names_as_their_text(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"process":1,"seq":1,"kind":"send","message":17,"dests":[2,"c"],"time":3}\n')
+    assert eventlog.read(path) == [Event("1", 1, "send", "17", ("2", "c"), 3.0)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_bytes_that_are_not_utf8_are_rejected_and_never_merged(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "csv":
+        head, row = b"process,seq,kind,message\n", b"a,%d,send,caf%s\n"
+    else:
+        head, row = b"", b'{"process":"a","seq":%d,"kind":"send","message":"caf%s"}\n'
+    path.write_bytes(head + row % (1, b"\xe9") + row % (2, b"\xe8") + row % (3, "é".encode()))
+    rejected: list[Rejected] = []
+    assert [e.message for e in eventlog.read(path, rejected=rejected)] == ["café"]
+    assert [r.reason for r in rejected] == ["not UTF-8"] * 2
+    assert "caf\\xe9" in rejected[0].text
+    assert "caf\\xe8" in rejected[1].text
+    with pytest.raises(UsageError, match="is no event: not UTF-8; got"):
+        eventlog.read(path)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_byte_order_mark_is_no_part_of_the_log(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"log.{suffix}"
+    eventlog.write(path, [Event("a", 1, "send", "m")])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert eventlog.read(path) == [Event("a", 1, "send", "m")]
+    with EventLog(path, process="a") as log:
+        assert log.deliver("x") == 2
+
+
+def test_spaces_around_the_destinations_in_csv_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('process,seq,kind,message,dests\na,1,send,m,"b; c ;"\n')
+    assert eventlog.read(path)[0].dests == ("b", "c")
 
 
 def test_reading_without_a_list_for_them_raises_at_the_first_bad_line(tmp_path: Path) -> None:
@@ -220,5 +265,8 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
         eventlog.read(tmp_path / "absent.jsonl")
     (tmp_path / "bad.csv").write_text("process,seq\na,1\n")
     with pytest.raises(UsageError, match="lacks kind, message; it has process, seq"):
+        eventlog.read(tmp_path / "bad.csv")
+    (tmp_path / "bad.csv").write_text("process,process,seq,kind,message\n")
+    with pytest.raises(UsageError, match="has the column process 2 times"):
         eventlog.read(tmp_path / "bad.csv")
     assert (tmp_path / "log.jsonl").read_text() == ""

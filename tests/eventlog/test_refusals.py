@@ -35,6 +35,7 @@ IN_CSV: list[tuple[dict[str, object], str]] = [
     ({"message": "m" * 200_000}, r"log to \.jsonl instead"),
     ({"dests": ["b\rc"]}, r"log to \.jsonl instead"),
     ({"dests": ["b;c"]}, r"log to \.jsonl instead"),
+    ({"dests": ["b "]}, r"log to \.jsonl instead"),
 ]
 
 

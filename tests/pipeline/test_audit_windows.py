@@ -217,4 +217,4 @@ def plant(log: list[Event], seed: int) -> tuple[list[Event], tuple[str, str]]:
 
 def test_a_call_with_something_else_is_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match="events is 'nope'; give a Spark DataFrame or an Arrow"):
-        audit("nope", engine="local")  # type: ignore[arg-type]
+        audit("nope", engine="local")
