@@ -76,9 +76,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line that is no event: where it stands, its text and why it was refused."""
+    """A line that is no event: where it stands (if lines are known), its text and why it is none."""
 
-    line: int
+    line: int | None
     text: str
     reason: str
 

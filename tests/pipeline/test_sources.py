@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,12 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.eventlog import Event, EventLog
-from antecede.pipeline import shiviz, sources
+from antecede.pipeline import schemas, shiviz, sources
 from antecede.pipeline.audit import audit_table
 from antecede.pipeline.sources import Source, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SEND = r"Sending (?<message>\S+) to (?<to>\w+)"
@@ -134,7 +136,7 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
         sources.read(Source(path))
 
 
-def span(name: str, kind: int, start: int, **more: Any) -> dict[str, Any]:
+def span(name: str, kind: int | str, start: int, **more: Any) -> dict[str, Any]:
     return {"spanId": name, "kind": kind, "startTimeUnixNano": str(start), **more}
 
 
@@ -165,12 +167,177 @@ def test_opentelemetry_spans_are_sends_and_deliveries(tmp_path: Path) -> None:
     assert len(sources.read(Source(path)).rejected) == 2
 
 
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda doc: doc["resourceSpans"][0]["scopeSpans"][0]["spans"][0].update(kind=[4]), "kind"),
+        (lambda doc: doc["resourceSpans"][0]["scopeSpans"][0]["spans"][0].update(kind="x"), "kind"),
+        (lambda doc: doc["resourceSpans"][0]["scopeSpans"][0]["spans"].append("oops"), "JSON obj"),
+        (lambda doc: doc["resourceSpans"].append("x"), "not a JSON object"),
+        (lambda doc: doc["resourceSpans"][0]["scopeSpans"].append(3), "not a JSON object"),
+        (lambda doc: doc["resourceSpans"][0]["resource"].update(attributes={"a": "b"}), "attribut"),
+        (
+            lambda doc: doc["resourceSpans"][1]["scopeSpans"][0]["spans"][0].update(links=["s"]),
+            "lin",
+        ),
+        (
+            lambda doc: doc["resourceSpans"][1]["scopeSpans"][0]["spans"][0].update(links=[{}]),
+            "link",
+        ),
+        (lambda doc: doc["resourceSpans"][1]["scopeSpans"][0]["spans"][0].update(links=5), "links"),
+        (
+            lambda doc: doc["resourceSpans"][0]["scopeSpans"][0]["spans"][0].update(
+                spanId="\ud800"
+            ),
+            "not UTF-8",
+        ),
+    ],
+)
+def test_a_bad_span_is_rejected_and_the_others_are_read(
+    tmp_path: Path, spoil: Callable[[Any], object], reason: str
+) -> None:
+    path = tmp_path / "spans.json"
+    links = [{"spanId": "s1"}]
+    parts = [resource("a", [span("s1", 4, 1)]), resource("b", [span("r1", 5, 2, links=links)])]
+    document = {"resourceSpans": [*parts, resource("c", [span("s2", 4, 1)])]}
+    spoil(document)
+    path.write_text(json.dumps(document))
+    found = sources.read(Source(path))
+    assert found.bad == 1
+    assert reason in found.rejected.to_pylist()[0]["reason"]
+    assert "s2" in found.events.column("message").to_pylist()
+
+
+def test_a_span_is_known_by_its_trace_and_itself(tmp_path: Path) -> None:
+    path = tmp_path / "spans.json"
+    sends = [span("1", "4", 1, traceId="t1"), span("1", 4, 2, traceId="t2")]
+    links = [{"spanId": "1", "traceId": trace} for trace in ("t2", "t1")]
+    batch = span("r", "SPAN_KIND_CONSUMER", 9, links=links)
+    document = {"resourceSpans": [resource("a", sends), resource("b", [batch])]}
+    path.write_text(json.dumps(document))
+    row = audit_table(sources.read(Source(path)).events).tables["violations"].to_pylist()[0]
+    assert (row["message"], row["overtaker"]) == ("t1/1", "t2/1")
+
+
+def test_lines_that_are_not_utf8_are_rejected_in_every_form(tmp_path: Path) -> None:
+    edges = tmp_path / "e.txt"
+    edges.write_bytes(b"a b 1\n\xff b 2\n\xfe b 2\n")
+    found = sources.read(Source(edges))
+    assert [(r["line"], r["text"], r["reason"]) for r in found.rejected.to_pylist()] == [
+        (2, "\\xff b 2", "not UTF-8"),
+        (3, "\\xfe b 2", "not UTF-8"),
+    ]
+    clocks = tmp_path / "c.log"
+    clocks.write_bytes(b'a {"a":1}\nhello\nb {"b":1}\n\xe9\n')
+    found = sources.read(Source(clocks))
+    assert "not UTF-8" in [r["reason"] for r in found.rejected.to_pylist()]
+    lines = tmp_path / "l.jsonl"
+    row = b'{"process":"a","seq":1,"kind":"send","message":"caf%s"}\n'
+    lines.write_bytes(row % b"\xe9" + row % b"\xe8" + row % b"e")
+    assert sources.read(Source(lines)).bad == 2
+    with pytest.raises(UsageError, match="line 1 is no event: not UTF-8"):
+        sources.read(Source(lines, strict=True))
+
+
+def test_when_no_row_is_an_event_the_first_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"proc":"a","seq":1,"kind":"send","message":"m1"}\n')
+    with pytest.raises(
+        UsageError, match=r'1 row is none; line 1 .* process is missing; got .*proc"'
+    ):
+        sources.read(Source(path))
+
+
+def test_only_the_first_bad_rows_are_kept_and_all_counted(tmp_path: Path) -> None:
+    rows = {"process": ["a"] + [None] * 3000, "seq": [1] * 3001, "kind": ["local"] * 3001}
+    pq.write_table(pa.table({**rows, "message": ["m"] * 3001}), tmp_path / "log.parquet")
+    found = sources.read(Source(tmp_path / "log.parquet"))
+    assert (found.bad, len(found.rejected)) == (3000, sources.QUOTED)
+    first = found.rejected.to_pylist()[0]
+    assert (first["line"], first["reason"]) == (2, "process is missing")
+
+
+BASE: dict[str, list[Any]] = {
+    "process": ["a", "b", "b", "c", "c"],
+    "seq": [1, 1, 2, 1, 2],
+    "kind": ["send", "deliver", "send", "deliver", "deliver"],
+    "message": ["m1", "m1", "m2", "m2", "m1"],
+}
+DESTS = [["b", "c"], [], ["c"], None, None]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"process": pa.array(BASE["process"], pa.large_string())},
+        {"message": pa.array(BASE["message"], pa.string_view())},
+        {name: pa.array(BASE[name]).dictionary_encode() for name in ("process", "kind", "message")},
+        {"process": [name.encode() for name in BASE["process"]]},
+        {"seq": pa.array(BASE["seq"], pa.uint64())},
+        {"seq": pa.array(BASE["seq"], pa.decimal128(20, 0))},
+        {"dests": pa.array(DESTS, pa.large_list(pa.large_string()))},
+        {"dests": pa.array(DESTS, pa.list_(pa.string_view()))},
+        {"dests": pa.array([[b"b", b"c"], None, [b"c"], None, None])},
+        {"dests": pa.array([["b", "c"]] * 5, pa.list_(pa.string(), 2))},
+        {"time": pa.array([1, 2, 3, 4, 5])},
+    ],
+)
+def test_tables_of_any_kind_of_strings_are_read_as_strings(columns: dict[str, Any]) -> None:
+    found = sources.sorted_out(pa.table(BASE | columns), "log")
+    assert found.bad == 0
+    for name in found.events.column_names:
+        assert found.events.schema.field(name).type == schemas.EVENTS.field(name).type
+    assert found.events.column("process").to_pylist() == BASE["process"]
+    row = audit_table(found.events).tables["violations"].to_pylist()[0]
+    assert (row["process"], row["message"], row["overtaker"]) == ("c", "m1", "m2")
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"seq": pa.array([2**64 - 1, 1, 2, 1, 2], pa.uint64())}, "seq is not a whole number"),
+        ({"process": [b"a\xff", b"b", b"b", b"c", b"c"]}, "process is not UTF-8"),
+        ({"dests": [["b", None], None, ["c"], None, None]}, "dests is not a list of strings"),
+        ({"dests": pa.array([[b"\xff"], None, [b"c"], None, None])}, "dests"),
+        ({"kind": ["SEND", "deliver", "send", "deliver", "deliver"]}, "kind is 'SEND', expected"),
+    ],
+)
+def test_values_without_a_plain_form_make_rejected_rows(
+    columns: dict[str, Any], reason: str
+) -> None:
+    found = sources.sorted_out(pa.table(BASE | columns), "log")
+    (row,) = found.rejected.to_pylist()
+    assert row["line"] == 1
+    assert reason in row["reason"]
+    assert len(found.events) == 4
+
+
+def test_whole_numbers_are_names_in_tables_too() -> None:
+    numbers = {"process": [1, 2, 2, 3, 3], "dests": [[2, 3], None, [3], None, None]}
+    found = sources.sorted_out(pa.table(BASE | numbers), "log")
+    assert found.events.column("process").to_pylist() == ["1", "2", "2", "3", "3"]
+    assert found.events.column("dests").to_pylist()[0] == ["2", "3"]
+
+
+def test_java_errors_are_told_by_their_cause() -> None:
+    said = """An error occurred while calling o54.parquet.
+: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Some.thing(Some.scala:1)
+Caused by: java.lang.RuntimeException: x.parquet is not a Parquet file
+\tat more
+"""
+    assert sources.cause(said) == "RuntimeException: x.parquet is not a Parquet file"
+    assert sources.cause("") == "no reason given"
+
+
 def test_edges_are_messages(tmp_path: Path) -> None:
     path = tmp_path / "edges.txt"
-    path.write_text("src dst time\n1 2 10\n2 3 20\n2 1 20\noops\n# remark\n")
+    path.write_text("src dst time\n1 2 10\n2 3 20\n2 1 20\noops\n1 2 nan\n1 2 inf\n# remark\n")
     found = sources.read(Source(path))
     assert [row["reason"] for row in found.rejected.to_pylist()] == [
-        "expected: source destination time"
+        "expected: source destination time",
+        "time is not finite",
+        "time is not finite",
     ]
     assert Counter(found.events.column("kind").to_pylist()) == {"send": 2, "deliver": 3}
     assert audit_table(found.events).summary["causally_ordered"]
@@ -187,8 +354,16 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
         sources.read(Source(strange, form="xml"))
     with pytest.raises(UsageError, match="has no events"):
         sources.read(Source(strange, form="jsonl"))
+    strange.write_text("words")
     with pytest.raises(UsageError, match="as parquet"):
         sources.read(Source(strange, form="parquet"))
+    with gzip.open(tmp_path / "log.jsonl.gz", "wb") as file:
+        file.write(b'{"process":"a","seq":1,"kind":"local"}')
+    with pytest.raises(UsageError, match="is compressed; unpack it first, with gunzip"):
+        sources.read(Source(tmp_path / "log.jsonl.gz"))
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="has no files in it"):
+        sources.read(Source(tmp_path / "folder"))
 
 
 @pytest.mark.parametrize(
@@ -197,10 +372,12 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
         ("seq", ["1"], "the column seq has the type string; expected a whole number"),
         ("time", ["now"], "the column time has the type string; expected a number of seconds"),
         ("dests", ["b"], "the column dests has the type string; expected a list of strings"),
+        ("kind", [1], "the column kind has the type int64; expected the strings send, deliver"),
+        ("message", [{"a": 1}], "the column message has the type struct<a: int64>; expected str"),
     ],
 )
 def test_columns_of_the_wrong_type_are_refused(
-    tmp_path: Path, column: str, values: list[str], reason: str
+    tmp_path: Path, column: str, values: list[Any], reason: str
 ) -> None:
     columns: dict[str, list[Any]] = {"process": ["a"], "seq": [1], "kind": ["local"]}
     table = pa.table(columns | {"message": ["m"], column: values})

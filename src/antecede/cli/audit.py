@@ -109,7 +109,9 @@ def _run_local(source: Source, folder: RunFolder) -> dict[str, Any]:
 
     log = read(source)
     _refuse(source, why_unauditable(log))
-    return _write(folder, source, audit_table(log.events), TableRows(log.events), log.rejected)
+    found = audit_table(log.events)
+    found.summary["rejected"] = log.bad
+    return _write(folder, source, found, TableRows(log.events), log.rejected)
 
 
 def _run_spark(
@@ -117,16 +119,20 @@ def _run_spark(
 ) -> dict[str, Any]:
     from antecede.pipeline.audit import audit as check
     from antecede.pipeline.neighbourhood import FrameRows
+    from antecede.pipeline.plain import plain_frame
     from antecede.pipeline.session import session
-    from antecede.pipeline.sources import frame, rejected_rows, why_unauditable
+    from antecede.pipeline.sources import frame, readable, rejected_rows, why_unauditable
 
     with session(master, app="antecede-audit", memory=memory) as spark:
         events, log = frame(spark, source)
         _refuse(source, why_unauditable(log) if log else None)
-        found = check(events, windows=windows)
-        count = found.summary["rejected"]
-        rejected = log.rejected if log else rejected_rows(events, source.path.name, count)
-        return _write(folder, source, found, FrameRows(events), rejected)
+        with readable(source):
+            found = check(events, windows=windows)
+            if log:
+                found.summary["rejected"] = log.bad
+            count = found.summary["rejected"]
+            rejected = log.rejected if log else rejected_rows(events, source.path.name, count)
+        return _write(folder, source, found, FrameRows(plain_frame(events)), rejected)
 
 
 def _refuse(source: Source, reason: str | None) -> None:
@@ -145,7 +151,7 @@ def _write(
 
     _refuse(source, _why_unpaired(found.summary))
     result = dict(found.summary)
-    result["rejected"] = max(result["rejected"], len(rejected))
+    result["rejected_kept"] = len(rejected)
     tables = {**found.tables, "rejected": rejected}
     for name, table in tables.items():
         folder.write_table(name, table)
@@ -177,5 +183,7 @@ def _show(result: dict[str, Any], path: Path) -> None:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["findings_by_kind"].items())
         typer.echo(f"What cannot be so: {kinds}.")
     if result["rejected"]:
-        typer.echo(f"{result['rejected']:,} rows are no events; they are in rejected.parquet.")
+        count, kept = result["rejected"], result["rejected_kept"]
+        which = "they" if kept == count else f"the first {kept:,} of them"
+        typer.echo(f"{count:,} rows are no events; {which} are in rejected.parquet.")
     typer.echo(f"Tables and page: {path / 'index.html'}")

@@ -17,12 +17,11 @@ from antecede.core.plain import shown
 from antecede.core.tables import FIFO
 from antecede.errors import UsageError
 from antecede.pipeline import callable_module, results
+from antecede.pipeline.plain import plain_frame
+from antecede.pipeline.sources import refuse_empty, sorted_out
 from antecede.pipeline.windows.columns import (
-    is_event,
     lookup_in,
     process_names,
-    require_columns,
-    require_types,
     to_events,
 )
 from antecede.pipeline.windows.join import HashCollision, Incomplete, add_chains, check
@@ -97,10 +96,7 @@ def audit(
             "(antecede.pipeline.sources reads files into one)"
         )
         raise UsageError(msg)
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    require_columns(events.columns)
-    require_types(pa.Table.from_batches([], to_arrow_schema(events.schema)))
+    events = plain_frame(events)
     if engine == "local":
         found = audit_table(events.toArrow(), explain=explain)
         return _framed(found, events.sparkSession)
@@ -128,14 +124,10 @@ def _on_spark(events: DataFrame, windows: int | None, salt: int, explain: Sequen
 
 def audit_table(table: pa.Table, *, explain: Sequence[str] = ()) -> Audit:
     """Check a log in memory, in this process."""
-    require_columns(table.column_names)
-    require_types(table)
-    good = is_event(table)
-    rejected = len(table) - int(good.sum())
-    log = table if not rejected else table.filter(pa.array(good))
+    found = sorted_out(table, "")
+    log, rejected = found.events, found.bad
     if not len(log):
-        msg = f"the log has no events ({rejected} rows are none); nothing to audit"
-        raise UsageError(msg)
+        refuse_empty("the log", found.rejected, rejected)
     names = process_names(log)
 
     def once(salt: int) -> Audit:

@@ -81,6 +81,11 @@ def _is_plain(schema: pa.Schema) -> bool:
     if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
         return False
     kinds = [schema.field(name).type for name in ("process", "kind", "message")]
+    if "dests" in schema.names:
+        dests = schema.field("dests").type
+        if not (pa.types.is_list(dests) or pa.types.is_large_list(dests)):
+            return False
+        kinds.append(dests.value_type)
     return all(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from antecede.errors import UsageError
 from antecede.pipeline.audit_blobs import Blobs
 from antecede.pipeline.audit_cuts import find_cuts, survey, validity
 from antecede.pipeline.session import parallelism
+from antecede.pipeline.sources import refuse_empty, rejected_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,14 +32,9 @@ def arrange_blobs(
     frame: DataFrame, windows: int | None, salt: int
 ) -> tuple[Arrangement, int, dict[str, Any]]:
     """Arrange any DataFrame: hash in SQL, pack, shuffle blobs."""
-    from pyspark.sql import functions as F
-
-    names = frame.withColumn("process", F.col("process").cast("string"))
-    frame = names.withColumn("message", F.col("message").cast("string"))
     stats = survey(frame)
     if not stats.events:
-        msg = f"the log has no events ({stats.rejected} rows are none); nothing to audit"
-        raise UsageError(msg)
+        refuse_empty("the log", rejected_rows(frame, "", stats.rejected), stats.rejected)
     good = frame.filter(validity(frame)) if stats.rejected else frame
     count = windows or window_count(stats.events, parallelism(frame.sparkSession))
     cuts = find_cuts(good, stats, count, salt)

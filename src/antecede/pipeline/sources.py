@@ -6,8 +6,12 @@ line can be counted, quoted and kept; ``strict`` makes the first one fatal.
 
 from __future__ import annotations
 
+import math
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +21,11 @@ from antecede.core.tables import DELIVER, SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline import otlp, schemas, shiviz
-from antecede.pipeline.windows.columns import is_event, require_columns, require_types
+from antecede.pipeline.plain import plain_columns, plain_table
+from antecede.pipeline.windows.columns import is_event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +41,17 @@ _SUFFIXES = {
     ".txt": "edges",
     ".edges": "edges",
 }
-#: Bad rows of a large log that are kept word for word.
-QUOTED = 1000
+#: Bad rows of a large log that are kept word for word, and how much of each.
+QUOTED, QUOTED_CHARS = 1000, 200
+#: How compressed files begin, and what unpacks them.
+_COMPRESSED = {
+    b"\x1f\x8b": "gunzip",
+    b"BZh": "bunzip2",
+    b"\xfd7zXZ": "unxz",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+    b"PK\x03\x04": "unzip",
+}
+_SUFFIXES_COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,10 @@ class Log:
 
     events: pa.Table
     rejected: pa.Table
+    """The first of the rows that are no events."""
     form: str
+    bad: int = 0
+    """How many rows are no events."""
     undecidable: str | None = None
     """Why sends and deliveries cannot be paired, if they cannot."""
 
@@ -72,7 +89,10 @@ def form_of(source: Source) -> str:
         return source.form
     if source.path.is_dir():
         return "parquet"
-    form = _SUFFIXES.get(source.path.suffix.lower())
+    name = source.path
+    if name.suffix.lower() in _SUFFIXES_COMPRESSED:
+        name = name.with_suffix("")
+    form = _SUFFIXES.get(name.suffix.lower())
     if form is None:
         msg = (
             f"{source.path.name!r} does not tell its format; give --format, "
@@ -85,80 +105,156 @@ def form_of(source: Source) -> str:
 def read(source: Source) -> Log:
     """Read a log into memory."""
     form = form_of(source)
-    if not source.path.exists():
-        msg = f"there is no log {str(source.path)!r}"
-        raise UsageError(msg)
+    _require_file(source)
     try:
         log = _read_parquet(source) if form == "parquet" else _read_text(source, form)
     except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or _line(str(error))
         msg = f"cannot read {str(source.path)!r} as {form}: {reason}"
         raise UsageError(msg) from None
-    if source.strict and len(log.rejected):
-        first = log.rejected.slice(0, 1).to_pylist()[0]
-        msg = (
-            f"{source.path.name} line {first['line']} is no event: {first['reason']}; "
-            f"got {str(first['text'])[:80]!r} ({len(log.rejected)} such rows; --strict forbids them)"
-        )
+    if source.strict and log.bad:
+        told = f"{_first(log.rejected)} ({log.bad:,} such rows; --strict forbids them)"
+        msg = f"{source.path.name} {told}"
         raise UsageError(msg)
     if not len(log.events):
-        msg = f"{str(source.path)!r} has no events ({len(log.rejected)} rows are none)"
-        raise UsageError(msg)
+        refuse_empty(repr(str(source.path)), log.rejected, log.bad)
     return log
+
+
+def refuse_empty(name: str, rejected: pa.Table, bad: int) -> NoReturn:
+    """Refuse a log without events, saying what is wrong with its first row."""
+    rows = "1 row is none" if bad == 1 else f"{bad:,} rows are none"
+    told = f"{rows}; {_first(rejected)}" if bad else "it says nothing of sends or deliveries"
+    msg = f"{name} has no events: {told}"
+    raise UsageError(msg)
+
+
+def _first(rejected: pa.Table) -> str:
+    row = rejected.slice(0, 1).to_pylist()[0]
+    where = "a row" if row["line"] is None else f"line {row['line']}"
+    return f"{where} is no event: {row['reason']}; got {str(row['text'])[:80]!r}"
+
+
+def _line(text: str) -> str:
+    return (text.strip().splitlines() or ["no reason given"])[0][:200]
+
+
+def _require_file(source: Source) -> None:
+    """Refuse what is not there, and what is there in a form that has to be unpacked first."""
+    if not source.path.exists():
+        msg = f"there is no log {str(source.path)!r}"
+        raise UsageError(msg)
+    if source.path.is_dir():
+        inside = (file for file in source.path.rglob("*") if file.is_file())
+        if not any(not file.name.startswith(("_", ".")) for file in inside):
+            msg = f"the folder {str(source.path)!r} has no files in it"
+            raise UsageError(msg)
+        return
+    try:
+        with source.path.open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        msg = f"cannot read {str(source.path)!r}: {error.strerror}"
+        raise UsageError(msg) from None
+    if not start:
+        msg = f"{str(source.path)!r} has no events: the file is empty"
+        raise UsageError(msg)
+    for mark, tool in _COMPRESSED.items():
+        if start.startswith(mark):
+            msg = f"{str(source.path)!r} is compressed; unpack it first, with {tool}"
+            raise UsageError(msg)
 
 
 def frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:
     """Return a log as a Spark frame; Parquet stays in its files (then there is no Log)."""
     if form_of(source) == "parquet" and not source.strict:
-        if not source.path.exists():
-            msg = f"there is no log {str(source.path)!r}"
-            raise UsageError(msg)
-        try:
-            found = spark.read.parquet(str(source.path.resolve()))
-        except Exception as error:  # noqa: BLE001  (whatever Spark says, in one line)
-            reason = str(error).strip().splitlines()[0][:200]
-            msg = f"cannot read {str(source.path)!r} as parquet: {reason}"
-            raise UsageError(msg) from None
-        require_columns(found.columns)
-        return found, None
+        _require_file(source)
+        with readable(source):
+            return spark.read.parquet(str(source.path.resolve())), None
     log = read(source)
     return spark.createDataFrame(log.events), log
+
+
+@contextmanager
+def readable(source: Source) -> Iterator[None]:
+    """Turn what Spark says of a file it cannot read into one line; all else passes."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        said = str(error)
+        if not any(word in said for word in _UNREADABLE):
+            raise
+        msg = f"cannot read {str(source.path)!r} as parquet: {cause(said)}"
+        raise UsageError(msg) from None
+
+
+#: What Spark, Java or Arrow say, one of them, when a file is not what it should be.
+_UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")
+
+
+def cause(said: str) -> str:
+    """Return the first useful line of a Java error: the innermost cause, without class names."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    errors = [line for line in lines if re.match(r"(: )?[\w.$]+(Exception|Error)\b", line)]
+    chosen = (causes[-1:] or errors[:1] or lines[:1] or ["no reason given"])[0]
+    chosen = chosen.removeprefix("Caused by: ").removeprefix(": ")
+    return re.sub(r"^([\w$]+\.)+(?=[\w$]+(Exception|Error))", "", chosen)[:200]
 
 
 def rejected_rows(events: DataFrame, name: str, count: int) -> pa.Table:
     """Return the first rows of a frame that are no events; a frame's rows have no numbers."""
     if not count:
         return rejected_table(name, [])
+    from pyspark.sql import functions as F
+
     from antecede.pipeline.audit_cuts import validity
 
-    bad = events.filter(~validity(events)).limit(QUOTED).toArrow().to_pylist()
-    rows = [Rejected(0, _quoted(row), "not an event") for row in bad]
-    return rejected_table(name, rows)
+    plain = plain_columns(events)
+    marked = events.select(
+        F.struct("*").alias("whole row"),
+        *[F.col(n) if c is None else c.alias(n) for n, c in plain.items()],
+    )
+    bad = marked.filter(~validity(marked)).limit(QUOTED).select("whole row.*").toArrow()
+    return rejected_table(name, [_rejected(None, row) for row in bad.to_pylist()])
 
 
-def _quoted(row: dict[str, object]) -> str:
-    return str({name: value for name, value in row.items() if value is not None})[:200]
+def _rejected(line: int | None, row: dict[str, object]) -> Rejected:
+    """Return a bad row of a table, with the reason as the event log has it."""
+    told = {
+        name: int(value) if isinstance(value, Decimal) else value
+        for name, value in row.items()
+        if value is not None
+    }
+    coded = [name for name, value in told.items() if isinstance(value, bytes)]
+    why = f"{coded[0]} is not UTF-8" if coded else eventlog.parse(told)
+    reason = why if isinstance(why, str) else "dests has a name that is not UTF-8"
+    return Rejected(line, str(told)[:QUOTED_CHARS], reason)
 
 
 def table_of(events: Sequence[Event]) -> pa.Table:
     """Return events as a table of the event log."""
-    columns = {
-        "process": [e.process for e in events],
-        "seq": [e.seq for e in events],
-        "kind": [e.kind for e in events],
-        "message": [e.message for e in events],
-        "dests": [e.dests for e in events],
-        "time": [e.time for e in events],
-    }
-    return pa.table(columns, schema=schemas.EVENTS)
+    rows = [(e.process, e.seq, e.kind, e.message, e.dests, e.time) for e in events]
+    return _table_of_rows(rows)
+
+
+def _table_of_rows(rows: Sequence[eventlog.Row]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schemas.EVENTS)
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, schemas.EVENTS, strict=True)
+    ]
+    return pa.table(arrays, schema=schemas.EVENTS)
 
 
 def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:
     """Return the lines that are no events as a table."""
+    rows = rows[:QUOTED]
     columns = {
         "source": [source] * len(rows),
         "line": [row.line for row in rows],
-        "text": [row.text for row in rows],
+        "text": [row.text.encode(errors="backslashreplace").decode() for row in rows],
         "reason": [row.reason for row in rows],
     }
     return pa.table(columns, schema=schemas.REJECTED)
@@ -168,35 +264,55 @@ def _read_parquet(source: Source) -> Log:
     # A folder needs Arrow's datasets, which import pandas and so take a moment; a file does not.
     is_folder = source.path.is_dir()
     table = pq.read_table(source.path) if is_folder else pq.ParquetFile(source.path).read()
-    require_columns(table.column_names)
-    require_types(table)
-    good = is_event(table)
-    bad = table.filter(pa.array(~good))
-    rows = [
-        Rejected(line, _quoted(row), "not an event")
-        for line, row in zip((~good).nonzero()[0].tolist(), bad.to_pylist(), strict=True)
-    ]
-    events = table if not rows else table.filter(pa.array(good))
-    return Log(events, rejected_table(source.path.name, rows), "parquet")
+    return sorted_out(table, source.path.name)
+
+
+def sorted_out(table: pa.Table, name: str) -> Log:
+    """Return the rows of a table that are events, in their plain form, and those that are none."""
+    plain = plain_table(table)
+    good = is_event(plain)
+    lines = (~good).nonzero()[0]
+    if not lines.size:
+        return Log(plain, rejected_table(name, []), "parquet")
+    bad = table.take(pa.array(lines[:QUOTED])).to_pylist()
+    rows = [_rejected(line + 1, row) for line, row in zip(lines.tolist(), bad, strict=False)]
+    return Log(plain.filter(pa.array(good)), rejected_table(name, rows), "parquet", len(lines))
 
 
 def _read_text(source: Source, form: str) -> Log:
     rejected: list[Rejected] = []
     undecidable = None
     if form in {"jsonl", "csv"}:
-        events = eventlog.read(source.path, rejected=rejected, form=form)
+        table = _table_of_rows(eventlog.read_rows(source.path, rejected=rejected, form=form))
     else:
-        text = source.path.read_text(encoding="utf-8", errors="replace")
+        text = source.path.read_text(encoding="utf-8-sig", errors="surrogateescape")
         if form == "otlp":
             events = otlp.read_spans(text, rejected)
         elif form == "edges":
-            events = read_edges(text, rejected)
+            events = read_edges(_decodable(text, rejected), rejected)
         else:
-            parsed = shiviz.parse_log(text, source.pattern)
+            parsed = shiviz.parse_log(_decodable(text, rejected), source.pattern)
             rejected += parsed.rejected
             events = shiviz.to_events(parsed, source.send, source.deliver)
             undecidable = why_undecidable(events, source)
-    return Log(table_of(events), rejected_table(source.path.name, rejected), form, undecidable)
+        rejected.sort(key=lambda row: row.line or 0)
+        table = table_of(events)
+    kept = rejected_table(source.path.name, rejected)
+    return Log(table, kept, form, len(rejected), undecidable)
+
+
+def _decodable(text: str, rejected: list[Rejected]) -> str:
+    """Return a text with the lines that are not UTF-8 left empty, so that all keep their numbers."""
+    if text.isascii():
+        return text
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        raw = line.encode(errors="surrogateescape")
+        shown = raw.decode(errors="backslashreplace")
+        if shown != line:
+            rejected.append(Rejected(number + 1, shown[:QUOTED_CHARS], "not UTF-8"))
+            lines[number] = ""
+    return "\n".join(lines)
 
 
 def why_undecidable(events: Sequence[Event], source: Source) -> str | None:
@@ -239,11 +355,14 @@ def read_edges(text: str, rejected: list[Rejected]) -> list[Event]:
             continue
         try:
             key = float(words[2]), words[0]
+            if not math.isfinite(key[0]):
+                rejected.append(Rejected(line, raw[:QUOTED_CHARS], "time is not finite"))
+                continue
             multicasts.setdefault(key, (line, {}))[1][words[1]] = None
         except (IndexError, ValueError):
             if line > 1 or len(words) < 3:
                 reason = "expected: source destination time"
-                rejected.append(Rejected(line, raw[:200], reason))
+                rejected.append(Rejected(line, raw[:QUOTED_CHARS], reason))
     counts: dict[str, int] = {}
     events: list[Event] = []
 

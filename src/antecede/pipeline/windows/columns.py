@@ -37,7 +37,10 @@ def require_columns(present: Iterable[str]) -> None:
 def require_types(table: pa.Table) -> None:
     """Refuse a table whose columns cannot be what they are called, naming the first."""
     for name, fits, wanted in (
-        ("seq", pa.types.is_integer, "a whole number"),
+        ("process", _is_name, "strings"),
+        ("seq", _is_whole, "a whole number"),
+        ("kind", _is_text, "the strings send, deliver and local"),
+        ("message", _is_name, "strings"),
         ("time", _is_number, "a number of seconds"),
         ("dests", _is_names, "a list of strings"),
     ):
@@ -57,21 +60,48 @@ def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or pa.types.is_integer(kind)
 
 
+def _is_whole(kind: Column) -> bool:
+    """Return whether a type holds whole numbers; Spark knows unsigned longs as decimals."""
+    return pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
+
+
+def _is_text(kind: Column) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    bytes_ = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    return any(test(kind) for test in (*tests, *bytes_))
+
+
+def _is_name(kind: Column) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_name(kind.value_type)
+    return _is_text(kind) or pa.types.is_integer(kind)
+
+
 def _is_names(kind: Column) -> bool:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if not any(test(kind) for test in lists):
         return False
-    inner = kind.value_type
-    inner = inner.value_type if pa.types.is_dictionary(inner) else inner
-    return bool(
-        pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_null(inner)
-    )
+    return _is_name(kind.value_type) or pa.types.is_null(kind.value_type)
 
 
 def is_event(table: pa.Table) -> Flags:
-    """Return which rows are events: process, seq, a known kind, and a message if it needs one."""
+    """Return which rows are events: process, seq, a known kind, and a message if it needs one.
+
+    Destinations, if any are stated, have all to be named.
+    """
     kind = _coded(table.column("kind"), _CODES)
     good = (kind >= 0) & _filled(table.column("process")) & _valid(table.column("seq"))
-    return np.asarray(good & ((kind == _CODES[LOCAL]) | _filled(table.column("message"))))
+    good &= (kind == _CODES[LOCAL]) | _filled(table.column("message"))
+    if "dests" in table.column_names and not pa.types.is_null(table.column("dests").type):
+        start = 0
+        for chunk in table.column("dests").chunks:
+            if chunk.values.null_count:
+                unnamed = np.asarray(pc.list_flatten(chunk).is_null())
+                good[start + np.asarray(pc.list_parent_indices(chunk))[unnamed]] = False
+            start += len(chunk)
+    return np.asarray(good)
 
 
 def _valid(column: Column) -> Flags:
