@@ -21,6 +21,7 @@ from antecede.core.tables import DELIVER, SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline import otlp, schemas, shiviz
+from antecede.pipeline.jsonlines import read_quickly
 from antecede.pipeline.plain import plain_columns, plain_table
 from antecede.pipeline.windows.columns import is_event
 
@@ -282,7 +283,10 @@ def sorted_out(table: pa.Table, name: str) -> Log:
 def _read_text(source: Source, form: str) -> Log:
     rejected: list[Rejected] = []
     undecidable = None
-    if form in {"jsonl", "csv"}:
+    quick = read_quickly(source.path) if form == "jsonl" else None
+    if quick is not None:
+        table = quick
+    elif form in {"jsonl", "csv"}:
         table = _table_of_rows(eventlog.read_rows(source.path, rejected=rejected, form=form))
     else:
         text = source.path.read_text(encoding="utf-8-sig", errors="surrogateescape")
