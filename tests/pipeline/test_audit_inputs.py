@@ -65,16 +65,23 @@ def test_both_engines_take_and_reject_the_same(
         assert (one["line"], other["line"]) == (1, None)
 
 
-@pytest.mark.parametrize("extra", [{}, {"time": TIME}])
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ({}, "kind is 'SEND', expected one of send"),
+        ({"time": TIME}, "kind is 'SEND', expected one of send"),
+        ({"time": TIME, "process": [""] * 5}, "process is missing"),
+    ],
+)
 def test_a_log_of_nothing_but_bad_rows_says_what_is_wrong(
-    spark: SparkSession, tmp_path: Path, extra: dict[str, Any]
+    spark: SparkSession, tmp_path: Path, extra: dict[str, Any], reason: str
 ) -> None:
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table(BASE | {"kind": ["SEND"] * 5} | extra), path)
-    reason = r"no events: 5 rows are none; .* kind is 'SEND', expected one of send"
-    with pytest.raises(UsageError, match=reason):
+    words = f"no events: 5 rows are none; .* {reason}"
+    with pytest.raises(UsageError, match=words):
         sources.read(Source(path))
-    with pytest.raises(UsageError, match=reason):
+    with pytest.raises(UsageError, match=words):
         on_spark(spark, path)
 
 

@@ -103,8 +103,10 @@ def read_groups(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
 
 
 def list_processes(spec: dict[str, Any]) -> list[str]:
-    """Return the processes that have rows in some row groups."""
-    table = read_groups(spec["groups"], ["process"])
+    """Return the processes that have rows in some row groups; with ``events``, that have events."""
+    table = read_groups(spec["groups"], EVENT_COLUMNS if spec.get("events") else ["process"])
+    if spec.get("events"):
+        table = table.filter(pa.array(is_event(table)))
     names: set[str | None] = set()
     for chunk in table.column("process").chunks:
         names.update(chunk.unique().to_pylist())
@@ -206,8 +208,7 @@ class Slices:
             {"groups": around, "when": self._groups[k].early, "salt": self._salt}
             for k, around in zip(self._first, self._around, strict=True)
         ]
-        parts = np.array_split(np.arange(len(self._groups)), max(1, min(8, len(self._groups))))
-        specs += [{"groups": [self._groups[g] for g in part]} for part in parts]
+        specs += [{"groups": part} for part in self._parts()]
         found = self._job(audit_tasks.propose_cut, specs)
         cuts = found[: len(self._first)]
         names: set[str] = set().union(*found[len(self._first) :])
@@ -222,6 +223,17 @@ class Slices:
             seqs.append(wide)
             whens.append(times)
         self._cuts = list(zip(rising(seqs), whens, strict=True))
+
+    def _parts(self) -> list[list[RowGroup]]:
+        """Return the row groups in a few parts, for what is asked of each by itself."""
+        parts = np.array_split(np.arange(len(self._groups)), max(1, min(8, len(self._groups))))
+        return [[self._groups[g] for g in part] for part in parts]
+
+    def _has_idle(self) -> bool:
+        """Return whether a process has rows and none of them is an event, so it is none."""
+        specs = [{"groups": part, "events": True} for part in self._parts()]
+        found = self._job(audit_tasks.propose_cut, specs)
+        return len(set().union(*found)) < len(self.names)
 
     def _job(self, work: Callable[[Any], Any], specs: Sequence[Any]) -> list[Any]:
         numbers = pa.array(range(len(specs)), pa.int64())
@@ -269,8 +281,10 @@ class Slices:
         return self._job(audit_tasks.run_slice, specs)
 
     def confirm(self, windows: Sequence[Window]) -> None:
-        """Check that every row is in exactly one window, or is no event."""
-        if sum(w.events + w.rejected for w in windows) != sum(g.rows for g in self._groups):
+        """Check that every row is in exactly one window, or is no event, and all processes live."""
+        events, bad = (sum(w.events for w in windows), sum(w.rejected for w in windows))
+        rows = sum(g.rows for g in self._groups)
+        if events + bad != rows or not events or (bad and self._has_idle()):
             raise Incomplete
 
     def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
