@@ -129,6 +129,10 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
     found = sources.read(Source(path, send="(?<message>hello)", deliver="(?<message>bye)"))
     assert found.undecidable is not None
     assert "none of them the same" in found.undecidable
+    path.write_text('a {"a":1}\nhello\na {"a":99999999999999999999}\nhi\na {"a":-2}\nho\n')
+    reasons = [row["reason"] for row in sources.read(Source(path)).rejected.to_pylist()]
+    assert reasons == ["the clock is not JSON with counts"] * 2
+    path.write_text('a {"a":1}\nhello\n')
     given = r"(?<host>\w+) (?<clock>\{.*\})\n(?<event>.*)"
     assert len(sources.read(Source(path, pattern=given)).events) == 1
     path.write_text("nothing of the kind\n")
@@ -297,6 +301,7 @@ def test_tables_of_any_kind_of_strings_are_read_as_strings(columns: dict[str, An
     [
         ({"seq": pa.array([2**64 - 1, 1, 2, 1, 2], pa.uint64())}, "seq is not a whole number"),
         ({"process": [b"a\xff", b"b", b"b", b"c", b"c"]}, "process is not UTF-8"),
+        ({"message": pa.array([b"\xff", b"m1", b"m2", b"m2", b"m1"]).view(pa.string())}, "message"),
         ({"dests": [["b", None], None, ["c"], None, None]}, "dests is not a list of strings"),
         ({"dests": pa.array([[b"\xff"], None, [b"c"], None, None])}, "dests"),
         ({"kind": ["SEND", "deliver", "send", "deliver", "deliver"]}, "kind is 'SEND', expected"),

@@ -45,15 +45,16 @@ def plain_table(table: pa.Table) -> pa.Table:
 def _strings(column: Column) -> Column:
     """Return names as strings; bytes that are not UTF-8 become null."""
     kind = column.type
-    if pa.types.is_string(kind):
-        return column
     if pa.types.is_dictionary(kind):
         return _strings(column.cast(kind.value_type))
     try:
-        return column.cast(pa.string())
+        text = column.cast(pa.string())
+        text.validate(full=True)  # A file may call strings what is not.
     except pa.ArrowException:  # Only bytes can fail: each name is tried by itself.
-        parts = [pa.array(map(_decoded, chunk.to_pylist()), pa.string()) for chunk in column.chunks]
+        chunks = column.cast(pa.binary()).chunks
+        parts = [pa.array(map(_decoded, chunk.to_pylist()), pa.string()) for chunk in chunks]
         return pa.chunked_array(parts, pa.string())
+    return text
 
 
 def _decoded(name: bytes | None) -> str | None:

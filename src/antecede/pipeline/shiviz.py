@@ -28,6 +28,7 @@ LAYOUTS = {
     "on one line": r"(?P<host>\S+) (?P<clock>\{\"[^\n]*?\})[ \t]+(?P<event>[^\n]*\S)",
 }
 _GROUPS = ("host", "clock", "event")
+_COUNT_END = 2**63
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,9 @@ def _parse(text: str, pattern: re.Pattern[str], layout: str) -> Parsed:
         line += text.count("\n", end, match.start())
         clock = _clock(match["clock"])
         if clock is None:
-            parsed.rejected.append(Rejected(line, match.group()[:200], "the clock is not JSON"))
+            parsed.rejected.append(
+                Rejected(line, match.group()[:200], "the clock is not JSON with counts")
+            )
         else:
             parsed.entries.append(Entry(line, match["host"].strip(), clock, match["event"].strip()))
         line += text.count("\n", match.start(), match.end())
@@ -122,9 +125,11 @@ def _between(text: str, line: int) -> list[Rejected]:
 def _clock(text: str) -> dict[str, int] | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    good = isinstance(found, dict) and all(isinstance(v, int) for v in found.values())
+    good = isinstance(found, dict) and all(
+        isinstance(count, int) and 0 <= count < _COUNT_END for count in found.values()
+    )
     return found if good else None
 
 

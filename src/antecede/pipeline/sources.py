@@ -109,7 +109,7 @@ def read(source: Source) -> Log:
     _require_file(source)
     try:
         log = _read_parquet(source) if form == "parquet" else _read_text(source, form)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or _line(str(error))
         msg = f"cannot read {str(source.path)!r} as {form}: {reason}"
         raise UsageError(msg) from None
@@ -229,10 +229,14 @@ def _rejected(line: int | None, row: dict[str, object]) -> Rejected:
         for name, value in row.items()
         if value is not None
     }
-    coded = [name for name, value in told.items() if isinstance(value, bytes)]
-    why = f"{coded[0]} is not UTF-8" if coded else eventlog.parse(told)
-    reason = why if isinstance(why, str) else "dests has a name that is not UTF-8"
-    return Rejected(line, str(told)[:QUOTED_CHARS], reason)
+    quoted = str(told)[:QUOTED_CHARS]
+    for name, value in told.items():
+        try:
+            told[name] = value.decode() if isinstance(value, bytes) else value
+        except UnicodeDecodeError:
+            return Rejected(line, quoted, f"{name} is not UTF-8")
+    why = eventlog.parse(told)
+    return Rejected(line, quoted, why if isinstance(why, str) else "dests is not UTF-8")
 
 
 def table_of(events: Sequence[Event]) -> pa.Table:
@@ -275,9 +279,21 @@ def sorted_out(table: pa.Table, name: str) -> Log:
     lines = (~good).nonzero()[0]
     if not lines.size:
         return Log(plain, rejected_table(name, []), "parquet")
-    bad = table.take(pa.array(lines[:QUOTED])).to_pylist()
+    bad = _values(table.take(pa.array(lines[:QUOTED])))
     rows = [_rejected(line + 1, row) for line, row in zip(lines.tolist(), bad, strict=False)]
     return Log(plain.filter(pa.array(good)), rejected_table(name, rows), "parquet", len(lines))
+
+
+def _values(table: pa.Table) -> list[dict[str, object]]:
+    """Return rows as they are, strings that are not UTF-8 as bytes."""
+    try:
+        return list(table.to_pylist())
+    except UnicodeDecodeError:
+        kinds = [
+            pa.field(f.name, pa.binary() if pa.types.is_string(f.type) else f.type)
+            for f in table.schema
+        ]
+        return list(table.cast(pa.schema(kinds)).to_pylist())
 
 
 def _read_text(source: Source, form: str) -> Log:
