@@ -48,7 +48,13 @@ def audit_page(
     sections += [
         _rest("missing", "Effects whose cause never came", tables["missing"], summary["missing"]),
         _rest("findings", "What cannot be so", tables["findings"], summary["findings"]),
-        _rest("rejected", "Rows that are no events", tables["rejected"], summary["rejected"]),
+        _rest(
+            "rejected",
+            "Rows that are no events",
+            tables["rejected"],
+            summary["rejected"],
+            summary.get("rejected_kept"),
+        ),
     ]
     kept = [section for section in sections if section.blocks]
     return render(Page(f"Causal audit of {log}", lead(summary), kept, facts))
@@ -128,12 +134,21 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     )
 
 
-def _rest(name: str, title: str, rows: Sequence[Mapping[str, Any]], count: int) -> Section:
+def _rest(
+    name: str,
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    count: int,
+    kept: int | None = None,
+) -> Section:
+    """Return a table's section; ``kept`` of its ``count`` rows are in the file (all, if None)."""
     if not rows:
         return Section(name, title, [])
     columns = tuple(rows[0])
     cells = [[row[column] for column in columns] for row in rows[:ROWS_MAX]]
-    caption = f"The first {len(cells)} of {count:,}; all are in {name}.parquet"
+    kept = count if kept is None else kept
+    there = "all are" if kept == count else f"the first {kept:,} are"
+    caption = f"The first {len(cells)} of {count:,}; {there} in {name}.parquet"
     heads = tuple(column.replace("_", " ") for column in columns)
     return Section(name, title, [Table(heads, cells, caption, folded=len(cells) > 20)])
 
