@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,9 +18,6 @@ from typer.testing import CliRunner
 from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CODE = "from antecede.cli.study import study; import typer; typer.run(study)"
 SMALL = ("--experiment", "special", "--experiment", "redundancy")
@@ -70,6 +68,40 @@ def _start(out: Path, *words: str) -> subprocess.Popen[str]:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )
+
+
+def _spark_of(process: subprocess.Popen[str]) -> list[int]:
+    """Return the processes that name the scratch folder of this study: its launcher, its JVM."""
+    mark, found = f"antecede-spark-{process.pid}-".encode(), []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (entry / "cmdline").read_bytes() and int(entry.name) != process.pid:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize(
+    ("number", "moment", "status"),
+    [(signal.SIGINT, 0.0, 130), (signal.SIGINT, 1.5, 130), (signal.SIGTERM, 0.3, 143)],
+)
+def test_interrupted_while_spark_starts_it_leaves_no_jvm_and_no_folder(
+    tmp_path: Path, number: signal.Signals, moment: float, status: int
+) -> None:
+    process = _start(tmp_path / "out", *SMALL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not _spark_of(process):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    time.sleep(moment)
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=60)
+    assert _spark_of(process) == []
+    assert process.returncode == status, said
+    assert "Exception" not in said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.spark

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.campaign import PARTS, Done, run_grid, tables
+from antecede.pipeline.campaign import Done, run_grid, tables
 from antecede.pipeline.experiments.base import Case, Experiment
 from antecede.pipeline.grid import GRID, LONGEST_SECONDS, UNIT_SECONDS, cost, grid_rows, units
-from antecede.pipeline.jobs import RunFolder
+from antecede.pipeline.jobs import PARTS, RunFolder
 from antecede.pipeline.study import study
 
 if TYPE_CHECKING:

@@ -73,6 +73,7 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),
         (["optimal", "--edges", "a", "--schedule", "b"], "give one of them"),
         (["optimal", "--edges", "nowhere.txt"], "cannot read edge list"),
+        (["optimal", "--seed", "-1"], "--seed -1 will not do"),
         (["optimum"], "did you mean optimal"),
     ],
 )

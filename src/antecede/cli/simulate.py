@@ -109,8 +109,9 @@ def simulate(
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     from antecede.sim import Schedule
-    from antecede.sim.workloads import WORKLOADS, replay_edges, with_semantics
+    from antecede.sim.workloads import WORKLOADS, check_seed, replay_edges, with_semantics
 
+    check_seed(seed)
     if asked["edges"] and asked["schedule"]:
         msg = "--edges and --schedule both say what is sent; give one of them"
         raise UsageError(msg)

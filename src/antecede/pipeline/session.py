@@ -4,30 +4,36 @@ The embedded session is quiet, keeps its scratch files in one folder that it rem
 on loopback only. On a cluster the package itself is shipped to the executors (see ``ship``), and
 nothing is assumed about their Python but Spark's own needs, NumPy, Numba and PyArrow.
 
+The JVM ends with the session, however that ends: by Ctrl-C or SIGTERM while Spark still starts, too.
+
 No ``sparkContext`` and no RDD is used anywhere in the pipeline.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import antecede
 from antecede.errors import UsageError
-from antecede.pipeline.java import find_java, java_home
+from antecede.pipeline.java import Jvm, find_java, java_home
 from antecede.pipeline.ship import archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from types import FrameType
 
     from pyspark.sql import SparkSession
 
@@ -40,10 +46,17 @@ JVM_SECONDS = 120
 EXECUTOR_SECONDS = 180
 """How long a cluster may take to run a first, trivial task."""
 
+CLOSED_SECONDS = 0.5
+"""How soon something that is no Spark master closes a connection that it accepted."""
+
+STOP_SECONDS = 5
+"""How long Spark may take to stop in good order; then its JVM is ended."""
+
 _EMBEDDED = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?$")
 _STANDALONE = re.compile(r"spark://[^/]+$")
 _OTHER = re.compile(r"(yarn$|k8s://|local-cluster\[)")
 
+_ANY_JVM = "-XX:-UsePerfData"  # its files would outlive a JVM that is ended from outside
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _HEAVY_JVM = "-XX:+UseParallelGC"
 
@@ -67,7 +80,24 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 logger.util.name = org.apache.spark.util.Utils
 logger.util.level = off
+# A master that hangs up is told of in one line, by the driver.
+logger.network.name = org.apache.spark.network
+logger.network.level = off
+logger.deploy.name = org.apache.spark.deploy
+logger.deploy.level = off
+logger.rpc.name = org.apache.spark.rpc
+logger.rpc.level = off
+logger.netty.name = io.netty
+logger.netty.level = off
 """
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: the same as Ctrl-C, but for the exit status."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.status = 128 + number
 
 
 def is_embedded(master: str) -> bool:
@@ -90,13 +120,17 @@ def session(
     little left for the JVM: it starts some seconds sooner and is slower on large tables.
     ``config`` overrides any setting made here.
     """
-    scratch = _scratch()
+    scratch, jvm = _scratch(), Jvm()
     try:
-        spark = start(master, app=app, memory=memory, light=light, scratch=scratch, config=config)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        with _terminable(), _unlogged():
+            try:
+                made = _start(master, app, memory, jvm, scratch=scratch, light=light, config=config)
+                try:
+                    yield made
+                finally:
+                    _within(STOP_SECONDS, made.stop)
+            finally:
+                jvm.end()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -111,19 +145,77 @@ def start(
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark with its files in ``scratch``; the caller stops it. Prefer :func:`session`."""
+    jvm = Jvm()
+    try:
+        return _start(master, app, memory, jvm, scratch=scratch, light=light, config=config)
+    except BaseException:
+        jvm.end()
+        raise
+
+
+def _start(
+    master: str | None,
+    app: str,
+    memory: str,
+    jvm: Jvm,
+    *,
+    scratch: Path,
+    light: bool,
+    config: Mapping[str, str] | None,
+) -> SparkSession:
     master = master or "local[*]"
     _check_master(master)
     _environment(master)
     settings = _settings(master, memory, scratch, light=light) | dict(config or {})
-    spark = _connect(master, app, settings)
+    spark = _connect(master, app, settings, jvm)
     if not is_embedded(master):
-        try:
-            spark.addArtifacts(str(archive(scratch)), pyfile=True)
-            _first_task(spark, master)
-        except BaseException:
-            spark.stop()
-            raise
+        spark.addArtifacts(str(archive(scratch)), pyfile=True)
+        _first_task(spark, master)
     return spark
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Leave by an exception where SIGTERM or SIGHUP would end the process at once."""
+    taken = []
+
+    def leave(number: int, _: FrameType | None) -> None:
+        raise Terminated(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, leave)
+                taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep py4j from printing traces: it tells the root logger of calls that were broken off."""
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def _within(seconds: float, call: Callable[[], object]) -> None:
+    """Call, but do not wait longer than this."""
+
+    def quietly() -> None:
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+
+    thread = threading.Thread(target=quietly, name="spark-stop", daemon=True)
+    thread.start()
+    thread.join(seconds)
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -168,7 +260,7 @@ def _settings(master: str, memory: str, scratch: Path, *, light: bool) -> dict[s
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={logging.as_uri()} -Dderby.system.home={scratch} "
-            f"-Djava.io.tmpdir={scratch} {_LIGHT_JVM if light else _HEAVY_JVM}"
+            f"-Djava.io.tmpdir={scratch} {_ANY_JVM} {_LIGHT_JVM if light else _HEAVY_JVM}"
         ),
         "spark.local.dir": str(scratch),
         "spark.python.worker.reuse": "true",
@@ -200,16 +292,26 @@ def _check_master(master: str) -> None:
     failures = []
     for host, port in _addresses(master):
         try:
-            socket.create_connection((host, port), timeout=ANSWER_SECONDS).close()
+            if _stays_open(host, port):
+                return
+            failures.append(f"{host}:{port}: it closes the connection at once")
         except OSError as error:
             failures.append(f"{host}:{port}: {error.strerror or error}")
-        else:
-            return
     msg = (
         f"master {master} does not answer ({'; '.join(failures)}): is it running there? "
         "Without --master the work runs on this machine"
     )
     raise UsageError(msg)
+
+
+def _stays_open(host: str, port: int) -> bool:
+    """Connect, and return whether the other side waits to be spoken to, as a master does."""
+    with socket.create_connection((host, port), timeout=ANSWER_SECONDS) as made:
+        made.settimeout(CLOSED_SECONDS)
+        try:
+            return made.recv(1) != b""
+        except TimeoutError:
+            return True
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
@@ -231,40 +333,61 @@ def _loopback(master: str) -> bool:
     return all(host.startswith(local) for host, _ in _addresses(master))
 
 
-def _connect(master: str, app: str, settings: Mapping[str, str]) -> SparkSession:
-    """Build the session in a thread of its own: a silent master would block for minutes."""
+def _connect(master: str, app: str, settings: Mapping[str, str], jvm: Jvm) -> SparkSession:
+    """Build the session in a thread of its own.
+
+    A silent master would block for minutes, and Ctrl-C must not fall into the launch of the JVM.
+    """
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app).master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if is_embedded(master):
-        return builder.getOrCreate()
     outcome: list[SparkSession | BaseException] = []
 
     def build() -> None:
         try:
-            outcome.append(builder.getOrCreate())
+            with jvm.watched():
+                outcome.append(builder.getOrCreate())
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             outcome.append(error)
 
     thread = threading.Thread(target=build, name="spark-start", daemon=True)
     begun = time.monotonic()
-    thread.start()
-    started = _await_jvm(thread, begun)
-    # A machine too busy to start a JVM quickly is too busy to register quickly.
-    thread.join(max(ANSWER_SECONDS, 4 * started))
-    if not outcome:
+    try:
+        thread.start()
+        started = _await_jvm(thread, begun)
+        # A machine too busy to start a JVM quickly is too busy to register quickly.
+        thread.join(JVM_SECONDS if is_embedded(master) else max(ANSWER_SECONDS, 4 * started))
+    finally:
+        answered = list(outcome)
+        if not answered:
+            jvm.end()
+            thread.join(STOP_SECONDS)
+    return _built(master, answered)
+
+
+def _built(master: str, outcome: list[SparkSession | BaseException]) -> SparkSession:
+    """Return the session, or say in one line why there is none."""
+    found = outcome[0] if outcome else None
+    if found is not None and not isinstance(found, BaseException):
+        return found
+    if is_embedded(master):
+        reason = "it did not answer" if found is None else _first_line(found)
+        msg = f"Spark does not start on this machine ({reason}): `antecede doctor` says what it has"
+        raise UsageError(msg) from found
+    if found is None:
         msg = (
             f"master {master} did not answer within {ANSWER_SECONDS} s: is it a Spark master of "
             "this Spark's version? Without --master the work runs on this machine"
         )
         raise UsageError(msg)
-    if isinstance(outcome[0], BaseException):
-        reason = str(outcome[0]).strip().splitlines()[0][:200]
-        msg = f"master {master} refused the session: {reason}"
-        raise UsageError(msg) from outcome[0]
-    return outcome[0]
+    msg = f"master {master} refused the session: {_first_line(found)}"
+    raise UsageError(msg) from found
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _await_jvm(thread: threading.Thread, begun: float) -> float:
