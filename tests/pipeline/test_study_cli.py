@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
+from antecede.pipeline.jobs import RunFolder
 
 CODE = "from antecede.cli.study import study; import typer; typer.run(study)"
 SMALL = ("--experiment", "special", "--experiment", "redundancy")
@@ -39,6 +40,8 @@ def _call(*words: str) -> None:
         (("--preset", "papr"), "did you mean paper"),
         (("--experiment", "traffic"), "--traffic FILE"),
         (("--traffic", "/nonexistent/edges.txt"), "cannot read --traffic"),
+        (("--traffic", __file__, "--experiment", "special"), "used by the experiment traffic only"),
+        (("--seed", "-5"), "--seed -5 will not do"),
         (("--resume",), "--resume needs --out"),
         (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),
         (("--out", "/dev/null/x"), "choose another folder"),
@@ -47,6 +50,29 @@ def _call(*words: str) -> None:
 def test_a_wrong_call_is_one_line(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         _call(*words)
+    assert "\n" not in str(caught.value)
+
+
+def test_traffic_that_is_none_is_told_with_the_name_of_its_file(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.txt"
+    edges.write_text("1 1 5\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"--traffic .*edges\.txt") as caught:
+        _call("--traffic", str(edges))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "lokal"])
+def test_a_study_that_cannot_start_leaves_nothing(tmp_path: Path, master: str) -> None:
+    with pytest.raises(UsageError, match=master):
+        _call(*SMALL, "--master", master, "--out", str(tmp_path / "new" / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_resuming_what_is_no_study_is_one_line(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path / "run", "simulate", options={}) as run:
+        run.finish({})
+    with pytest.raises(UsageError, match="there is no study in") as caught:
+        _call("--resume", "--out", str(tmp_path / "run"))
     assert "\n" not in str(caught.value)
 
 
@@ -114,9 +140,13 @@ def test_interrupted_it_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> N
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
+    begun = time.monotonic()
     _, said = process.communicate(timeout=120)
+    assert time.monotonic() - begun < 20
     assert process.returncode == 130, said
+    assert "stopping" in said
     assert "--resume" in said
+    assert _spark_of(process) == []
     assert "Traceback" not in said
     kept = sum(pq.read_metadata(part).num_rows for part in parts.glob("*.parquet"))
     assert kept > 0
@@ -125,6 +155,7 @@ def test_interrupted_it_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> N
     assert again.returncode == 0, said
     summary = json.loads(answer)
     assert summary["options"]["experiment"] == ["special", "redundancy"]
+    assert summary["options"]["resume"] is True
     runs = pq.read_table(out / "runs")
     assert runs.num_rows == summary["result"]["runs"] > kept
     assert len(set(runs.column("run_id").to_pylist())) == runs.num_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -153,6 +154,51 @@ def test_an_interrupted_study_goes_on_where_it_stopped(spark: SparkSession, tmp_
     assert seen[-1] == Done(len(rows), len(rows), 100 * (len(rows) - 4), 1.0)
     assert [now.share for now in seen] == sorted(now.share for now in seen)
     assert runs.column("run_id").to_pylist() == [row["run_id"] for row in rows]
+
+
+@pytest.mark.spark
+def test_only_a_resumed_study_reuses_the_runs_of_a_finished_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = grid_rows("test", _cases(xs=(10,), seeds=(1,)), seed=0)
+
+    def simulated(*, resume: bool) -> int:
+        seen: list[Done] = []
+        with _folder(tmp_path / "out", resume=resume) as folder:
+            runs = run_grid(spark, rows, folder, run=fake, progress=seen.append)
+            folder.write_table("runs", runs, by="experiment")
+            folder.finish({})
+        return seen[-1].deliveries
+
+    assert [simulated(resume=again) for again in (False, False, True)] == [200, 200, 0]
+
+
+def slow(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Stand in for a long run, that Ctrl-C shall not wait for."""
+    if row["seed"] > 1:
+        time.sleep(60)
+    return fake(row)
+
+
+@pytest.mark.spark
+def test_what_runs_is_cancelled_when_one_fails_and_what_is_finished_stays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    cases = [
+        Case("matrix", "paper", {"n": 10, "received": 10**8 // seed}, seed, "matrix", 10)
+        for seed in (1, 2)  # as many as there are cores: both run at once
+    ]
+    rows = grid_rows("test", cases, seed=0)
+
+    def stop(done: Done) -> None:
+        if done.runs:
+            raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with _folder(tmp_path / "out") as folder, pytest.raises(KeyboardInterrupt):
+        run_grid(spark, rows, folder, run=slow, progress=stop)
+    assert time.monotonic() - begun < 30
+    assert len(list((folder.stage / PARTS).glob("*.parquet"))) == 1
 
 
 @pytest.mark.spark

@@ -71,6 +71,61 @@ def test_an_interrupted_resumable_run_keeps_its_stage(tmp_path: Path) -> None:
         run.finish({})
 
 
+def test_an_interrupted_run_is_not_replaced_by_a_new_one(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _fail(_open(tmp_path, resumable=True), "parts/a", KeyboardInterrupt)
+    with pytest.raises(UsageError, match="--resume goes on with it") as caught:
+        _open(tmp_path, resumable=True)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / STAGE / "parts" / "a").exists()
+
+
+def test_a_resumable_run_without_a_finished_part_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _fail(_open(tmp_path / "new" / "out", resumable=True), "asked.json", KeyboardInterrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    with _open(tmp_path / "out") as first:
+        first.write_text("index.html", "first")
+        with pytest.raises(UsageError, match="another run is writing") as caught:
+            _open(tmp_path / "out")
+        assert "\n" not in str(caught.value)
+        first.finish({})
+    assert (tmp_path / "out" / "index.html").read_text() == "first"
+    with _open(tmp_path / "out") as second:
+        second.finish({})
+
+
+def test_only_a_run_of_the_same_verb_is_resumed(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path, "simulate", options={}) as run:
+        run.finish({})
+    with pytest.raises(UsageError, match="there is no audit in") as caught:
+        _open(tmp_path, resume=True, resumable=True)
+    assert "\n" not in str(caught.value)
+    assert [e.name for e in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_the_seconds_of_all_calls_add_up(tmp_path: Path) -> None:
+    def spend(seconds: float, error: type[BaseException] | None, *, resume: bool = True) -> float:
+        with _open(tmp_path, resume=resume, resumable=True) as run:
+            run.write_text("parts/a", "x")
+            run._clock -= seconds
+            if error is not None:
+                raise error
+            return float(run.finish({})["seconds"])
+
+    with pytest.raises(KeyboardInterrupt):
+        spend(10, KeyboardInterrupt, resume=False)
+    with pytest.raises(KeyboardInterrupt):
+        spend(5, KeyboardInterrupt)
+    assert spend(2, None) == pytest.approx(17, abs=0.9)
+    assert [e.name for e in tmp_path.iterdir()] == ["summary.json"]
+    assert spend(1, None) == pytest.approx(18, abs=0.9)
+    assert spend(4, None, resume=False) == pytest.approx(4, abs=0.9)
+
+
 @pytest.mark.parametrize("kind", ["under a file", "strange files", "resume nothing"])
 def test_a_folder_that_will_not_do_is_one_line(tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
