@@ -39,6 +39,7 @@ def main() -> int:
         pq.read_table(folder / "overview.parquet").to_pylist(),
         {},
         [(row["experiment"], row["facet"], row["series"]) for row in runs.to_pylist()],
+        pq.read_table(folder / "differences.parquet").to_pylist(),
     )
     for old in (DOCS / "figures").glob(f"{PREFIX}*.svg"):
         old.unlink()

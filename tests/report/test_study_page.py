@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.pipeline.experiments import EXPERIMENTS
-from antecede.report.claims import CLAIMS, NOT_RUN, claim_rows
+from antecede.report.claims import CLAIMS, claim_rows
 from antecede.report.measured import Measured, crossing, fit
 from antecede.report.page import Figure
 from antecede.report.study_page import build, write
+from antecede.report.verdicts.common import NOT_RUN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

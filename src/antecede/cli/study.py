@@ -278,7 +278,7 @@ def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dic
     shown = found.runs.select(["experiment", "facet", "series"]).to_pylist()
     order = [(row["experiment"], row["facet"], row["series"]) for row in shown]
     points = found.points.to_pylist()
-    page = build(experiments, points, overview, facts, order)
+    page = build(experiments, points, overview, facts, order, found.differences.to_pylist())
     for name, contents in write(page).items():
         if isinstance(contents, str):
             folder.write_text(name, contents)
@@ -299,16 +299,16 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from antecede.report.comparison import METRICS
+    from antecede.report.comparison import METRICS, title
     from antecede.report.page import figure
 
     console, result = Console(), summary["result"]
     for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):
-        compared = Table(title=f"{cast}: the protocols on the same schedules")
+        compared = Table(title=title(result["comparison"], cast))
         compared.add_column("protocol", no_wrap=True)
         compared.add_column("n", justify="right")
-        for title in METRICS.values():
-            compared.add_column(title, justify="right")
+        for heading in METRICS.values():
+            compared.add_column(heading, justify="right")
         for row in result["comparison"]:
             if row["cast"] == cast:
                 cells = (figure(row.get(metric)) for metric in METRICS)

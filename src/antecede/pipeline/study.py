@@ -121,12 +121,11 @@ DERIVED: Mapping[str, str] = {
         " + coalesce(extras['acknowledgement_bytes_per_message'], 0)"
     ),
     "bytes_per_entry": "model_bytes_per_copy / nullif(entries_per_copy, 0)",
-    "entries_per_n": "entries_per_copy / nullif(n, 0)",
     "entries_share": "entries_per_copy / nullif(n * n, 0)",
-    "microseconds_per_delivery": "1e6 * seconds / nullif(deliveries, 0)",
+    "microseconds_per_delivery": "1e6 * seconds / nullif(extras['timed_deliveries'], 0)",
     "rst_share": "model_bytes_per_copy / nullif(4 * n * n, 0)",
-    "latency_in_delays": "latency_mean / nullif(extras['network_delay_mean'], 0)",
     "throughput": "deliveries / nullif(extras['simulated_seconds'], 0)",
+    "latency_in_delays": "latency_mean / nullif(extras['network_delay_mean'], 0)",
 }
 """Metrics that follow from others, as Spark SQL."""
 
@@ -134,16 +133,20 @@ DERIVED: Mapping[str, str] = {
 def measures(runs: DataFrame) -> DataFrame:
     """Return one row per run and metric, the experiments' own metrics among them.
 
-    Runs whose queues grew without bound have no mean worth the name and are left out.
+    Runs whose queues grew without bound have no mean worth the name: of them only ``saturated``
+    is left, 1 for such a run and 0 for the others, so that nobody misses them unawares.
     """
-    names = (*METRICS, *DERIVED)
+    names = (*METRICS, *DERIVED, "saturated")
     values = [F.col(name).cast("double") for name in METRICS]
     values += [F.expr(text).cast("double") for text in DERIVED.values()]
+    values.append(F.col("saturated").cast("double"))
     own = F.map_from_arrays(F.array(*(F.lit(name) for name in names)), F.array(*values))
-    every = runs.where(~F.col("saturated")).withColumn("every", F.map_concat(own, "extras"))
+    every = runs.withColumn("every", F.map_concat(own, "extras"))
     keys = ("experiment", "facet", "x", "series", "seed", "schedule")
-    return every.select(*keys, F.explode("every").alias("metric", "value")).where(
-        "value is not null"
+    return (
+        every.select(*keys, "saturated", F.explode("every").alias("metric", "value"))
+        .where("value is not null and (not saturated or metric = 'saturated')")
+        .drop("saturated")
     )
 
 
@@ -157,14 +160,15 @@ def differences(runs: DataFrame, baselines: DataFrame) -> DataFrame:
     """Return how each series differs from its experiment's baseline on the very same schedules.
 
     ``baselines`` has the columns ``experiment`` and ``baseline`` (a series). ``ratio`` is the
-    mean of the series divided by the mean of the baseline.
+    mean of the series divided by the mean of the baseline. A baseline that does not depend on x
+    is run once per schedule and compared with every point on it.
     """
     every = measures(runs).join(baselines, on="experiment", how="inner")
     base = every.where(F.col("series") == F.col("baseline")).select(
-        "experiment", "facet", "x", "schedule", "metric", F.col("value").alias("base")
+        "experiment", "facet", "schedule", "metric", F.col("value").alias("base")
     )
     others = every.where(F.col("series") != F.col("baseline"))
-    paired = others.join(base, on=["experiment", "facet", "x", "schedule", "metric"], how="inner")
+    paired = others.join(base, on=["experiment", "facet", "schedule", "metric"], how="inner")
     keys = ("experiment", "facet", "x", "series", "baseline", "metric")
     grouped = paired.withColumn("difference", F.col("value") - F.col("base")).groupBy(*keys)
     ratio = (F.sum("value") / F.nullif(F.sum("base"), F.lit(0.0))).alias("ratio")
@@ -192,11 +196,17 @@ def _interval(grouped: Any, value: Column, *more: Column) -> DataFrame:  # noqa:
 
 
 def overview(runs: DataFrame) -> DataFrame:
-    """Return, per experiment and series, how much was run and how fast."""
+    """Return, per experiment and series, how much was run and how fast.
+
+    ``timed`` counts the warm-up's deliveries too, as ``seconds`` does; ``unsized`` are the runs in
+    which nothing was sent after the warm-up, so that no size was measured.
+    """
     return runs.groupBy("experiment", "series", "protocol").agg(
         F.count("*").alias("runs"),
         F.sum("deliveries").alias("deliveries"),
         F.sum("seconds").alias("seconds"),
+        F.sum(F.expr("extras['timed_deliveries']")).cast("long").alias("timed"),
+        F.sum(F.col("entries_per_copy").isNull().cast("int")).alias("unsized"),
         F.sum(F.col("saturated").cast("int")).alias("saturated"),
     )
 

@@ -29,17 +29,18 @@ def line_chart(
     log_y: bool = False,
 ) -> dict[str, Any]:
     """Return a line per series with its 95% interval; rows have x, mean, low, high, series."""
-    data = alt.InlineData(values=[dict(row) for row in rows])
+    data = alt.InlineData(values=_drawn(rows, log=log_y))
     scale_x = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=True)
     scale_y = alt.Scale(type="log", nice=False) if log_y else alt.Scale(zero=True)
+    present = [name for name in order if any(row["series"] == name for row in rows)]
     ticks = sorted({row["x"] for row in rows})
     axis_x = alt.Axis(values=ticks, labelOverlap=True, labelFlush=False, format=".4~r", grid=False)
     place = alt.X("x:Q", title=x, scale=scale_x, axis=axis_x)
     colour = alt.Color(
-        "series:N", title=None, sort=list(order), scale=_colours(order), legend=_legend(order)
+        "series:N", title=None, sort=list(order), scale=_colours(order), legend=_legend(present)
     )
     shape = alt.Shape(
-        "series:N", title=None, sort=list(order), scale=_shapes(order), legend=_legend(order)
+        "series:N", title=None, sort=list(order), scale=_shapes(order), legend=_legend(present)
     )
     tips = [
         alt.Tooltip("series:N", title="series"),
@@ -52,7 +53,7 @@ def line_chart(
     value = alt.Y("mean:Q", title=y, scale=scale_y, axis=axis_y)
     base = alt.Chart(data)
     band = base.mark_rule(strokeWidth=2, opacity=0.55).encode(
-        x=place, y=alt.Y("low:Q", title=y, scale=scale_y, axis=axis_y), y2="high:Q", color=colour
+        x=place, y=alt.Y("floor:Q", title=y, scale=scale_y, axis=axis_y), y2="high:Q", color=colour
     )
     line = base.mark_line(strokeWidth=2).encode(x=place, y=value, color=colour)
     point = base.mark_point(filled=True, size=55, opacity=1).encode(
@@ -70,7 +71,7 @@ def bar_chart(
     log_y: bool = False,
 ) -> dict[str, Any]:
     """Return a horizontal bar per series with its 95% interval."""
-    edged = [dict(row) | {"edge": max(row["mean"], row["high"] or row["mean"])} for row in rows]
+    edged = [row | {"edge": max(row["mean"], row["high"] or row["mean"])} for row in _drawn(rows)]
     data = alt.InlineData(values=edged)
     scale = alt.Scale(type="symlog") if log_y else alt.Scale(zero=True)
     present = [name for name in order if any(row["series"] == name for row in rows)]
@@ -81,11 +82,26 @@ def bar_chart(
     bar = base.mark_bar(color=COLOURS[0], height={"band": 0.65}).encode(
         x=alt.X("mean:Q", title=y, scale=scale, axis=axis), y=place, tooltip=tips
     )
-    rule = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=place)
+    rule = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="floor:Q", x2="high:Q", y=place)
     text = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
         x="edge:Q", y=place, text=alt.Text("mean:Q", format=",.3~r")
     )
     return _finish((bar, rule, text), title, height=max(70, 30 * len(present)))
+
+
+def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict[str, Any]]:
+    """Add where an interval's rule begins: its lower end, or the edge of the picture above it.
+
+    Intervals of what cannot be negative may reach below zero, which has no place on these scales.
+    Only the drawing is cut; ``low`` stays as it was computed.
+    """
+    positive = [row[end] for row in rows for end in ("mean", "low") if (row[end] or 0) > 0]
+    edge = min(positive, default=0.0) if log else 0.0
+    return [
+        dict(row)
+        | {"floor": row["low"] if row["low"] is None or row["mean"] < 0 else max(edge, row["low"])}
+        for row in rows
+    ]
 
 
 def _format(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -107,6 +123,7 @@ def _legend(order: Sequence[str]) -> alt.Legend:
     widest = max((len(name) for name in order), default=1)
     return alt.Legend(
         orient="bottom",
+        values=list(order),
         columns=2 if widest > 14 else 3,
         labelLimit=220,
         symbolSize=70,

@@ -11,7 +11,7 @@ EXPERIMENT = "overhead"
 METRICS = {
     "entries_per_copy": "entries per copy",
     "model_bytes_per_copy": "bytes per copy",
-    "model_bytes_per_message": "bytes per message",
+    "total_bytes_per_message": "bytes per message",
     "held_fraction": "copies held",
     "extra_packets_per_message": "packets added per message",
 }
@@ -35,3 +35,18 @@ def comparison(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         rows.values(),
         key=lambda row: (row["cast"], -row["processes"], row.get("model_bytes_per_copy") or 0.0),
     )
+
+
+def title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
+    """Return the heading of a cast's rows: at which size, and which rows are not like the rest."""
+    own = [row for row in rows if row["cast"] == cast]
+    n = max((row["processes"] for row in own), default=0)
+    smaller = [f"{row['protocol']} at {row['processes']}" for row in own if row["processes"] < n]
+    said = [f"{cast}, n = {n}" + (f" ({', '.join(smaller)})" if smaller else "")]
+    names = [row["protocol"] for row in own]
+    if any(name.startswith("vectors") for name in names):
+        said.append("vectors on shorter schedules")
+    if any(name.startswith("bounded") for name in names):
+        said.append("bounded on two seeds")
+    said.append("bytes per message count all copies and added packets")
+    return "; ".join(said)

@@ -27,7 +27,7 @@ def findings(experiment: str, measured: Measured) -> list[str]:
 def fits_table(experiment: str, measured: Measured) -> Table | None:
     """Return the exponents of n fitted to an experiment's lines."""
     metrics = {
-        "overhead": ("entries_per_copy", "model_bytes_per_copy", "model_bytes_per_message"),
+        "overhead": ("entries_per_copy", "model_bytes_per_copy", "total_bytes_per_message"),
         "growth": ("entries_per_copy", "log_entries_mean", "microseconds_per_delivery"),
     }.get(experiment)
     if metrics is None:
@@ -53,9 +53,10 @@ def _overhead(measured: Measured) -> list[str]:
             name: measured.means("overhead", "entries_per_copy", cast, name)
             for name in (RST, PRS, PRUNED, KS)
         }
-        if not all(lines.values()):
+        sizes = set.intersection(*(set(line) for line in lines.values()))
+        if not sizes:
             continue
-        n = max(lines[RST])
+        n = max(sizes)
         at = {name: line[n] for name, line in lines.items()}
         said.append(
             f"In {cast} with {n:.0f} processes a copy carries {figure(at[RST])} dependents under "
@@ -90,9 +91,10 @@ def _redundancy(measured: Measured) -> list[str]:
             own = measured.means("redundancy", "model_bytes_per_copy", cast, name)
             if name.startswith("without") and own:
                 parts.append(f"{own[0.0] / base[0.0]:.2f} {name}")
-        said.append(
-            f"In {cast}, bytes per copy as a multiple of all four pruned: {', '.join(parts)}."
-        )
+        if parts:
+            said.append(
+                f"In {cast}, bytes per copy as a multiple of all four pruned: {', '.join(parts)}."
+            )
     return said
 
 
@@ -101,9 +103,10 @@ def _semantic(measured: Measured) -> list[str]:
     for facet in measured.facets("semantic"):
         ours = measured.means("semantic", "held_fraction", facet, "semantic")
         theirs = measured.means("semantic", "held_fraction", facet, RST)
-        if not ours or not theirs:
+        both = sorted(ours.keys() & theirs.keys())
+        if not both:
             continue
-        middle = sorted(ours)[len(ours) // 2]
+        middle = both[len(both) // 2]
         said.append(
             f"With {facet}, when {middle:.0%} of the messages depend on something, semantic holds "
             f"{ours[middle]:.1%} of the copies and matrix {theirs[middle]:.1%}."
@@ -128,14 +131,15 @@ def _bounded(measured: Measured) -> list[str]:
     said = []
     for cast in measured.facets("bounded"):
         total = measured.means("bounded", "total_bytes_per_message", cast, "bounded, same k")
-        best = measured.means("bounded", "total_bytes_per_message", cast, KS)
+        best = measured.level("bounded", "total_bytes_per_message", cast, KS)
         extra = measured.means("bounded", "extra_packets_per_message", cast, "bounded, same k")
-        if not total or not best or not extra:
+        if not total or best is None:
             continue
         k = min(total, key=lambda x: total[x])
         said.append(
-            f"In {cast} the total is least at k = {k:g} n: {figure(total[k])} bytes per message "
-            f"against optimal's {figure(best[k])}, with {figure(extra[k])} extra messages each."
+            f"{cast[0].upper()}{cast[1:]}: with one k for all, the total is least at k = {k:g} n, "
+            f"{figure(total[k])} bytes per message against optimal's {figure(best)}, with "
+            f"{figure(extra.get(k))} extra messages each."
         )
     return said
 
@@ -145,10 +149,10 @@ def _buffered(measured: Measured) -> list[str]:
     for facet in measured.facets("buffered"):
         line = measured.means("buffered", "latency_in_delays", facet, "buffered")
         matrix = measured.means("buffered", "latency_in_delays", facet, RST)
-        short = {x: y for x, y in line.items() if x <= 0.05}
-        if not short or not matrix:
+        both = line.keys() & matrix.keys()
+        if not both:
             continue
-        low, high = max(short), max(line)
+        low, high = min(both), max(both)
         said.append(
             f"{facet[0].upper()}{facet[1:]}: with a round trip of {low:g} gaps a message takes "
             f"{line[low]:.2f} network delays under buffered and {matrix[low]:.2f} under matrix; at "

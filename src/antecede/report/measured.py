@@ -18,6 +18,16 @@ class Point:
     mean: float
     low: float | None
     high: float | None
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A series against its experiment's baseline, on the schedules on which both were measured."""
+
+    difference: float
+    ratio: float | None
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,10 @@ class Measured:
     """The points of a study."""
 
     def __init__(
-        self, rows: Iterable[Mapping[str, Any]], order: Iterable[tuple[str, str, str]] = ()
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        order: Iterable[tuple[str, str, str]] = (),
+        differences: Iterable[Mapping[str, Any]] = (),
     ) -> None:
         """Take the points; ``order`` lists experiment, facet and series as they are shown."""
         rank = {place: number for number, place in enumerate(dict.fromkeys(order))}
@@ -46,8 +59,13 @@ class Measured:
         )
         for row in ranked:
             key = (row["experiment"], row["metric"], row["facet"], row["series"])
-            point = Point(row["mean"], row["low"], row["high"])
+            point = Point(row["mean"], row["low"], row["high"], row.get("runs") or 0)
             self._points.setdefault(key, {})[row["x"]] = point
+        self._pairs: dict[tuple[str, str, str, str], dict[float, Pair]] = {}
+        for row in differences:
+            key = (row["experiment"], row["metric"], row["facet"], row["series"])
+            pair = Pair(row["mean"], row["ratio"], row["runs"])
+            self._pairs.setdefault(key, {})[row["x"]] = pair
 
     def has(self, experiment: str) -> bool:
         """Return whether the experiment was run."""
@@ -61,6 +79,14 @@ class Measured:
         """Return a series' means by x."""
         line = self.line(experiment, metric, facet, series)
         return {x: point.mean for x, point in line.items()}
+
+    def level(self, experiment: str, metric: str, facet: str, series: str) -> float | None:
+        """Return the mean of a series that does not depend on x."""
+        return next(iter(self.means(experiment, metric, facet, series).values()), None)
+
+    def paired(self, experiment: str, metric: str, facet: str, series: str) -> dict[float, Pair]:
+        """Return a series against the experiment's baseline, by x."""
+        return dict(sorted(self._pairs.get((experiment, metric, facet, series), {}).items()))
 
     def facets(self, experiment: str) -> list[str]:
         """Return the experiment's facets, in the order in which they were run."""
@@ -79,15 +105,10 @@ class Measured:
     ) -> list[dict[str, Any]]:
         """Return what a chart draws."""
         return [
-            {"x": x, "mean": p.mean, "low": _above_zero(p), "high": p.high, "series": name}
+            {"x": x, "mean": p.mean, "low": p.low, "high": p.high, "series": name}
             for name in names
             for x, p in self.line(experiment, metric, facet, name).items()
         ]
-
-
-def _above_zero(point: Point) -> float | None:
-    """Return the interval's lower end; nothing drawn here can be negative."""
-    return point.low if point.low is None or point.mean < 0 else max(0.0, point.low)
 
 
 def fit(line: Mapping[float, float]) -> Fit | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+LEVEL = 0.0
+"""The x of a series that does not depend on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -34,3 +37,5 @@ class Question:
     """The series that the others are compared with on the same schedules."""
     how: str
     """One sentence on what was run, for the report."""
+    levels: tuple[str, ...] = ()
+    """Series that do not depend on x: run once (at ``LEVEL``) and drawn as level lines."""

@@ -25,9 +25,10 @@ def build(
     overview: Iterable[Mapping[str, Any]],
     facts: Mapping[str, object],
     order: Iterable[tuple[str, str, str]] = (),
+    differences: Iterable[Mapping[str, Any]] = (),
 ) -> Page:
     """Return the page of a study; ``order`` lists experiment, facet and series as shown."""
-    measured = Measured(points, order)
+    measured = Measured(points, order, differences)
     totals = list(overview)
     runs = sum(row["runs"] for row in totals)
     deliveries = sum(row["deliveries"] for row in totals)
@@ -39,6 +40,9 @@ def build(
     )
     if saturated:
         lead += f" {saturated} runs whose queues grew without bound are left out of the means."
+    unsized = sum(row.get("unsized") or 0 for row in totals)
+    if unsized:
+        lead += f" {unsized} runs sent nothing after their warm-up and have no sizes."
     shown = [experiment for experiment in experiments if measured.has(experiment.name)]
     sections = [
         Section("claims", "The papers' claims", [_claims(measured)]),
@@ -80,14 +84,12 @@ def _section(experiment: Question, measured: Measured) -> Section:
 
 
 def _figure(experiment: Question, chart: Chart, measured: Measured) -> Figure:
-    order = [
-        name
-        for name in measured.series(experiment.name)
-        if chart.series in (None, ()) or name in chart.series
-    ]
+    order = _names(experiment, chart, measured)
     specs = []
     for facet in measured.facets(experiment.name):
-        rows = measured.rows(experiment.name, chart.metric, facet, order)
+        rows = _levelled(
+            measured.rows(experiment.name, chart.metric, facet, order), experiment.levels
+        )
         if not rows:
             continue
         if chart.kind == "bar":
@@ -95,6 +97,25 @@ def _figure(experiment: Question, chart: Chart, measured: Measured) -> Figure:
         else:
             specs.append(_line(experiment, chart, facet, rows, order))
     return Figure(f"{experiment.name}-{chart.name}", chart.title, tuple(specs))
+
+
+def _names(
+    experiment: Question, chart: Chart, measured: Measured, facet: str | None = None
+) -> list[str]:
+    return [
+        name
+        for name in measured.series(experiment.name, facet)
+        if chart.series is None or name in chart.series
+    ]
+
+
+def _levelled(rows: list[dict[str, Any]], levels: Sequence[str]) -> list[dict[str, Any]]:
+    """Repeat what does not depend on x at every x of the others, as a level line."""
+    places = sorted({row["x"] for row in rows if row["series"] not in levels})
+    flat = [row for row in rows if row["series"] in levels]
+    return [row for row in rows if row["series"] not in levels] + [
+        {**row, "x": x} for row in flat for x in places
+    ]
 
 
 def _line(
@@ -106,9 +127,6 @@ def _line(
 ) -> dict[str, Any]:
     if chart.log_y:
         rows = [row for row in rows if row["mean"] > 0]
-        for row in rows:
-            if row["low"] is not None and row["low"] <= 0:
-                row["low"] = row["mean"] / 2
     return line_chart(
         rows,
         title=facet,
@@ -123,9 +141,10 @@ def _line(
 def _numbers(experiment: Question, chart: Chart, measured: Measured) -> Table:
     rows: list[tuple[object, ...]] = []
     for facet in measured.facets(experiment.name):
-        for name in measured.series(experiment.name, facet):
+        for name in _names(experiment, chart, measured, facet):
             for x, point in measured.line(experiment.name, chart.metric, facet, name).items():
-                place = () if chart.kind == "bar" else (f"{x:g}",)
+                at = "any" if name in experiment.levels else f"{x:g}"
+                place = () if chart.kind == "bar" else (at,)
                 rows.append((facet, name, *place, point.mean, point.low, point.high))
     middle = () if chart.kind == "bar" else (experiment.x,)
     columns = ("", "series", *middle, chart.y, "95% from", "to")
@@ -137,10 +156,11 @@ def _overview(totals: list[Mapping[str, Any]]) -> Table:
         (
             row["experiment"],
             row["series"],
+            row["protocol"],
             row["runs"],
             row["deliveries"],
             row["seconds"],
-            row["deliveries"] / row["seconds"] if row["seconds"] else None,
+            row["timed"] / row["seconds"] if row["seconds"] and row.get("timed") else None,
             row["saturated"],
         )
         for row in totals
@@ -148,10 +168,15 @@ def _overview(totals: list[Mapping[str, Any]]) -> Table:
     columns = (
         "experiment",
         "series",
+        "protocol",
         "runs",
-        "deliveries",
-        "core seconds",
+        "measured deliveries",
+        "engine seconds",
         "deliveries/s",
         "saturated",
     )
-    return Table(columns, rows, "Measured deliveries (the warm-up is not counted) and their time")
+    caption = (
+        "What was run, and the engine's own time on this machine while other runs shared it; "
+        "deliveries per second count the warm-up's too, as that time does"
+    )
+    return Table(columns, rows, caption)

@@ -83,7 +83,8 @@ def measure(
 ) -> dict[str, Metric]:  # fmt: skip
     """Return the figures of one run that every protocol has."""
     part = window(schedule, trace, warm_up)
-    copies, messages = max(1, len(part.copies)), max(1, len(part.sends))
+    # Nothing sent after the warm-up: its size was not measured, which is not a size of nothing.
+    copies, messages = len(part.copies) or np.nan, len(part.sends) or np.nan
     order_end = int((trace.order >= 0).sum())
     kept = trace.kept[part.first : order_end]
     kept = kept[(kept >= 0) & ~_midway(schedule, trace)[part.first : order_end]]
@@ -92,21 +93,25 @@ def measure(
     sent = model_bytes[part.copies]
     figures: dict[str, Metric] = {
         "deliveries": len(part.delivered),
-        "entries_per_copy": float(trace.entries[part.copies].sum() / copies),
-        "destinations_per_copy": float(trace.destinations[part.copies].sum() / copies),
-        "model_bytes_per_copy": float(sent.sum() / copies),
-        "model_bytes_per_message": float(sent.sum() / messages),
+        "entries_per_copy": _known(trace.entries[part.copies].sum() / copies),
+        "destinations_per_copy": _known(trace.destinations[part.copies].sum() / copies),
+        "model_bytes_per_copy": _known(sent.sum() / copies),
+        "model_bytes_per_message": _known(sent.sum() / messages),
         "wire_bytes_per_copy": None,
         "log_entries_mean": float(kept.mean()) if len(kept) else None,
         "log_entries_peak": int(kept.max()) if len(kept) else None,
         **_times(schedule, trace, part),
-        "extra_packets_per_message": float(added.sum() / messages),
-        "extra_bytes_per_message": float(added_bytes.sum() / messages),
+        "extra_packets_per_message": _known(added.sum() / messages),
+        "extra_bytes_per_message": _known(added_bytes.sum() / messages),
         "saturated": is_saturated(schedule, trace),
         "undelivered": int(np.isnan(trace.delivered).sum()),
         "simulated_seconds": part.end - part.begin,
     }
     return figures
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:

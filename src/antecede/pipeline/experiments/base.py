@@ -31,7 +31,7 @@ class Scale:
     side_n: int
     points: int
     gaps: int
-    """How many times each process sends in the growth experiment, and as many before."""
+    """At least how many times each process sends in the growth experiment, and as many before."""
     traffic: bytes | None = None
 
     def thin(self, values: Iterable[float]) -> tuple[float, ...]:
@@ -95,7 +95,7 @@ class Case:
     data: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(Question):
     """A question of a paper's, asked by running it."""
 

@@ -14,7 +14,6 @@ RATIOS = (0.01, 0.1, 1.0, 10.0)
 """Mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
 
 SIZES = (3, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50)
-VARIANTS = ("literal", "direct", "full")
 
 
 def series(ratio: float) -> str:
@@ -23,7 +22,7 @@ def series(ratio: float) -> str:
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return PRS in unicast at every size and delay; its variants at one delay each."""
+    """Return PRS and pruned in unicast, at every size and delay."""
     found = []
     sizes = scale.thin(SIZES) if scale.points < 6 else SIZES
     for n in (int(size) for size in sizes):
