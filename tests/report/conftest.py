@@ -36,6 +36,9 @@ METRICS = (
     "microseconds_per_delivery",
     "false_held_fraction",
     "false_age",
+    "network_delay_mean",
+    "acknowledgement_bytes_per_message",
+    "saturated",
 )
 
 
@@ -57,15 +60,48 @@ def points() -> list[dict[str, Any]]:
                     "mean": mean,
                     "low": 0.9 * mean,
                     "high": 1.1 * mean,
+                    "runs": 3,
                 }
+    for row in rows.values():
+        if row["metric"] == "extra_packets_per_message" and row["experiment"] == "bounded":
+            row["mean"] = max(0.0, 12.0 - row["x"])  # none at k = n * n
     return list(rows.values())
+
+
+@pytest.fixture(scope="session")
+def differences(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the same points against their experiments' baselines."""
+    base = {
+        (row["experiment"], row["metric"], row["facet"], row["x"]): row["mean"]
+        for row in points
+        if row["series"] == EXPERIMENTS[row["experiment"]].baseline
+    }
+    found = []
+    for row in points:
+        other = base.get((row["experiment"], row["metric"], row["facet"], row["x"]))
+        if other and row["series"] != EXPERIMENTS[row["experiment"]].baseline:
+            pair = {"mean": row["mean"] - other, "ratio": row["mean"] / other}
+            found.append({**row, **pair})
+    return found
 
 
 @pytest.fixture(scope="session")
 def overview() -> list[dict[str, Any]]:
     """Return what was run, made up."""
-    names = ("experiment", "series", "protocol", "runs", "deliveries", "seconds", "saturated")
-    return [dict(zip(names, ("overhead", "pruned", "pruned", 3, 900, 0.5, 1), strict=True))]
+    names = (
+        "experiment",
+        "series",
+        "protocol",
+        "runs",
+        "deliveries",
+        "seconds",
+        "timed",
+        "saturated",
+        "unsized",
+    )
+    return [
+        dict(zip(names, ("overhead", "pruned", "pruned", 3, 900, 0.5, 1200, 1, 2), strict=True))
+    ]
 
 
 @pytest.fixture(scope="session")

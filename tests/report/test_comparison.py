@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antecede.report.comparison import comparison
+from antecede.report.comparison import comparison, title
 
 
 def point(
@@ -40,3 +40,17 @@ def test_a_row_per_protocol_at_its_largest_size_cheapest_first() -> None:
 
 def test_without_that_experiment_there_is_nothing_to_compare() -> None:
     assert comparison([point("a", 1.0, "entries_per_copy", 2.0, experiment="bounded")]) == []
+
+
+def test_the_heading_says_which_rows_are_not_like_the_rest() -> None:
+    rows = comparison(
+        [
+            point("matrix (RST)", 50.0, "total_bytes_per_message", 10_000.0),
+            point("vectors (SES)", 20.0, "total_bytes_per_message", 400.0),
+            point("bounded, k=2n", 50.0, "total_bytes_per_message", 900.0),
+        ]
+    )
+    said = title(rows, "unicast")
+    assert said.startswith("unicast, n = 50 (vectors (SES) at 20)")
+    assert "vectors on shorter schedules" in said
+    assert "bounded on two seeds" in said

@@ -40,7 +40,7 @@ number of held copies is a short run's beginning, not a queue without bound.
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras.
 
-    ``seconds`` is the time of the engine alone, and ``timed_deliveries`` are all that it made, the
+    ``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` are all that it made, the
     warm-up's too: making the schedule, measuring and replaying are not in it. The option ``without``
     of ``pruned`` names a kind of pruning to leave out (``redundancy``).
     """
@@ -121,9 +121,9 @@ def _uneven(
         )
         for name in schedule.names
     ]
-    begun = time.perf_counter()
+    begun = time.thread_time()
     trace = run.run()
-    seconds = time.perf_counter() - begun
+    seconds = time.thread_time() - begun
     found = measure(schedule, trace, model_bytes=run.model_bytes, warm_up=warm_up)
     return trace, {**found, "seconds": seconds}
 

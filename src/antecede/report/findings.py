@@ -106,7 +106,7 @@ def _semantic(measured: Measured) -> list[str]:
         both = sorted(ours.keys() & theirs.keys())
         if not both:
             continue
-        middle = both[len(both) // 2]
+        middle = both[(len(both) - 1) // 2]
         said.append(
             f"With {facet}, when {middle:.0%} of the messages depend on something, semantic holds "
             f"{ours[middle]:.1%} of the copies and matrix {theirs[middle]:.1%}."

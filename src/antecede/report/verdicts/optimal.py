@@ -48,28 +48,27 @@ def optimal_bound(measured: Measured) -> Outcome | None:
 
 def optimal_growth(measured: Measured) -> Outcome | None:
     """2.4: exponents of entries and logs, and their share of n squared."""
-    told, small = [], []
-    for metric, what in (("entries_per_copy", "Entries per copy"), ("log_entries_mean", "The log")):
-        parts = []
-        for name, line in _growth_lines(measured, metric).items():
+    parts, small = [], []
+    logs = _growth_lines(measured, "log_entries_mean")
+    for name, entries in _growth_lines(measured, "entries_per_copy").items():
+        told = []
+        for what, line in (("entries", entries), ("log", logs.get(name, {}))):
             found = fit(line)
-            if found is None:
-                continue
-            n = max(line)
-            share = line[n] / n / n
-            small.append(found.exponent < MUCH_SMALLER[0] and share < MUCH_SMALLER[1])
+            if found is not None:
+                share = line[max(line)] / max(line) ** 2
+                small.append(found.exponent < MUCH_SMALLER[0] and share < MUCH_SMALLER[1])
+                told.append(f"{what} n^{found}, {share:.4f} n² at last")
+        if told:
             parts.append(
-                f"{name}, n = {min(line):.0f} to {n:.0f}: n^{found}, {share:.4f} n² at last"
+                f"{name} (n = {min(entries):.0f} to {max(entries):.0f}): {', '.join(told)}"
             )
-        if parts:
-            told.append(f"{what}: {'; '.join(parts)}.")
     if not small:
         return None
-    told.append(
-        f"Much smaller is an exponent below {MUCH_SMALLER[0]:g} and less than {MUCH_SMALLER[1]:g} n²; "
-        f"that {part(small)}."
+    result = "; ".join(parts) + (
+        f". Much smaller is an exponent below {MUCH_SMALLER[0]:g} and less than {MUCH_SMALLER[1]:g} n² "
+        f"at the largest n; that {part(small)}."
     )
-    return Outcome(" ".join(told), judged(always=all(small), sometimes=any(small)))
+    return Outcome(result, judged(always=all(small), sometimes=any(small)))
 
 
 def optimal_work(measured: Measured) -> Outcome | None:
@@ -83,10 +82,10 @@ def optimal_work(measured: Measured) -> Outcome | None:
     parts = [f"{name} n^{found}" for name, found in known.items()]
     below = [found.exponent <= QUADRATIC for found in known.values()]
     result = (
-        f"Time per delivery, sends and receipts together, grows as {', '.join(parts)}: at most "
-        f"quadratic {part(below)}. Measured is the common computation on average runs, which can only "
-        "bound the worst case's exponent from below; the cubic send as printed is not built, and sends "
-        "and receipts were not timed apart."
+        f"Time per delivery, sends and receipts together, grows as {', '.join(parts)}; at most "
+        f"quadratic {part(below)}. That is the common computation on average runs: it can contradict "
+        "the upper bound, not prove it. The cubic send as printed is not built, and sends and receipts "
+        "were not timed apart."
     )
     return Outcome(result, judged(always=False, sometimes=any(below)))
 
@@ -143,7 +142,7 @@ def _ratios(measured: Measured, metric: str) -> dict[str, dict[str, float]]:
 
 
 _ROUND = "one token going round"
-_SPECIAL: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
+SPECIAL: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
     ("broadcast", "broadcast", "n", lambda n: n),
     ("broadcast", "serial", "1", lambda _: 1.0),
     ("multicast", "serial", "n", lambda n: n),
@@ -158,7 +157,7 @@ _SPECIAL: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
 def special_cases(measured: Measured) -> Outcome | None:
     """2.8: the special cases' table."""
     parts, held = [], []
-    for facet, name, bound, limit in _SPECIAL:
+    for facet, name, bound, limit in SPECIAL:
         matrix = measured.level("special", "entries_per_copy", facet, "matrix")
         entries = measured.level("special", "entries_per_copy", facet, name)
         if matrix is None or entries is None:

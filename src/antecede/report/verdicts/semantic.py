@@ -30,7 +30,7 @@ def semantic_saving(measured: Measured) -> Outcome | None:
                 return None
             better += [ratio <= 1.0 + 1e-9 for ratio in ratios.values()]
             places = sorted(ratios)
-            told = dict.fromkeys((places[0], places[len(places) // 2], places[-1]))
+            told = dict.fromkeys((places[0], places[(len(places) - 1) // 2], places[-1]))
             parts.append(
                 f"{facet}: {what} of the matrix's, by dependence: "
                 + ", ".join(f"{ratios[x]:.2f} at {x:g}" for x in told)

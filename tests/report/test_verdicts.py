@@ -1,0 +1,270 @@
+"""Verdicts come from the figures: other figures, another verdict; missing ones, no crash."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from antecede.pipeline.experiments import EXPERIMENTS
+from antecede.report.claims import claim_rows
+from antecede.report.findings import PRS, PRUNED, RST, findings, fits_table
+from antecede.report.measured import Measured
+from antecede.report.verdicts import bounded, buffered, optimal, pruned, semantic
+from antecede.report.verdicts.common import FAILS, HOLDS, LIMITS, NOT_RUN
+
+Rows = list[dict[str, Any]]
+Line = dict[float, float]
+SIZES = (10.0, 20.0, 50.0)
+LOADS = (0.01, 0.1, 0.9)
+DEPENDENCE = (0.0, 0.5, 1.0)
+
+
+def rows_of(experiment: str, metric: str, facets: tuple[str, ...], lines: dict[str, Line]) -> Rows:
+    """Return points of a metric, the same in every facet."""
+    return [
+        {
+            "experiment": experiment,
+            "metric": metric,
+            "facet": facet,
+            "series": series,
+            "x": x,
+            "mean": mean,
+            "ratio": mean,
+            "low": None,
+            "high": None,
+            "runs": 3,
+        }
+        for facet, (series, line) in itertools.product(facets, lines.items())
+        for x, mean in line.items()
+    ]
+
+
+def power(factor: float, exponent: float) -> Line:
+    return {n: factor * n**exponent for n in SIZES}
+
+
+def flat(value: float, places: tuple[float, ...] = (0.0,)) -> Line:
+    return dict.fromkeys(places, value)
+
+
+CASTS = ("unicast", "multicast")
+
+
+def overhead(entries: dict[str, Line], sizes: dict[str, Line]) -> Measured:
+    rows = rows_of("overhead", "entries_per_copy", CASTS, entries)
+    for metric in ("model_bytes_per_copy", "model_bytes_per_message", "bytes_per_entry"):
+        rows += rows_of("overhead", metric, CASTS, sizes)
+    dests = {PRUNED: {n: y / 2 for n, y in entries[PRUNED].items()}}
+    rows += rows_of("overhead", "destinations_per_copy", CASTS, dests)
+    fewer = [row for row in rows if row["series"] == PRUNED and row["facet"] == "multicast"]
+    for row in fewer:  # the larger gain
+        row["mean"] *= 0.9
+    cross = {"delay = 1 gaps": {10.0: 0.5, 30.0: 1.2}, "delay = 10 gaps": {10.0: 0.4, 50.0: 1.1}}
+    return Measured(rows + rows_of("crossover", "rst_share", ("PRS",), cross))
+
+
+def test_0_3_to_0_7_depend_on_the_figures() -> None:
+    entries = {RST: power(1, 2), PRS: power(0.6, 2), PRUNED: power(2, 1)}
+    sizes = {RST: power(4, 1.1), PRS: power(5, 1.1), PRUNED: power(3, 1.1)}
+    good = overhead(entries, sizes)
+    swapped = overhead(
+        entries | {RST: entries[PRUNED], PRUNED: entries[RST]},
+        sizes | {PRUNED: power(4000, 2)},
+    )
+    assert pruned.dependents(good).verdict == HOLDS
+    assert pruned.dependents(swapped).verdict == FAILS
+    assert pruned.dependents_per_sender(good).verdict == HOLDS
+    few = overhead(entries | {PRUNED: power(0.001, 1)}, sizes)
+    assert pruned.dependents_per_sender(few).verdict == FAILS
+    assert pruned.bytes_crossover(good).verdict == HOLDS
+    assert pruned.bytes_crossover(swapped).verdict == FAILS
+    assert pruned.pruned_exponent(good).verdict == HOLDS
+    assert pruned.pruned_exponent(swapped).verdict == FAILS
+    large = sizes | {PRUNED: power(6, 1.1)}
+    assert pruned.dependent_size(overhead(entries, large)).verdict == HOLDS
+    assert pruned.dependent_size(good).verdict == FAILS
+
+
+def test_0_2_depends_on_what_is_saved_and_never_holds_outright() -> None:
+    def saving(factor: float) -> Measured:
+        lines = {"all four pruned": flat(100.0), "without just replaced": flat(factor * 100.0)}
+        return Measured(rows_of("redundancy", "model_bytes_per_copy", CASTS, lines))
+
+    assert pruned.redundancy(saving(1.2)).verdict == LIMITS
+    assert pruned.redundancy(saving(0.9)).verdict == FAILS
+
+
+def test_0_6_without_crossover_says_so() -> None:
+    sizes = {RST: power(4, 1.1), PRS: power(5, 1.1), PRUNED: power(3, 1.1)}
+    rows = rows_of("overhead", "model_bytes_per_message", CASTS, sizes)
+    outcome = pruned.bytes_crossover(Measured(rows))
+    assert outcome.verdict == NOT_RUN
+    assert "--experiment crossover" in outcome.result
+
+
+def semantic_study(factor: float, held: float, age: float, work: float) -> Measured:
+    facets = ("exponential delays",)
+    both = {"semantic": flat(factor, DEPENDENCE), RST: flat(1.0, DEPENDENCE)}
+    rows: Rows = []
+    for metric in ("added_delay_mean", "buffer_mean", "entries_per_copy"):
+        rows += rows_of("semantic", metric, facets, both)
+    worked = {"semantic": flat(work, DEPENDENCE), RST: flat(1.0, DEPENDENCE)}
+    rows += rows_of("semantic", "microseconds_per_delivery", facets, worked)
+    for metric, value in (
+        ("false_held_fraction", held),
+        ("false_age", age),
+        ("network_delay_mean", 0.1),
+    ):
+        rows += rows_of("semantic", metric, facets, {"semantic": flat(value, DEPENDENCE)})
+    return Measured(rows)
+
+
+def test_1_4_to_1_6_depend_on_the_figures() -> None:
+    assert semantic.semantic_saving(semantic_study(0.5, 0, 1, 1)).verdict == HOLDS
+    assert semantic.semantic_saving(semantic_study(1000, 0, 1, 1)).verdict == FAILS
+    assert semantic.false_causality(semantic_study(2, 0.01, 1.0, 1)).verdict == HOLDS
+    assert semantic.false_causality(semantic_study(2, 0.3, 1.0, 1)).verdict == LIMITS
+    assert semantic.false_causality(semantic_study(2, 0.3, 0.2, 1)).verdict == FAILS
+    assert semantic.semantic_cost(semantic_study(2, 0, 1, 4)).verdict == LIMITS
+    assert semantic.semantic_cost(semantic_study(2, 0, 1, 4000)).verdict == FAILS
+    assert semantic.semantic_cost(semantic_study(2000, 0, 1, 4)).verdict == FAILS
+
+
+def growth_study(factor: float, exponent: float) -> Measured:
+    line = {"delay = 1 gaps": power(factor, exponent)}
+    rows: Rows = []
+    for metric in (
+        "entries_per_copy",
+        "log_entries_mean",
+        "log_entries_peak",
+        "microseconds_per_delivery",
+    ):
+        rows += rows_of("growth", metric, ("unicast",), line)
+    return Measured(rows)
+
+
+def test_2_3_to_2_5_depend_on_the_figures() -> None:
+    small, steep, large = growth_study(1, 1.1), growth_study(0.01, 2.5), growth_study(1000, 1.1)
+    assert optimal.optimal_bound(small).verdict == HOLDS
+    assert optimal.optimal_bound(large).verdict == FAILS
+    assert optimal.optimal_growth(small).verdict == HOLDS
+    assert optimal.optimal_growth(steep).verdict == FAILS
+    assert optimal.optimal_growth(large).verdict == FAILS
+    assert optimal.optimal_work(small).verdict == LIMITS
+    assert optimal.optimal_work(steep).verdict == FAILS
+
+
+def test_2_6_depends_on_what_each_variant_does() -> None:
+    def study(factor: float) -> Measured:
+        logs = {"as printed": 10.0, "hardware multicast": 10.0, "lookahead": 9.0}
+        sizes = {"as printed": 10.0, "hardware multicast": 12.0, "lookahead": 9.0}
+        rows: Rows = []
+        for metric, found, fewer in (
+            ("log_entries_mean", logs, 10.0),
+            ("model_bytes_per_copy", sizes, 7.0),
+        ):
+            lines = {name: flat(value) for name, value in (found | {"differences": fewer}).items()}
+            for name in lines.keys() - {"as printed"}:
+                lines[name][0.0] *= factor
+            rows += rows_of("variants", metric, ("delay = 5 gaps",), lines)
+        return Measured(rows)
+
+    assert optimal.variants(study(1)).verdict == LIMITS
+    assert optimal.variants(study(1000)).verdict == FAILS
+
+
+def test_2_8_depends_on_what_each_special_case_carries() -> None:
+    def study(extra: float) -> Measured:
+        rows: Rows = []
+        for facet, name, _, limit in optimal.SPECIAL:
+            lines = {"matrix": flat(100.0), name: flat(limit(10.0) + extra)}
+            rows += rows_of("special", "entries_per_copy", (facet,), lines)
+        return Measured(rows)
+
+    assert optimal.special_cases(study(0)).verdict == HOLDS
+    assert optimal.special_cases(study(1000)).verdict == FAILS
+    missing = Measured(
+        rows_of(
+            "special", "entries_per_copy", ("unicast",), {"matrix": flat(9), "central": flat(0)}
+        )
+    )
+    assert "synchronous in one token going round: not run" in optimal.special_cases(missing).result
+
+
+def test_3_2_is_judged_where_the_bound_does_not_act() -> None:
+    def study(share: float) -> Measured:
+        same = {bounded.SAME: {1.1: 0.01, 12.0: share}}
+        extra = {bounded.SAME: {1.1: 5.0, 12.0: 0.0}}
+        rows = rows_of("bounded", "entries_share", CASTS, same)
+        return Measured(rows + rows_of("bounded", "extra_packets_per_message", CASTS, extra))
+
+    assert bounded.thinning(study(0.4)).verdict == HOLDS
+    assert bounded.thinning(study(0.85)).verdict == LIMITS
+    assert bounded.thinning(study(0.95)).verdict == FAILS
+
+
+def buffered_study(latency: float, piped: float, acknowledgement: float) -> Measured:
+    """Return the study in which a message takes ``latency`` times as long as under the matrix."""
+    facets = ("FIFO channels",)
+    rows = rows_of(
+        "buffered",
+        "acknowledgement_bytes_per_message",
+        facets,
+        {"buffered": flat(acknowledgement, LOADS)},
+    )
+    rows += rows_of("buffered", "model_bytes_per_message", facets, {RST: flat(400, LOADS)})
+    rows += rows_of("buffered", "extra_packets_per_message", facets, {"buffered": flat(1, LOADS)})
+    rows += rows_of("buffered", "saturated", facets, {"buffered": {0.1: 0.0, 0.9: 1 / 3}})
+    pairs = rows_of("buffered", "latency_mean", facets, {RST: flat(1 / latency, LOADS)})
+    pairs += rows_of(
+        "buffered", "added_delay_mean", facets, {"buffered, pipelined": flat(piped, LOADS)}
+    )
+    return Measured(rows, differences=pairs)
+
+
+def test_4_5_has_three_parts_over_all_loads() -> None:
+    good = buffered.buffered_delay(buffered_study(1.05, 0.2, 6))
+    assert good.verdict == HOLDS
+    assert "buffered, FIFO channels, at 0.9: 1 of 3" in good.result
+    slow = buffered.buffered_delay(buffered_study(1.05, 0.9, 6))
+    assert slow.verdict == LIMITS
+    assert "10% at 0.01" in slow.result
+    assert "Pipelining removing most of the delay did not hold" in slow.result
+    assert buffered.buffered_delay(buffered_study(1000, 0.9, 6000)).verdict == FAILS
+
+
+def test_open_questions_are_answered_from_the_figures(points: Rows, differences: Rows) -> None:
+    more = [row | {"mean": row["mean"] + row["x"]} for row in points]
+    before = claim_rows(Measured(points, differences=differences))
+    after = claim_rows(Measured(more, differences=differences))
+    asked = [(a, b) for a, b in zip(before, after, strict=True) if a.id.startswith("3.open")]
+    assert len(asked) == 4
+    assert all(a.result != b.result for a, b in asked)
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "traffic"])
+def test_missing_series_are_said_to_be_missing(name: str, points: Rows, differences: Rows) -> None:
+    rows = [row for row in points if row["experiment"] == name]
+    pairs = [row for row in differences if row["experiment"] == name]
+    for series in dict.fromkeys(row["series"] for row in rows):
+        for keeps in (True, False):
+            kept = [row for row in rows if (row["series"] == series) == keeps]
+            both = [row for row in pairs if (row["series"] == series) == keeps]
+            for given in (both, []):
+                measured = Measured(kept, differences=given)
+                assert all(cell for row in claim_rows(measured) for cell in row.cells())
+                assert all(sentence.strip() for sentence in findings(name, measured))
+                fits_table(name, measured)
+
+
+def test_a_single_place_of_each_series_is_enough_not_to_crash(points: Rows) -> None:
+    for keep in (min, max):
+        ends: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        for row in points:
+            key = (row["experiment"], row["metric"], row["facet"], row["series"])
+            ends[key] = keep(ends.get(key, row), row, key=lambda r: r["x"])
+        measured = Measured(ends.values())
+        assert all(cell for row in claim_rows(measured) for cell in row.cells())
+        assert [findings(name, measured) for name in EXPERIMENTS]
