@@ -132,6 +132,33 @@ def test_means_intervals_and_paired_differences(spark: SparkSession, tmp_path: P
     totals = [r for r in found.points.to_pylist() if r["metric"] == "total_bytes_per_message"]
     assert {row["mean"] for row in totals} == {15.0}
     assert sum(row["saturated"] for row in found.overview.to_pylist()) == 6
+    full = {r["x"]: r for r in found.points.to_pylist() if r["metric"] == "saturated"}
+    assert {x: (row["mean"], row["runs"]) for x, row in full.items()} == {
+        10.0: (0.0, 3),
+        20.0: (0.0, 3),
+        60.0: (1.0, 3),
+    }
+
+
+@pytest.mark.spark
+def test_a_baseline_without_x_is_compared_with_every_point(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    arguments = {"n": 10, "cast": "unicast", "received": 10}
+    cases = [Case("optimal", "paper", arguments, 1, "level", 0.0)]
+    cases += [Case("matrix", "paper", arguments, 1, "line", x) for x in (1.0, 2.0)]
+    levelled = Experiment(
+        "test", "papers/000", "?", "n", (), "level", "", ("level",), cases=lambda scale: cases
+    )
+    with _folder(tmp_path / "out") as folder:
+        runs = run_grid(spark, grid_rows("test", cases, seed=0), folder, run=fake)
+    found = tables(spark, runs, [levelled])
+    compared = {
+        row["x"]: row["mean"]
+        for row in found.differences.to_pylist()
+        if row["metric"] == "entries_per_copy"
+    }
+    assert compared == {1.0: 2.0, 2.0: 4.0}
 
 
 @pytest.mark.spark

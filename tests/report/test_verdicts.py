@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,10 @@ from antecede.report.claims import claim_rows
 from antecede.report.findings import PRS, PRUNED, RST, findings, fits_table
 from antecede.report.measured import Measured
 from antecede.report.verdicts import bounded, buffered, optimal, pruned, semantic
-from antecede.report.verdicts.common import FAILS, HOLDS, LIMITS, NOT_RUN
+from antecede.report.verdicts.common import FAILS, HOLDS, LIMITS, NOT_RUN, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Rows = list[dict[str, Any]]
 Line = dict[float, float]
@@ -52,6 +55,16 @@ def flat(value: float, places: tuple[float, ...] = (0.0,)) -> Line:
 CASTS = ("unicast", "multicast")
 
 
+def outcome(judge: Callable[[Measured], Outcome | None], measured: Measured) -> Outcome:
+    found = judge(measured)
+    assert found is not None
+    return found
+
+
+def verdict(judge: Callable[[Measured], Outcome | None], measured: Measured) -> str:
+    return outcome(judge, measured).verdict
+
+
 def overhead(entries: dict[str, Line], sizes: dict[str, Line]) -> Measured:
     rows = rows_of("overhead", "entries_per_copy", CASTS, entries)
     for metric in ("model_bytes_per_copy", "model_bytes_per_message", "bytes_per_entry"):
@@ -73,18 +86,18 @@ def test_0_3_to_0_7_depend_on_the_figures() -> None:
         entries | {RST: entries[PRUNED], PRUNED: entries[RST]},
         sizes | {PRUNED: power(4000, 2)},
     )
-    assert pruned.dependents(good).verdict == HOLDS
-    assert pruned.dependents(swapped).verdict == FAILS
-    assert pruned.dependents_per_sender(good).verdict == HOLDS
+    assert verdict(pruned.dependents, good) == HOLDS
+    assert verdict(pruned.dependents, swapped) == FAILS
+    assert verdict(pruned.dependents_per_sender, good) == HOLDS
     few = overhead(entries | {PRUNED: power(0.001, 1)}, sizes)
-    assert pruned.dependents_per_sender(few).verdict == FAILS
-    assert pruned.bytes_crossover(good).verdict == HOLDS
-    assert pruned.bytes_crossover(swapped).verdict == FAILS
-    assert pruned.pruned_exponent(good).verdict == HOLDS
-    assert pruned.pruned_exponent(swapped).verdict == FAILS
+    assert verdict(pruned.dependents_per_sender, few) == FAILS
+    assert verdict(pruned.bytes_crossover, good) == HOLDS
+    assert verdict(pruned.bytes_crossover, swapped) == FAILS
+    assert verdict(pruned.pruned_exponent, good) == HOLDS
+    assert verdict(pruned.pruned_exponent, swapped) == FAILS
     large = sizes | {PRUNED: power(6, 1.1)}
-    assert pruned.dependent_size(overhead(entries, large)).verdict == HOLDS
-    assert pruned.dependent_size(good).verdict == FAILS
+    assert verdict(pruned.dependent_size, overhead(entries, large)) == HOLDS
+    assert verdict(pruned.dependent_size, good) == FAILS
 
 
 def test_0_2_depends_on_what_is_saved_and_never_holds_outright() -> None:
@@ -92,16 +105,16 @@ def test_0_2_depends_on_what_is_saved_and_never_holds_outright() -> None:
         lines = {"all four pruned": flat(100.0), "without just replaced": flat(factor * 100.0)}
         return Measured(rows_of("redundancy", "model_bytes_per_copy", CASTS, lines))
 
-    assert pruned.redundancy(saving(1.2)).verdict == LIMITS
-    assert pruned.redundancy(saving(0.9)).verdict == FAILS
+    assert verdict(pruned.redundancy, saving(1.2)) == LIMITS
+    assert verdict(pruned.redundancy, saving(0.9)) == FAILS
 
 
 def test_0_6_without_crossover_says_so() -> None:
     sizes = {RST: power(4, 1.1), PRS: power(5, 1.1), PRUNED: power(3, 1.1)}
     rows = rows_of("overhead", "model_bytes_per_message", CASTS, sizes)
-    outcome = pruned.bytes_crossover(Measured(rows))
-    assert outcome.verdict == NOT_RUN
-    assert "--experiment crossover" in outcome.result
+    found = outcome(pruned.bytes_crossover, Measured(rows))
+    assert found.verdict == NOT_RUN
+    assert "--experiment crossover" in found.result
 
 
 def semantic_study(factor: float, held: float, age: float, work: float) -> Measured:
@@ -122,14 +135,14 @@ def semantic_study(factor: float, held: float, age: float, work: float) -> Measu
 
 
 def test_1_4_to_1_6_depend_on_the_figures() -> None:
-    assert semantic.semantic_saving(semantic_study(0.5, 0, 1, 1)).verdict == HOLDS
-    assert semantic.semantic_saving(semantic_study(1000, 0, 1, 1)).verdict == FAILS
-    assert semantic.false_causality(semantic_study(2, 0.01, 1.0, 1)).verdict == HOLDS
-    assert semantic.false_causality(semantic_study(2, 0.3, 1.0, 1)).verdict == LIMITS
-    assert semantic.false_causality(semantic_study(2, 0.3, 0.2, 1)).verdict == FAILS
-    assert semantic.semantic_cost(semantic_study(2, 0, 1, 4)).verdict == LIMITS
-    assert semantic.semantic_cost(semantic_study(2, 0, 1, 4000)).verdict == FAILS
-    assert semantic.semantic_cost(semantic_study(2000, 0, 1, 4)).verdict == FAILS
+    assert verdict(semantic.semantic_saving, semantic_study(0.5, 0, 1, 1)) == HOLDS
+    assert verdict(semantic.semantic_saving, semantic_study(1000, 0, 1, 1)) == FAILS
+    assert verdict(semantic.false_causality, semantic_study(2, 0.01, 1.0, 1)) == HOLDS
+    assert verdict(semantic.false_causality, semantic_study(2, 0.3, 1.0, 1)) == LIMITS
+    assert verdict(semantic.false_causality, semantic_study(2, 0.3, 0.2, 1)) == FAILS
+    assert verdict(semantic.semantic_cost, semantic_study(2, 0, 1, 4)) == LIMITS
+    assert verdict(semantic.semantic_cost, semantic_study(2, 0, 1, 4000)) == FAILS
+    assert verdict(semantic.semantic_cost, semantic_study(2000, 0, 1, 4)) == FAILS
 
 
 def growth_study(factor: float, exponent: float) -> Measured:
@@ -147,13 +160,13 @@ def growth_study(factor: float, exponent: float) -> Measured:
 
 def test_2_3_to_2_5_depend_on_the_figures() -> None:
     small, steep, large = growth_study(1, 1.1), growth_study(0.01, 2.5), growth_study(1000, 1.1)
-    assert optimal.optimal_bound(small).verdict == HOLDS
-    assert optimal.optimal_bound(large).verdict == FAILS
-    assert optimal.optimal_growth(small).verdict == HOLDS
-    assert optimal.optimal_growth(steep).verdict == FAILS
-    assert optimal.optimal_growth(large).verdict == FAILS
-    assert optimal.optimal_work(small).verdict == LIMITS
-    assert optimal.optimal_work(steep).verdict == FAILS
+    assert verdict(optimal.optimal_bound, small) == HOLDS
+    assert verdict(optimal.optimal_bound, large) == FAILS
+    assert verdict(optimal.optimal_growth, small) == HOLDS
+    assert verdict(optimal.optimal_growth, steep) == FAILS
+    assert verdict(optimal.optimal_growth, large) == FAILS
+    assert verdict(optimal.optimal_work, small) == LIMITS
+    assert verdict(optimal.optimal_work, steep) == FAILS
 
 
 def test_2_6_depends_on_what_each_variant_does() -> None:
@@ -171,8 +184,8 @@ def test_2_6_depends_on_what_each_variant_does() -> None:
             rows += rows_of("variants", metric, ("delay = 5 gaps",), lines)
         return Measured(rows)
 
-    assert optimal.variants(study(1)).verdict == LIMITS
-    assert optimal.variants(study(1000)).verdict == FAILS
+    assert verdict(optimal.variants, study(1)) == LIMITS
+    assert verdict(optimal.variants, study(1000)) == FAILS
 
 
 def test_2_8_depends_on_what_each_special_case_carries() -> None:
@@ -183,14 +196,17 @@ def test_2_8_depends_on_what_each_special_case_carries() -> None:
             rows += rows_of("special", "entries_per_copy", (facet,), lines)
         return Measured(rows)
 
-    assert optimal.special_cases(study(0)).verdict == HOLDS
-    assert optimal.special_cases(study(1000)).verdict == FAILS
+    assert verdict(optimal.special_cases, study(0)) == HOLDS
+    assert verdict(optimal.special_cases, study(1000)) == FAILS
     missing = Measured(
         rows_of(
             "special", "entries_per_copy", ("unicast",), {"matrix": flat(9), "central": flat(0)}
         )
     )
-    assert "synchronous in one token going round: not run" in optimal.special_cases(missing).result
+    assert (
+        "synchronous in one token going round: not run"
+        in outcome(optimal.special_cases, missing).result
+    )
 
 
 def test_3_2_is_judged_where_the_bound_does_not_act() -> None:
@@ -200,9 +216,9 @@ def test_3_2_is_judged_where_the_bound_does_not_act() -> None:
         rows = rows_of("bounded", "entries_share", CASTS, same)
         return Measured(rows + rows_of("bounded", "extra_packets_per_message", CASTS, extra))
 
-    assert bounded.thinning(study(0.4)).verdict == HOLDS
-    assert bounded.thinning(study(0.85)).verdict == LIMITS
-    assert bounded.thinning(study(0.95)).verdict == FAILS
+    assert verdict(bounded.thinning, study(0.4)) == HOLDS
+    assert verdict(bounded.thinning, study(0.85)) == LIMITS
+    assert verdict(bounded.thinning, study(0.95)) == FAILS
 
 
 def buffered_study(latency: float, piped: float, acknowledgement: float) -> Measured:
@@ -225,14 +241,14 @@ def buffered_study(latency: float, piped: float, acknowledgement: float) -> Meas
 
 
 def test_4_5_has_three_parts_over_all_loads() -> None:
-    good = buffered.buffered_delay(buffered_study(1.05, 0.2, 6))
+    good = outcome(buffered.buffered_delay, buffered_study(1.05, 0.2, 6))
     assert good.verdict == HOLDS
     assert "buffered, FIFO channels, at 0.9: 1 of 3" in good.result
-    slow = buffered.buffered_delay(buffered_study(1.05, 0.9, 6))
+    slow = outcome(buffered.buffered_delay, buffered_study(1.05, 0.9, 6))
     assert slow.verdict == LIMITS
     assert "10% at 0.01" in slow.result
     assert "Pipelining removing most of the delay did not hold" in slow.result
-    assert buffered.buffered_delay(buffered_study(1000, 0.9, 6000)).verdict == FAILS
+    assert verdict(buffered.buffered_delay, buffered_study(1000, 0.9, 6000)) == FAILS
 
 
 def test_open_questions_are_answered_from_the_figures(points: Rows, differences: Rows) -> None:

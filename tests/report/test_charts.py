@@ -1,0 +1,38 @@
+"""Charts show what was computed: intervals are cut in the drawing only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antecede.report.charts import bar_chart, line_chart
+
+ROWS: list[dict[str, Any]] = [
+    {"x": 1.0, "mean": 2.0, "low": -1.0, "high": 5.0, "series": "a"},
+    {"x": 2.0, "mean": 4.0, "low": 3.0, "high": 5.0, "series": "a"},
+    {"x": 2.0, "mean": 8.0, "low": None, "high": None, "series": "b"},
+]
+ORDER = ("a", "b", "absent")
+
+
+def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    (found,) = spec["datasets"].values()
+    return list(found)
+
+
+def test_an_interval_below_zero_keeps_its_end_in_the_tooltip() -> None:
+    for log, edge in ((True, 2.0), (False, 0.0)):
+        spec = line_chart(ROWS, title="", x="x", y="y", order=ORDER, log_y=log)
+        first, second, third = values(spec)
+        assert "low" in [tip["field"] for tip in spec["layer"][2]["encoding"]["tooltip"]]
+        assert (first["low"], first["floor"]) == (-1.0, edge)
+        assert (second["low"], second["floor"]) == (3.0, 3.0)
+        assert third["floor"] is None
+    bars = bar_chart(ROWS[:1], title="", y="y", order=ORDER)
+    assert values(bars)[0]["floor"] == 0.0
+
+
+def test_a_legend_names_only_what_is_drawn_in_colours_that_stay() -> None:
+    spec = line_chart(ROWS, title="", x="x", y="y", order=ORDER)
+    colour = spec["layer"][0]["encoding"]["color"]
+    assert colour["legend"]["values"] == ["a", "b"]
+    assert colour["scale"]["domain"] == list(ORDER)
