@@ -247,7 +247,7 @@ def test_4_5_has_three_parts_over_all_loads() -> None:
     slow = outcome(buffered.buffered_delay, buffered_study(1.05, 0.9, 6))
     assert slow.verdict == LIMITS
     assert "10% at 0.01" in slow.result
-    assert "Pipelining removing most of the delay did not hold" in slow.result
+    assert "Pipelining removes most of the delay: did not hold" in slow.result
     assert verdict(buffered.buffered_delay, buffered_study(1000, 0.9, 6000)) == FAILS
 
 

@@ -49,7 +49,7 @@ def _short_trips(measured: Measured) -> tuple[bool, str] | None:
         "Time from send to delivery against the matrix's, by round trip / gap: "
         f"{'; '.join(told)}; barely noticeable is up to x{BARELY:g} at {SHORT:g} and below."
     )
-    return all(barely), f"Short round trips {part(barely)}. {text}"
+    return all(barely), f"Barely noticeable when round trips are short: {part(barely)}. {text}"
 
 
 def _acknowledgements(measured: Measured) -> tuple[bool, str] | None:
@@ -70,7 +70,7 @@ def _acknowledgements(measured: Measured) -> tuple[bool, str] | None:
         f"At most {figure(max(sizes))} bytes of acknowledgements a message (the matrix: at least "
         f"{figure(min(matrices))}), in up to {figure(max(packets))} packets more."
     )
-    return all(little), f"Cheap acknowledgements {part(little)}. {text}"
+    return all(little), f"Acknowledgements cost little: {part(little)}. {text}"
 
 
 def _pipelining(measured: Measured) -> tuple[bool, str] | None:
@@ -84,7 +84,7 @@ def _pipelining(measured: Measured) -> tuple[bool, str] | None:
     told = ", ".join(f"{share:.0%} at {x:g}" for x, share in removed.items())
     most = [share > MOST for share in removed.values()]
     text = f"On FIFO channels it removes {told}."
-    return all(most), f"Pipelining removing most of the delay {part(most)}. {text}"
+    return all(most), f"Pipelining removes most of the delay: {part(most)}. {text}"
 
 
 def _dropped(measured: Measured) -> list[str]:

@@ -32,7 +32,7 @@ def semantic_saving(measured: Measured) -> Outcome | None:
             places = sorted(ratios)
             told = dict.fromkeys((places[0], places[(len(places) - 1) // 2], places[-1]))
             parts.append(
-                f"{facet}: {what} of the matrix's, by dependence: "
+                f"{facet}: {what} as a share of the matrix's "
                 + ", ".join(f"{ratios[x]:.2f} at {x:g}" for x in told)
             )
     if not parts:
@@ -55,17 +55,16 @@ def false_causality(measured: Measured) -> Outcome | None:
         if facet.startswith("exponential"):
             rare += [left[x] <= RARE for x in inner]
             distant += [ages[x] >= DISTANT for x in inner]
-        told = ", ".join(f"{left[x]:.1%} at {x:g}, {ages[x]:.1f} delays old" for x in inner)
+        told = ", ".join(f"{left[x]:.1%} and {ages[x]:.1f} at {x:g}" for x in inner)
         before = measured.means("semantic", "false_held_fraction", facet, RST)
         matrix = ", ".join(f"{before[x]:.1%} at {x:g}" for x in inner if x in before)
-        beside = f" (matrix {matrix})" if matrix else ""
-        parts.append(f"{facet}, copies held falsely by dependence, and how long before the message "
-                     f"that held them up was sent: {told}{beside}")  # fmt: skip
+        parts.append(f"{facet}: {told}" + (f" (matrix {matrix})" if matrix else ""))
     if not rare:
         return None
-    result = "; ".join(parts) + (
-        f". Judged with exponential delays: rare is up to {RARE:.0%} of the copies, distant from "
-        f"{DISTANT:g} mean network delays on. It remains in the near past too (docs/errata.md)."
+    result = (
+        "Copies held falsely, and how many mean network delays earlier the message was sent that they "
+        f"waited for, by dependence: {'; '.join(parts)}. Judged with exponential delays: "
+        f"rare is up to {RARE:.0%} of the copies, distant from {DISTANT:g} delays on. It remains in the near past too (docs/errata.md)."
     )
     always = all(rare) and all(distant)
     return Outcome(result, judged(always=always, sometimes=all(rare) or all(distant)))
