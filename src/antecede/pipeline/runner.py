@@ -29,11 +29,12 @@ METRICS: tuple[str, ...] = STUDY_COLUMNS[
 """The measured columns of the ``study`` table, in its order."""
 
 
-QUEUES = ("buffered", "serial", "central", "hierarchy")
+QUEUES = ("buffered", "serial")
 """Protocols in which messages queue for something other than their causes.
 
-Only there can a run saturate. Elsewhere what is held waits for copies under way, and a rising
-number of held copies is a short run's beginning, not a queue without bound.
+Only there can a run saturate: an output buffer waits for acknowledgements, a sender for the token.
+Relays pass on at once, so they have no queue that could grow. Elsewhere what is held waits for copies
+under way, and a rising number of held copies is a short run's beginning, not a queue without bound.
 """
 
 

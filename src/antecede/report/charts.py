@@ -86,7 +86,7 @@ def bar_chart(
     text = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
         x="edge:Q", y=place, text=alt.Text("mean:Q", format=",.3~r")
     )
-    return _finish((bar, rule, text), title, height=max(70, 30 * len(present)))
+    return _finish((bar, rule, text), title, height=60 + 22 * len(present))
 
 
 def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict[str, Any]]:

@@ -39,10 +39,10 @@ def build(
         "protocols are compared on the same schedules."
     )
     if saturated:
-        lead += f" {saturated} runs whose queues grew without bound are left out of the means."
+        lead += f" Left out of the means: {saturated} whose queues grew without bound."
     unsized = sum(row.get("unsized") or 0 for row in totals)
     if unsized:
-        lead += f" {unsized} runs sent nothing after their warm-up and have no sizes."
+        lead += f" Without sizes, as nothing was sent after the warm-up: {unsized}."
     shown = [experiment for experiment in experiments if measured.has(experiment.name)]
     sections = [
         Section("claims", "The papers' claims", [_claims(measured)]),
