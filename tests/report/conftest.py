@@ -39,6 +39,7 @@ METRICS = (
     "network_delay_mean",
     "acknowledgement_bytes_per_message",
     "saturated",
+    "throughput",
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from antecede.pipeline.experiments import EXPERIMENTS
 from antecede.report.claims import CLAIMS, claim_rows
 from antecede.report.measured import Measured, crossing, fit
-from antecede.report.page import Figure
+from antecede.report.page import Figure, Table
 from antecede.report.study_page import build, write
 from antecede.report.verdicts.common import NOT_RUN
 
@@ -73,6 +73,17 @@ def test_every_chart_of_every_experiment_is_in_the_page(points: Rows, overview: 
     ]
     assert [block.name for block in figures] == wanted
     assert all(block.specs for block in figures)
+
+
+def test_what_was_run_tells_its_rows_apart(points: Rows, overview: Rows) -> None:
+    twins = [*overview, {**overview[0], "protocol": "direct"}]
+    page = build(list(EXPERIMENTS.values()), points, twins, {"seed": 0})
+    (table,) = (b for s in page.sections if s.id == "speed" for b in s.blocks)
+    assert isinstance(table, Table)
+    assert len({tuple(row) for row in table.rows}) == 2
+    assert table.rows[0][table.columns.index("deliveries/s")] == 1200 / 0.5
+    assert "Left out of the means: 2" in page.lead
+    assert "nothing was sent after the warm-up: 4" in page.lead
 
 
 @pytest.mark.browser

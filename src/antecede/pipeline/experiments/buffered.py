@@ -78,6 +78,13 @@ EXPERIMENT = Experiment(
             log_x=True,
             log_y=True,
         ),
+        Chart(
+            "throughput",
+            "Deliveries per second, where queues do not grow without bound",
+            "throughput",
+            "deliveries per second",
+            log_x=True,
+        ),
         Chart("acks", "Bytes per message in all", "total_bytes_per_message", "bytes", log_x=True),
     ),
 )
