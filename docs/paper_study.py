@@ -66,7 +66,7 @@ def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
         "```",
         "",
         (
-            f"It took {took // 60} min {took % 60} s on {summary['options']['master']} "
+            f"It took {took // 60} min {took % 60} s{_calls(summary)} on {summary['options']['master']} "
             f"({about['cores']} cores of a virtual machine, {about['system']}, Python "
             f"{about['python']}, {versions}), started {summary['started'][:16].replace('T', ' ')} UTC; "
             f"the runs alone, {figure(float(summary['result']['core_seconds']))} s of processor time."
@@ -74,6 +74,10 @@ def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
         "",
         lead,
     )
+
+
+def _calls(summary: dict[str, Any]) -> str:
+    return ", in more than one call," if summary["options"].get("resume") else ""
 
 
 def _section(section: Section) -> Iterator[str]:
