@@ -33,7 +33,7 @@ def comparison(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             row[point["metric"]] = point["mean"]
     return sorted(
         rows.values(),
-        key=lambda row: (row["cast"], -row["processes"], row.get("model_bytes_per_copy") or 0.0),
+        key=lambda row: (row["cast"], -row["processes"], row.get("total_bytes_per_message") or 0.0),
     )
 
 
