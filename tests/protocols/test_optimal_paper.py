@@ -377,6 +377,25 @@ def test_never_more_than_n_squared_units(seed: int) -> None:
         assert antecede.size(packet).destinations <= n * n
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sender_has_at_most_one_unit_for_each_process_it_ever_sent_to(seed: int) -> None:
+    """Section 6: the sum over senders of nd_i, how many destinations each has had."""
+    n = 3 + seed % 6
+    script = random_script(seed, members=n, casts=("unicast", "multicast"), steps=120)
+    world = run_script(script, "optimal")
+    ever: dict[str, set[str]] = {}
+    for packet in world.packets:
+        if packet.message is not None:
+            ever.setdefault(packet.message.sender, set()).add(packet.dest)
+    for one in world.endpoints.values():
+        units: dict[str, list[str]] = {}
+        for message, dests in one.dependencies().items():
+            units.setdefault(message.sender, []).extend(dests)
+        for sender, all_dests in units.items():
+            assert len(all_dests) == len(set(all_dests))
+            assert set(all_dests) <= ever[sender]
+
+
 def test_required_information_is_what_the_figure_of_the_constraints_shows() -> None:
     """[KS98] figure 2: before and after each kind of fixed point."""
     history = History("ijd")
