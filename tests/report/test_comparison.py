@@ -21,16 +21,18 @@ def point(
 def test_a_row_per_protocol_at_its_largest_size_cheapest_first() -> None:
     rows = comparison(
         [
-            point("matrix", 50.0, "model_bytes_per_copy", 10_000.0),
-            point("matrix", 10.0, "model_bytes_per_copy", 400.0),
-            point("optimal", 10.0, "model_bytes_per_copy", 128.0),
-            point("optimal", 50.0, "model_bytes_per_copy", 794.0),
+            point("matrix", 50.0, "total_bytes_per_message", 10_000.0),
+            point("matrix", 10.0, "total_bytes_per_message", 400.0),
+            point("optimal", 10.0, "total_bytes_per_message", 128.0),
+            point("optimal", 50.0, "total_bytes_per_message", 794.0),
             point("optimal", 50.0, "entries_per_copy", 111.0),
             point("optimal", 50.0, "seconds", 3.0),
             point("optimal", 70.0, "entries_per_copy", 5.0, experiment="growth"),
         ]
     )
-    assert [(row["protocol"], row["processes"], row["model_bytes_per_copy"]) for row in rows] == [
+    assert [
+        (row["protocol"], row["processes"], row["total_bytes_per_message"]) for row in rows
+    ] == [
         ("optimal", 50, 794.0),
         ("matrix", 50, 10_000.0),
     ]
