@@ -32,6 +32,8 @@ class Scale:
     points: int
     gaps: int
     """At least how many times each process sends in the growth experiment, and as many before."""
+    slow_n: int = 100
+    """The largest n at which growth runs long delays in multicast and broadcast."""
     traffic: bytes | None = None
 
     def thin(self, values: Iterable[float]) -> tuple[float, ...]:
@@ -55,6 +57,7 @@ QUICK = Scale(
     side_n=12,
     points=4,
     gaps=10,
+    slow_n=50,
 )
 """Small enough to be looked at while it runs; the shapes are there, the intervals are wide."""
 

@@ -44,6 +44,8 @@ def cases(scale: Scale) -> list[Case]:
                 received = round(max(1.0, WIDTHS[cast] * n) * _settled(scale, cast, ratio))
                 if n > SLOW_N and ratio > (1 if cast == "unicast" else 0.1):
                     continue
+                if n > scale.slow_n and ratio > 1 and cast != "unicast":
+                    continue
                 arguments = {
                     "n": n,
                     "cast": cast,
