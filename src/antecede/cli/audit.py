@@ -118,8 +118,8 @@ def _run_spark(
     source: Source, folder: RunFolder, master: str | None, memory: str, windows: int | None
 ) -> dict[str, Any]:
     from antecede.pipeline.audit import audit as check
+    from antecede.pipeline.event_columns import plain_frame
     from antecede.pipeline.neighbourhood import FrameRows
-    from antecede.pipeline.plain import plain_frame
     from antecede.pipeline.session import session
     from antecede.pipeline.sources import frame, readable, rejected_rows, why_unauditable
 

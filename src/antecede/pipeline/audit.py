@@ -17,7 +17,7 @@ from antecede.core.plain import shown
 from antecede.core.tables import FIFO
 from antecede.errors import UsageError
 from antecede.pipeline import callable_module, results
-from antecede.pipeline.plain import plain_frame
+from antecede.pipeline.event_columns import plain_frame
 from antecede.pipeline.sources import refuse_empty, sorted_out
 from antecede.pipeline.windows.columns import (
     lookup_in,

@@ -7,8 +7,6 @@ alone would take longer than everything done here.
 from __future__ import annotations
 
 import pickle
-from functools import reduce
-from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +14,7 @@ import pyarrow as pa
 
 from antecede.pipeline import audit_tasks
 from antecede.pipeline.windows.cuts import windows_of
-from antecede.pipeline.windows.hashing import hash_names
+from antecede.pipeline.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.windows.join import HashCollision, Incomplete
 from antecede.pipeline.windows.matching import Events
 from antecede.pipeline.windows.window import Request, find_chains
@@ -214,7 +212,7 @@ class Blobs:
 
 
 def _need(dests: tuple[str, ...]) -> int:
-    return reduce(xor, hash_names(sorted(set(dests))).tolist(), 0)
+    return int(hash_lists(pa.chunked_array([pa.array([dests], pa.list_(pa.string()))]))[0])
 
 
 def _empty(hashes: Ints, request: Request) -> Window:

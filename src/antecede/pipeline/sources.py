@@ -21,8 +21,8 @@ from antecede.core.tables import DELIVER, SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline import otlp, schemas, shiviz
+from antecede.pipeline.event_columns import plain_columns, plain_table
 from antecede.pipeline.jsonlines import read_quickly
-from antecede.pipeline.plain import plain_columns, plain_table
 from antecede.pipeline.windows.columns import is_event
 
 if TYPE_CHECKING:
