@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from antecede.pipeline.audit import Audit, audit, audit_table
-from antecede.pipeline.session import session
+from antecede.pipeline.audits.entry import Audit, audit, audit_table
+from antecede.pipeline.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

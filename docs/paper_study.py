@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from antecede.pipeline.experiments import chosen
+from antecede.pipeline.studies.experiments import chosen
 from antecede.report.page import Figure, Section, Table, Text, figure
 from antecede.report.study_page import build
 

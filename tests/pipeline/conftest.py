@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from antecede.pipeline.java import find_java, java_home
-from antecede.pipeline.session import session
+from antecede.pipeline.spark.java import find_java, java_home
+from antecede.pipeline.spark.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

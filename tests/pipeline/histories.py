@@ -21,7 +21,7 @@ from antecede.core.tables import (
     SENT_TWICE,
 )
 from antecede.eventlog import Event
-from antecede.pipeline.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.hashing import hash_names
 
 KIND = {"send": 0, "deliver": 1, "local": 2}
 

@@ -16,8 +16,8 @@ from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
-from antecede.pipeline import traffic
-from antecede.pipeline.advise import (
+from antecede.pipeline.advice import traffic
+from antecede.pipeline.advice.entry import (
     FORMULAS,
     advise,
     advise_table,
@@ -25,9 +25,9 @@ from antecede.pipeline.advise import (
     unpack_schedule,
     violations_of,
 )
-from antecede.pipeline.recommend import recommend
-from antecede.pipeline.sources import read_edges, table_of
-from antecede.pipeline.traffic import schedule_of, schedule_of_edges
+from antecede.pipeline.advice.recommendation import recommend
+from antecede.pipeline.advice.traffic import schedule_of, schedule_of_edges
+from antecede.pipeline.logs.sources import read_edges, table_of
 from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS

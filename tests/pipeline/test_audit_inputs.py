@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline import sources
-from antecede.pipeline.audit import audit, audit_table
-from antecede.pipeline.sources import Source
+from antecede.pipeline.audits.entry import audit, audit_table
+from antecede.pipeline.logs import sources
+from antecede.pipeline.logs.sources import Source
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline.audit import Audit, audit, audit_table
-from antecede.pipeline.audit_spark import plain_files
-from antecede.pipeline.sources import table_of
-from antecede.pipeline.windows.hashing import hash_names
+from antecede.pipeline.audits.arrange import plain_files
+from antecede.pipeline.audits.entry import Audit, audit, audit_table
+from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.logs.sources import table_of
 from tests.pipeline.histories import SHAPES, Shape, Truth, history, oracle
 
 if TYPE_CHECKING:
@@ -233,8 +233,8 @@ def test_a_cluster_gives_the_same_answer_also_after_a_lost_worker(
     path = write_in_time(table, tmp_path / "log.parquet", 100)
     code = f"""
         import json
-        from antecede.pipeline.audit import audit
-        from antecede.pipeline import session as starting
+        from antecede.pipeline.audits.entry import audit
+        from antecede.pipeline.spark import session as starting
         starting.ANSWER_SECONDS = 300  # The machine may be busy with other tests.
         with starting.session({cluster.master!r}) as spark:
             frame = spark.read.parquet({path!r})

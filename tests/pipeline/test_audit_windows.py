@@ -18,17 +18,17 @@ from antecede.core.tables import (
 )
 from antecede.errors import UsageError
 from antecede.eventlog import Event
-from antecede.pipeline.audit import audit
-from antecede.pipeline.windows import window as window_module
-from antecede.pipeline.windows.cuts import UNSAID, lower
-from antecede.pipeline.windows.hashing import hash_lists, hash_names
-from antecede.pipeline.windows.join import Answer, add_chains, check
-from antecede.pipeline.windows.matching import Events
-from antecede.pipeline.windows.whole import Whole
+from antecede.pipeline.audits.entry import audit
+from antecede.pipeline.audits.local import Whole
+from antecede.pipeline.audits.windows import window as window_module
+from antecede.pipeline.audits.windows.cuts import UNSAID, lower
+from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
+from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.audits.windows.rounds import Answer, add_chains, check
 from tests.pipeline.histories import KIND, SHAPES, Shape, Truth, history, oracle
 
 if TYPE_CHECKING:
-    from antecede.pipeline.windows.jit import Ints
+    from antecede.pipeline.audits.windows.jit import Ints
 
 
 def columns(log: list[Event]) -> tuple[Events, list[str]]:

@@ -40,16 +40,16 @@ def test_the_package_travels_and_settles(cluster: Cluster) -> None:
         f"""
         import json
         import pyarrow as pa
-        from antecede.pipeline.session import parallelism, session
+        from antecede.pipeline.spark.session import parallelism, session
 
         def probe(batches):
             import os, sys
-            from antecede.pipeline.ship import settle
+            from antecede.pipeline.spark.ship import settle
             settle()
-            import antecede.pipeline.java
+            import antecede.pipeline.spark.java
             for _ in batches:
                 seen = os.listdir({str(cluster.hidden)!r})
-                row = {{"path": [antecede.pipeline.java.__file__], "python": [sys.executable], "seen": [len(seen)]}}
+                row = {{"path": [antecede.pipeline.spark.java.__file__], "python": [sys.executable], "seen": [len(seen)]}}
                 yield pa.RecordBatch.from_pydict(row)
 
         open({str(cluster.hidden / "drivers")!r}, "w").close()
@@ -70,11 +70,11 @@ def test_the_package_travels_and_settles(cluster: Cluster) -> None:
 
 STUDY = """
     import json, sys
-    from antecede.pipeline.campaign import run_grid
-    from antecede.pipeline.experiments.base import Case
-    from antecede.pipeline.grid import grid_rows
-    from antecede.pipeline.jobs import RunFolder
-    from antecede.pipeline.session import session
+    from antecede.pipeline.studies.campaign import run_grid
+    from antecede.pipeline.studies.experiments.base import Case
+    from antecede.pipeline.studies.grid import grid_rows
+    from antecede.pipeline.runs import RunFolder
+    from antecede.pipeline.spark.session import session
 
     cases = [
         Case(name, "paper", {{"n": 4 + seed, "cast": "multicast", "received": 40, "warm_up": 5}}, seed, name, seed)

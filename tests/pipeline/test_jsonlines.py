@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from antecede import eventlog
 from antecede.eventlog import Event, Rejected
-from antecede.pipeline.jsonlines import read_quickly
-from antecede.pipeline.sources import Source, read, table_of
+from antecede.pipeline.logs.jsonlines import read_quickly
+from antecede.pipeline.logs.sources import Source, read, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.neighbourhood import CONTEXT, REACH, FrameRows, TableRows, scenes
+from antecede.pipeline.audits.neighbourhood import CONTEXT, REACH, FrameRows, TableRows, scenes
 from antecede.report.scenes import diagram_of
 from tests.pipeline.histories import SHAPES, Shape, history
 

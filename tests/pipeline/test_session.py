@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline import java, session, ship
+from antecede.pipeline.spark import java, session, ship
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,10 +119,10 @@ def test_a_shipped_package_settles_in_an_unpacked_copy(tmp_path: Path) -> None:
     code = f"""
         import sys
         sys.path.insert(0, {str(packed)!r})
-        from antecede.pipeline.ship import settle
+        from antecede.pipeline.spark.ship import settle
         settle()
-        import antecede.pipeline.java
-        print(antecede.pipeline.java.__file__)
+        import antecede.pipeline.spark.java
+        print(antecede.pipeline.spark.java.__file__)
     """
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("PYTHONPATH", None)
@@ -162,7 +162,7 @@ def test_a_master_that_listens_and_says_nothing_is_given_up(
         import sys
         from pathlib import Path
         from antecede.errors import UsageError
-        from antecede.pipeline import session
+        from antecede.pipeline.spark import session
 
         session.ANSWER_SECONDS = 2
         try:

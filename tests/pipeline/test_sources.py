@@ -13,9 +13,10 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.eventlog import Event, EventLog
-from antecede.pipeline import schemas, shiviz, sources
-from antecede.pipeline.audit import audit_table
-from antecede.pipeline.sources import Source, table_of
+from antecede.pipeline import schemas
+from antecede.pipeline.audits.entry import audit_table
+from antecede.pipeline.logs import shiviz, sources
+from antecede.pipeline.logs.sources import Source, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
-from antecede.pipeline.jobs import RunFolder
+from antecede.pipeline.runs import RunFolder
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
 CODE = (

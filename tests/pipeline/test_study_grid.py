@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.campaign import Done, run_grid, tables
-from antecede.pipeline.experiments.base import Case, Experiment
-from antecede.pipeline.grid import GRID, LONGEST_SECONDS, UNIT_SECONDS, cost, grid_rows, units
-from antecede.pipeline.jobs import PARTS, RunFolder
-from antecede.pipeline.study import study
+from antecede.pipeline.runs import PARTS, RunFolder
+from antecede.pipeline.studies.campaign import Done, run_grid, tables
+from antecede.pipeline.studies.entry import study
+from antecede.pipeline.studies.experiments.base import Case, Experiment
+from antecede.pipeline.studies.grid import (
+    GRID,
+    LONGEST_SECONDS,
+    UNIT_SECONDS,
+    cost,
+    grid_rows,
+    units,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from antecede import sim
-from antecede.pipeline.replays import KINDS, false_causality, redundancy
+from antecede.pipeline.studies.replays import KINDS, false_causality, redundancy
 from antecede.sim.semantics import with_semantics
 from antecede.sim.workloads import paper
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from antecede.pipeline.experiments import EXPERIMENTS, growth
-from antecede.pipeline.experiments.base import PAPER, QUICK, Case, Scale
-from antecede.pipeline.grid import grid_rows
-from antecede.pipeline.runner import execute
+from antecede.pipeline.studies.experiments import EXPERIMENTS, growth
+from antecede.pipeline.studies.experiments.base import PAPER, QUICK, Case, Scale
+from antecede.pipeline.studies.grid import grid_rows
+from antecede.pipeline.studies.runner import execute
 
 
 def executed(case: Case) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from antecede.pipeline.experiments import EXPERIMENTS
-from antecede.pipeline.experiments.base import QUICK
+from antecede.pipeline.studies.experiments import EXPERIMENTS
+from antecede.pipeline.studies.experiments.base import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.eventlog import Event
-from antecede.pipeline.audit import audit_table, sentence
-from antecede.pipeline.neighbourhood import TableRows, scenes
-from antecede.pipeline.sources import table_of
+from antecede.pipeline.audits.entry import audit_table, sentence
+from antecede.pipeline.audits.neighbourhood import TableRows, scenes
+from antecede.pipeline.logs.sources import table_of
 from antecede.report.audit_page import Story, audit_page
 from antecede.report.scenes import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node, draw, places

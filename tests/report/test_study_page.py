@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from antecede.pipeline.experiments import EXPERIMENTS
+from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.report.claims import CLAIMS, claim_rows
 from antecede.report.measured import Measured, crossing, fit
 from antecede.report.page import Figure, Table

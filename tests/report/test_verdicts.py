@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from antecede.pipeline.experiments import EXPERIMENTS
+from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.report.claims import claim_rows
 from antecede.report.findings import PRS, PRUNED, RST, findings, fits_table
 from antecede.report.measured import Measured

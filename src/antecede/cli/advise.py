@@ -21,7 +21,7 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from antecede.pipeline.sources import Log, Source
+    from antecede.pipeline.logs.sources import Log, Source
     from antecede.sim import Schedule
 
 #: How many of the rows that are no events are quoted.
@@ -60,8 +60,8 @@ def advise(
 
     Example: `antecede advise collegemsg.txt --format edges --local`
     """
-    from antecede.pipeline.jobs import RunFolder
-    from antecede.pipeline.sources import Source, form_of, read
+    from antecede.pipeline.logs.sources import Source, form_of, read
+    from antecede.pipeline.runs import RunFolder
     from antecede.report.advise_page import advise_page
 
     source = Source(log, form, pattern, send, deliver, strict)
@@ -92,7 +92,7 @@ def advise(
 
 
 def _schedule(source: Source, log: Log, delay: str | None, seed: int) -> Schedule:
-    from antecede.pipeline.traffic import schedule_of, schedule_of_edges
+    from antecede.pipeline.advice.traffic import schedule_of, schedule_of_edges
 
     if log.undecidable is not None:
         msg = f"undecidable: {source.path.name} cannot be replayed: {log.undecidable}"
@@ -103,7 +103,7 @@ def _schedule(source: Source, log: Log, delay: str | None, seed: int) -> Schedul
 
 def _result(schedule: Schedule, rows: list[dict[str, Any]], rejected: pa.Table) -> dict[str, Any]:
     """Return what the summary says: the traffic, the choice, and rows that are no events."""
-    from antecede.pipeline.recommend import NOT_CHOSEN, recommend
+    from antecede.pipeline.advice.recommendation import NOT_CHOSEN, recommend
     from antecede.report.advise_page import messages_in_words
 
     usual = float(schedule.delays.mean())
@@ -137,14 +137,14 @@ def _result(schedule: Schedule, rows: list[dict[str, Any]], rejected: pa.Table) 
 def _run(
     schedule: Schedule, protocols: list[str] | None, master: str | None, *, local: bool, quiet: bool
 ) -> pa.Table:
-    from antecede.pipeline.advise import advise_on, advise_table
+    from antecede.pipeline.advice.entry import advise_on, advise_table
 
     if local:
         shown = (
             None if quiet or not sys.stderr.isatty() else lambda name: typer.echo(name, err=True)
         )
         return advise_table(schedule, protocols=protocols, progress=shown)
-    from antecede.pipeline.session import session
+    from antecede.pipeline.spark.session import session
 
     with session(master, app="antecede-advise", light=True) as spark:
         return advise_on(spark, schedule, protocols)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from antecede.pipeline.audit import Audit
-    from antecede.pipeline.jobs import RunFolder
-    from antecede.pipeline.neighbourhood import Rows
-    from antecede.pipeline.sources import Source
+    from antecede.pipeline.audits.entry import Audit
+    from antecede.pipeline.audits.neighbourhood import Rows
+    from antecede.pipeline.logs.sources import Source
+    from antecede.pipeline.runs import RunFolder
 
 #: How many violations the page draws.
 DRAWN = 12
@@ -68,9 +68,9 @@ def audit(
 
     Example: `antecede audit shop.jsonl --local`
     """
-    from antecede.pipeline.audit import require_windows
-    from antecede.pipeline.jobs import RunFolder
-    from antecede.pipeline.sources import Source, form_of
+    from antecede.pipeline.audits.entry import require_windows
+    from antecede.pipeline.logs.sources import Source, form_of
+    from antecede.pipeline.runs import RunFolder
 
     source = Source(log, form, pattern, send, deliver, strict)
     if windows is not None:
@@ -103,9 +103,9 @@ def audit(
 
 
 def _run_local(source: Source, folder: RunFolder) -> dict[str, Any]:
-    from antecede.pipeline.audit import audit_table
-    from antecede.pipeline.neighbourhood import TableRows
-    from antecede.pipeline.sources import read, why_unauditable
+    from antecede.pipeline.audits.entry import audit_table
+    from antecede.pipeline.audits.neighbourhood import TableRows
+    from antecede.pipeline.logs.sources import read, why_unauditable
 
     log = read(source)
     _refuse(source, why_unauditable(log))
@@ -117,11 +117,11 @@ def _run_local(source: Source, folder: RunFolder) -> dict[str, Any]:
 def _run_spark(
     source: Source, folder: RunFolder, master: str | None, memory: str, windows: int | None
 ) -> dict[str, Any]:
-    from antecede.pipeline.audit import audit as check
-    from antecede.pipeline.event_columns import plain_frame
-    from antecede.pipeline.neighbourhood import FrameRows
-    from antecede.pipeline.session import session
-    from antecede.pipeline.sources import frame, readable, rejected_rows, why_unauditable
+    from antecede.pipeline.audits.entry import audit as check
+    from antecede.pipeline.audits.neighbourhood import FrameRows
+    from antecede.pipeline.logs.plain_columns import plain_frame
+    from antecede.pipeline.logs.sources import frame, readable, rejected_rows, why_unauditable
+    from antecede.pipeline.spark.session import session
 
     with session(master, app="antecede-audit", memory=memory) as spark:
         events, log = frame(spark, source)

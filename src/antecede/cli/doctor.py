@@ -69,7 +69,7 @@ def _python() -> Finding:
 
 
 def _java() -> Finding:
-    from antecede.pipeline.java import find_java
+    from antecede.pipeline.spark.java import find_java
 
     try:
         return Finding("Java", ok=True, needed=True, seen=find_java().describe())

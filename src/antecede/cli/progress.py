@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from antecede.pipeline.campaign import Done, Progress
+    from antecede.pipeline.studies.campaign import Done, Progress
 
 LINE_EVERY = 0.1
 """Where there is no terminal: a line for each such share of the work."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from antecede.pipeline.sources import Log, Source
+    from antecede.pipeline.logs.sources import Log, Source
     from antecede.report.audit_page import Story
 
 #: Events drawn when no message is asked for.
@@ -49,8 +49,8 @@ def report(
 
     Example: `antecede report shop.jsonl --around order-17/paid`
     """
-    from antecede.pipeline.jobs import RunFolder
-    from antecede.pipeline.sources import Source, read
+    from antecede.pipeline.logs.sources import Source, read
+    from antecede.pipeline.runs import RunFolder
 
     source = Source(log, form, pattern, send, deliver)
     found = read(source)
@@ -80,8 +80,8 @@ def _stories(log: Log, source: Source, around: str | None) -> tuple[list[Story],
 
 def _around(events: pa.Table, message: str) -> tuple[list[Story], dict[str, Any]]:
     from antecede.cli.stories import tell
-    from antecede.pipeline.audit import audit_table
-    from antecede.pipeline.neighbourhood import TableRows, scenes
+    from antecede.pipeline.audits.entry import audit_table
+    from antecede.pipeline.audits.neighbourhood import TableRows, scenes
     from antecede.report.audit_page import Story
     from antecede.report.scenes import diagram_of
 
@@ -127,7 +127,7 @@ def _example(events: pa.Table) -> str:
 
 
 def _beginning(events: pa.Table) -> tuple[list[Story], dict[str, Any]]:
-    from antecede.pipeline.neighbourhood import TableRows
+    from antecede.pipeline.audits.neighbourhood import TableRows
     from antecede.report.audit_page import Story
     from antecede.report.scenes import diagram_of
 
@@ -138,7 +138,7 @@ def _beginning(events: pa.Table) -> tuple[list[Story], dict[str, Any]]:
 
 def _by_clocks(source: Source, around: str | None) -> tuple[list[Story], dict[str, Any]]:
     """Draw a log of vector clocks whose messages cannot be paired."""
-    from antecede.pipeline.shiviz import clock_arrows, parse_log
+    from antecede.pipeline.logs.shiviz import clock_arrows, parse_log
     from antecede.report.audit_page import Story
     from antecede.report.spacetime import Arrow, Diagram, Node
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from antecede import sim
-    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.runs import RunFolder
 
 # What the terminal and the page show, and how it is called there.
 SHOWN = {
@@ -78,7 +78,7 @@ def simulate(
     Example: `antecede simulate optimal -n 50 --cast multicast --received 1000`
     """
     try:
-        from antecede.pipeline.jobs import RunFolder
+        from antecede.pipeline.runs import RunFolder
         from antecede.sim import run
     except ModuleNotFoundError as error:
         msg = f"simulate needs {error.name}, which is not installed: pip install 'antecede[all]'"

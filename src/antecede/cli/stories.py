@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from antecede.pipeline.neighbourhood import Rows
+    from antecede.pipeline.audits.neighbourhood import Rows
     from antecede.report.audit_page import Story
 
 
 def tell(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Story]:
     """Return a story for each violation, with its neighbourhood drawn."""
-    from antecede.pipeline.audit import sentence
-    from antecede.pipeline.neighbourhood import scenes
+    from antecede.pipeline.audits.entry import sentence
+    from antecede.pipeline.audits.neighbourhood import scenes
     from antecede.report.audit_page import Story
     from antecede.report.scenes import diagram_of
 

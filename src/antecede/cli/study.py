@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from antecede.pipeline.experiments.base import Experiment, Scale
-    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.runs import RunFolder
+    from antecede.pipeline.studies.experiments.base import Experiment, Scale
 
 _INTERRUPTED = 130
 
@@ -64,7 +64,7 @@ def study(
     asked = _asked(given, out, resume=resume)
     experiments, scale = _choose(asked)
     rows = _grid(experiments, scale, asked)
-    from antecede.pipeline.jobs import RunFolder
+    from antecede.pipeline.runs import RunFolder
 
     folder = RunFolder.open(
         out,
@@ -118,7 +118,7 @@ def _asked(given: dict[str, Any], out: Path | None, *, resume: bool) -> dict[str
         if out is None:
             msg = "--resume needs --out: the folder of the study to go on with"
             raise UsageError(msg)
-        from antecede.pipeline.jobs import ASKED, STAGE
+        from antecede.pipeline.runs import ASKED, STAGE
 
         for place in (out / STAGE / ASKED, out / ASKED):
             if place.is_file():
@@ -161,8 +161,8 @@ def _choose(asked: dict[str, Any]) -> tuple[list[Experiment], Scale]:
     import difflib
 
     from antecede.core.registry import protocol_class
-    from antecede.pipeline.experiments import chosen
-    from antecede.pipeline.experiments.base import PRESETS
+    from antecede.pipeline.studies.experiments import chosen
+    from antecede.pipeline.studies.experiments.base import PRESETS
     from antecede.sim.workloads import check_seed
 
     check_seed(asked["seed"])
@@ -184,7 +184,7 @@ def _choose(asked: dict[str, Any]) -> tuple[list[Experiment], Scale]:
 
 
 def _traffic(path: Path) -> bytes:
-    from antecede.pipeline.runner import pack_edges
+    from antecede.pipeline.studies.runner import pack_edges
 
     try:
         return pack_edges(path)
@@ -198,7 +198,7 @@ def _traffic(path: Path) -> bytes:
 def _grid(
     experiments: list[Experiment], scale: Scale, asked: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    from antecede.pipeline.grid import grid_rows
+    from antecede.pipeline.studies.grid import grid_rows
 
     rows = [
         row
@@ -224,9 +224,9 @@ def _run(
     *,
     quiet: bool,
 ) -> dict[str, Any]:
-    from antecede.pipeline.campaign import run_grid, tables, write_tables
-    from antecede.pipeline.jobs import ASKED
-    from antecede.pipeline.session import session
+    from antecede.pipeline.runs import ASKED
+    from antecede.pipeline.spark.session import session
+    from antecede.pipeline.studies.campaign import run_grid, tables, write_tables
 
     with folder:
         folder.write_text(ASKED, json.dumps(asked) + "\n")
@@ -252,7 +252,7 @@ def _warming(master: str | None) -> threading.Thread:
 
         sim.warm()
 
-    from antecede.pipeline.session import is_embedded
+    from antecede.pipeline.spark.session import is_embedded
 
     thread = threading.Thread(target=compile_all, name="warm", daemon=True)
     if is_embedded(master or "local[*]"):
@@ -261,7 +261,7 @@ def _warming(master: str | None) -> threading.Thread:
 
 
 def _report(folder: RunFolder, experiments: list[Experiment], found: Any) -> dict[str, Any]:  # noqa: ANN401
-    from antecede.pipeline.jobs import provenance, version
+    from antecede.pipeline.runs import provenance, version
     from antecede.report.comparison import comparison
     from antecede.report.study_page import build, write
 

@@ -1,36 +1,32 @@
-"""The data pipeline on Spark: study, audit and advise as functions of DataFrames.
+"""The data pipeline on Spark: ``study``, ``audit`` and ``advise`` as functions of DataFrames.
 
-``antecede.pipeline.audit(frame)``, ``antecede.pipeline.advise(frame)`` and
-``antecede.pipeline.study(grid)`` are the functions of the modules of the same names; the modules
-are imported at their first use, because they are heavy. A session is passed in or taken from the
-frame, never made at import; ``jobs`` alone reads and writes files.
+Each function is imported at its first use, because Spark, Arrow and Numba are heavy. A session is
+passed in or taken from the frame, never made at import.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-VERBS = ("study", "audit", "advise")
+if TYPE_CHECKING:
+    from antecede.pipeline.advice.entry import advise
+    from antecede.pipeline.audits.entry import audit
+    from antecede.pipeline.studies.entry import study
 
+__all__ = ["advise", "audit", "study"]
 
-class Verb(ModuleType):
-    """A module that can be called: the call goes to its function of the same name."""
-
-    def __call__(self, *args: object, **options: object) -> object:
-        """Call the function."""
-        return getattr(self, self.__name__.rpartition(".")[2])(*args, **options)
-
-
-def callable_module(name: str) -> None:
-    """Let the module ``name`` be called; used by the verbs' modules themselves."""
-    sys.modules[name].__class__ = Verb
+_PACKAGES = {"advise": "advice", "audit": "audits", "study": "studies"}
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a verb's module at its first use."""
-    if name not in VERBS:
+def __getattr__(name: str) -> object:
+    """Import a function at its first use."""
+    if name not in _PACKAGES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return import_module(f"{__name__}.{name}")
+    return getattr(import_module(f"{__name__}.{_PACKAGES[name]}.entry"), name)
+
+
+def __dir__() -> list[str]:
+    """List the functions, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Advice on a protocol for the traffic that a log shows."""

@@ -1,0 +1,138 @@
+"""A log's own traffic as a schedule: what `advise` runs the protocols on.
+
+Delays are those the log shows, corrected for clocks that differ, or drawn from a stated model.
+Packets that a protocol adds are not in the log: theirs are drawn from a lognormal distribution
+with the mean and the spread of the delays seen, or from that same model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecede.errors import UsageError
+from antecede.pipeline.audits.windows.columns import (
+    is_event,
+    process_names,
+    require_columns,
+    require_types,
+    to_events,
+)
+from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
+from antecede.sim.delays import Delay
+from antecede.sim.replay import replay_edges, replay_log
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from antecede.sim import Schedule
+
+#: Delays of a log without times.
+DELAY_MODEL = "exponential:0.05"
+#: Messages of a log that are replayed; more add time, not insight.
+MESSAGES_MAX = 100_000
+AS_SEEN = "as seen"
+
+
+def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
+    """Return a log's sends as a schedule, with the delays it shows unless ``delay`` is given."""
+    require_columns(events.column_names)
+    require_types(events)
+    events = _spelled(events.filter(pa.array(is_event(events))))
+    model = delay or DELAY_MODEL
+    schedule, messages = replay_log(events, seed=seed, delay=model)
+    seen = _observed(events, schedule, messages) if delay is None else None
+    if seen is None:
+        return _capped(_told(schedule, model, model))
+    added, text = like(seen)
+    return _capped(_told(replace(schedule, delays=seen, added=added), AS_SEEN, text))
+
+
+def schedule_of_edges(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
+    """Return an edge list's sends as a schedule: all timed, delays by a model."""
+    sends = [row for row in events.to_pylist() if row["kind"] == "send"]
+    edges = [(row["process"], dest, row["time"]) for row in sends for dest in row["dests"]]
+    columns = zip(*edges, strict=True) if edges else ((), (), ())
+    names = ("source", "destination", "time")
+    table = pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
+    model = delay or DELAY_MODEL
+    return _capped(_told(replay_edges(table, seed=seed, delay=model), model, model))
+
+
+def like(seen: NDArray[np.float64]) -> tuple[Delay, str]:
+    """Return the lognormal model of the mean and the variance of delays, and its text form."""
+    mean = float(seen.mean())
+    if mean <= 0:
+        return Delay.constant(0.0), "constant:0"
+    sigma = float(np.sqrt(np.log1p(seen.var() / mean**2)))
+    return Delay.lognormal(mean, sigma), f"lognormal:{mean:.4g}:{sigma:.4g}"
+
+
+def _told(schedule: Schedule, delays: str, added: str) -> Schedule:
+    about = {"delays": delays, "added": added, "log_messages": schedule.messages}
+    return replace(schedule, about={**schedule.about, **about})
+
+
+def _capped(schedule: Schedule) -> Schedule:
+    return schedule.head(MESSAGES_MAX) if schedule.messages > MESSAGES_MAX else schedule
+
+
+def _spelled(events: pa.Table) -> pa.Table:
+    """Return events with names as strings and times as finite numbers of seconds, or none."""
+    for place, field in enumerate(events.schema):
+        column = events.column(place)
+        if field.name in {"process", "kind", "message"}:
+            events = events.set_column(place, field.name, _as_text(column))
+        elif field.name == "time":
+            time = column.cast(pa.float64())
+            time = pc.if_else(pc.is_finite(time), time, pa.scalar(None, pa.float64()))
+            events = events.set_column(place, field.name, time)
+    return events
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        msg = f"a column of names has the type {column.type}, which is no string"
+        raise UsageError(msg) from None
+
+
+def _observed(
+    events: pa.Table, schedule: Schedule, messages: list[str]
+) -> NDArray[np.float64] | None:
+    """Return each copy's delay as the log has it, or None if it has none.
+
+    A copy whose send or delivery is missing, or has no time, takes the median. ``messages`` are
+    the rows of the schedule.
+    """
+    if "time" not in events.column_names:
+        return None
+    names = process_names(events)
+    columns = to_events(events, names)
+    time = events.column("time").to_numpy(zero_copy_only=False).astype(np.float64)
+    sends, deliveries = pairs_of(columns)
+    waits = time[deliveries] - time[sends]
+    known = np.isfinite(waits)
+    if not known.any():
+        return None
+    if (waits[known] < 0).any():  # Only clocks that differ bring messages before they were sent.
+        true = time - offsets(columns, time, len(names))[columns.process]
+        waits = np.maximum(true[deliveries] - true[sends], 0.0)
+    deliveries, waits = deliveries[known], waits[known]
+    message = events.column("message").take(pa.array(deliveries)).to_pylist()
+    process = [names[p] for p in columns.process[deliveries]]
+    seen: dict[tuple[str, str], float] = {}
+    for key, wait in zip(zip(message, process, strict=True), waits.tolist(), strict=True):
+        seen[key] = min(wait, seen.get(key, wait))  # Of a copy delivered twice, the first counts.
+    of_copy = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets)).tolist()
+    usual = float(np.median(waits))
+    found = [
+        seen.get((messages[row], schedule.names[dest]), usual)
+        for row, dest in zip(of_copy, schedule.dests.tolist(), strict=True)
+    ]
+    return np.array(found)

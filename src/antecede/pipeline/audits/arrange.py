@@ -1,0 +1,87 @@
+"""Choose how a log is cut into windows on Spark, and arrange it so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+from antecede.pipeline.audits.blobs import Blobs
+from antecede.pipeline.audits.frame_cuts import find_cuts, survey, validity
+from antecede.pipeline.logs.sources import refuse_empty, rejected_rows
+from antecede.pipeline.spark.session import parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from antecede.pipeline.audits.windows.rounds import Arrangement
+
+#: Windows per core: enough to even out, few enough to keep crossings rare.
+WINDOWS_PER_CORE = 3
+#: A window is not worth its task below this many events, and too large for one above.
+EVENTS_MIN, EVENTS_MAX = 50_000, 8_000_000
+
+
+def window_count(events: int, cores: int) -> int:
+    """Return how many windows suit a log of that size."""
+    most = max(1, events // EVENTS_MIN)
+    least = -(-events // EVENTS_MAX)
+    return max(least, min(most, WINDOWS_PER_CORE * cores))
+
+
+def arrange_blobs(
+    frame: DataFrame, windows: int | None, salt: int
+) -> tuple[Arrangement, int, dict[str, Any]]:
+    """Arrange any DataFrame: hash in SQL, pack, shuffle blobs."""
+    stats = survey(frame)
+    if not stats.events:
+        refuse_empty("the log", rejected_rows(frame, "", stats.rejected), stats.rejected)
+    good = frame.filter(validity(frame)) if stats.rejected else frame
+    count = windows or window_count(stats.events, parallelism(frame.sparkSession))
+    cuts = find_cuts(good, stats, count, salt)
+    facts = {"engine": "spark", "arrangement": "blobs"}
+    return Blobs(good, cuts, salt), stats.rejected, facts
+
+
+def plain_files(frame: DataFrame) -> list[str] | None:
+    """Return the files of a frame that is nothing but Parquet files on this file system.
+
+    Anything done to the frame since it was read makes it more than its files, so the plan has
+    to be the bare relation. Spark Connect does not show its plan; there the answer is None.
+    """
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return None
+    text = str(plan.queryExecution().analyzed().toString()).strip()
+    if "\n" in text or not text.startswith("Relation [") or not text.endswith("] parquet"):
+        return None
+    files = frame.inputFiles()
+    if not files or not all(file.startswith("file:") for file in files):
+        return None
+    return sorted(unquote(urlparse(file).path) for file in files)
+
+
+def arrange_slices(
+    frame: DataFrame, windows: int | None, salt: int
+) -> tuple[Arrangement, int, dict[str, Any]] | None:
+    """Arrange Parquet files whose row groups are in the order of time, else return None."""
+    from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
+
+    files = plain_files(frame)
+    groups = row_groups(files) if files else None
+    if not groups:
+        return None
+    spark = frame.sparkSession
+    rows = sum(group.rows for group in groups)
+    count = windows or window_count(rows, parallelism(spark))
+    where = Slices(spark, groups, count, salt, dests="dests" in frame.columns)
+    if where.windows > 1 and where.overlap() > OVERLAP_MAX:
+        return None
+    return where, 0, {"engine": "spark", "arrangement": "slices"}
+
+
+def arrange(
+    frame: DataFrame, windows: int | None, salt: int, *, sliced: bool = True
+) -> tuple[Arrangement, int, dict[str, Any]]:
+    """Return the arrangement for a log, how many of its rows are no events, and what it is."""
+    found = arrange_slices(frame, windows, salt) if sliced else None
+    return found or arrange_blobs(frame, windows, salt)

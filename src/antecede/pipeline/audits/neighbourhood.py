@@ -1,0 +1,261 @@
+"""The part of a log around a few messages: enough to draw them, never all of a large log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
+from antecede.eventlog import Event
+from antecede.pipeline.audits.windows.hashing import hash_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from antecede.pipeline.audits.windows.jit import Column, Ints
+
+#: Events before and after one that are shown with it.
+CONTEXT = 3
+#: Two shown places of a process with no more events than this between them are joined by these.
+JOINED = 12
+#: So far from a place must its process's events be known.
+REACH = CONTEXT + JOINED // 2
+
+Points = dict[str, list[int]]  # process -> seqs
+Near = dict[tuple[int, int], tuple[int, list[int]]]
+"""Process (as a number) and seq -> how many of its events come before it, and the seqs around."""
+Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
+
+
+class Rows(Protocol):
+    """A log that can be asked for some of its events."""
+
+    def of_messages(self, messages: Iterable[str]) -> list[Event]:
+        """Return all events of messages."""
+        ...
+
+    def near(self, points: Points) -> Lines:
+        """Return the events around some places of processes' orders, ``REACH`` on each side."""
+        ...
+
+
+def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
+    """Return what a part of a log has around ``points``; processes are numbers here."""
+    found: Near = {}
+    for key, places in points.items():
+        mine = np.sort(seq[process == key])
+        for place, at in zip(places, np.searchsorted(mine, places).tolist(), strict=True):
+            found[key, place] = at, mine[max(0, at - REACH) : at + REACH + 1].tolist()
+    return found
+
+
+def together(parts: Sequence[Near]) -> Near:
+    """Return what the parts of a log have together."""
+    found: Near = {}
+    for key in parts[0] if parts else ():
+        seqs = sorted(seq for part in parts for seq in part[key][1])
+        at = bisect_left(seqs, key[1])
+        count = sum(part[key][0] for part in parts)
+        found[key] = count, seqs[max(0, at - REACH) : at + REACH + 1]
+    return found
+
+
+def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, list[int]]]) -> Lines:
+    """Give the events around some places their own places in their process's order."""
+    lines: Lines = {}
+    ordered = sorted(events, key=lambda e: (e.process, e.seq, e.kind, e.message or ""))
+    for (name, seq), (count, seqs) in near.items():
+        mine = [event for event in ordered if event.process == name]
+        low = bisect_left(mine, seq, key=lambda e: e.seq) - bisect_left(seqs, seq)
+        first = count - bisect_left(seqs, seq)
+        shown = mine[low : low + len(seqs)]
+        lines.setdefault(name, {}).update(enumerate(shown, start=first))
+    return lines
+
+
+class TableRows:
+    """A log in an Arrow table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        names = [name for name in EVENT_COLUMNS if name in table.column_names]
+        self._table = table.select(names)
+
+    def beginning(self, count: int) -> list[Event]:
+        """Return the first ``count`` events: all processes in turn, causes before effects."""
+        table = self._table.sort_by([("process", "ascending"), ("seq", "ascending")])
+        process = table.column("process").combine_chunks().dictionary_encode()
+        codes = np.asarray(process.indices)
+        place = np.arange(codes.size) - np.searchsorted(codes, codes)
+        first = table.filter(pa.array(place < count))
+        sent = self._table.filter(pc.equal(self._table.column("kind"), SEND)).column("message")
+        comes = pc.is_in(first.column("message"), sent).to_pylist()
+        lines: dict[str, deque[tuple[Event, bool]]] = {}
+        for event, has_send in zip(_events(first), comes, strict=True):
+            waits = event.kind == DELIVER and bool(has_send)
+            lines.setdefault(event.process, deque()).append((event, waits))
+        return _in_turn(lines, count)
+
+    def of_messages(self, messages: Iterable[str]) -> list[Event]:
+        """Return all events of messages."""
+        wanted = pa.array(sorted(messages), pa.string())
+        return _events(self._table.filter(pc.is_in(self._table.column("message"), wanted)))
+
+    def near(self, points: Points) -> Lines:
+        """Return the events around some places."""
+        names: Column = self._table.column("process").combine_chunks().dictionary_encode()
+        number = {name: k for k, name in enumerate(names.dictionary.to_pylist())}
+        process, seq = np.asarray(names.indices), self._table.column("seq").to_numpy()
+        found = seqs_near(process, seq, {number[name]: seqs for name, seqs in points.items()})
+        near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
+        wanted = np.zeros(len(seq), np.bool_)
+        for (name, _), (_, seqs) in near.items():
+            wanted |= (process == number[name]) & (seqs[0] <= seq) & (seq <= seqs[-1])
+        return _lines(_events(self._table.filter(pa.array(wanted))), near)
+
+
+class FrameRows:
+    """A log in a Spark frame; each question is one job."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame.select(*[n for n in EVENT_COLUMNS if n in frame.columns])
+
+    def of_messages(self, messages: Iterable[str]) -> list[Event]:
+        """Return all events of messages."""
+        from pyspark.sql import functions as F
+
+        return _events(self._frame.filter(F.col("message").isin(sorted(messages))).toArrow())
+
+    def near(self, points: Points) -> Lines:
+        """Return the events around some places: where these are in one job, what in another."""
+        from pyspark.sql import functions as F
+
+        from antecede.pipeline.audits.blobs import results_of
+        from antecede.pipeline.spark import tasks as audit_tasks
+
+        number = dict(zip(points, hash_names(list(points)).tolist(), strict=True))
+        task = audit_tasks.look_around({number[name]: seqs for name, seqs in points.items()})
+        small = self._frame.select(F.xxhash64("process").alias("process"), "seq")
+        found = together(list(results_of(small.mapInArrow(task, audit_tasks.RESULT_SQL)).values()))
+        near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
+        wanted = F.lit(0)
+        for (name, _), (_, seqs) in near.items():
+            here = (F.col("process") == name) & F.col("seq").between(seqs[0], seqs[-1])
+            wanted = wanted + here.cast("int")
+        return _lines(_events(self._frame.filter(wanted > 0).toArrow()), near)
+
+
+def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
+    """Take events from the lines in turn, a delivery that waits only after its send."""
+    found: list[Event] = []
+    sent: set[str | None] = set()
+    while len(found) < count and any(lines.values()):
+        some = [line for line in lines.values() if line]
+        ready = [line for line in some if not line[0][1] or line[0][0].message in sent]
+        for line in ready or some[:1]:  # A log that goes round in circles is entered somewhere.
+            event, _ = line.popleft()
+            found.append(event)
+            if event.kind == SEND:
+                sent.add(event.message)
+    return found[:count]
+
+
+def _events(table: pa.Table) -> list[Event]:
+    found = []
+    for row in table.to_pylist():
+        dests = row.get("dests")
+        found.append(
+            Event(
+                str(row["process"]),
+                int(row["seq"]),
+                str(row["kind"]),
+                row.get("message"),
+                None if dests is None else tuple(dests),
+                row.get("time"),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A neighbourhood: what to look at, and the events around it."""
+
+    row: Mapping[str, Any]
+    """The violation, as a row of its table (or only ``message``)."""
+    events: Sequence[Event]
+    places: Sequence[int]
+    """Each event's place among all events of its process."""
+
+
+def scenes(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Scene]:
+    """Return the neighbourhood of each violation, in two questions to the log."""
+    if not violations:
+        return []
+    told = rows.of_messages({m for row in violations for m in _messages(row)})
+    keys = [_key_events(told, row) for row in violations]
+    points: dict[str, set[int]] = {}
+    for event in (event for some in keys for event in some):
+        points.setdefault(event.process, set()).add(event.seq)
+    lines = rows.near({process: sorted(seqs) for process, seqs in points.items()})
+    return [_scene(row, some, lines) for row, some in zip(violations, keys, strict=True)]
+
+
+def _scene(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Scene:
+    events, places = [], []
+    for process in sorted({event.process for event in keys}):
+        line = lines[process]
+        wanted = {event for event in keys if event.process == process}
+        shown = _joined([place for place, event in line.items() if event in wanted])
+        for place in sorted(shown & line.keys()):
+            events.append(line[place])
+            places.append(place)
+    return Scene(row, events, places)
+
+
+def _joined(places: Iterable[int]) -> set[int]:
+    """Return places with their surroundings, and with what lies between near ones."""
+    shown: set[int] = set()
+    last = None
+    for place in sorted(places):
+        near = last is not None and place - last - 1 <= JOINED
+        low = last if near and last is not None else place - CONTEXT
+        shown.update(range(low, place + CONTEXT + 1))
+        last = place
+    return shown
+
+
+def _messages(row: Mapping[str, Any]) -> set[str]:
+    named = {row["message"], row.get("overtaker"), *(row.get("chain") or ())}
+    return {name for name in named if name}
+
+
+def _key_events(told: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
+    """Return the events that must be seen: sends, and the deliveries that matter.
+
+    Of a message on the chain those are the deliveries at processes that sent the next one.
+    """
+    names = _messages(row)
+    senders = {e.process for e in told if e.kind == SEND and e.message in names}
+    wanted = senders | {row.get("process")}
+    ends = {row["message"], row.get("overtaker")}
+    alone = row.get("process") is None
+    found = []
+    for event in told:
+        if event.message not in names:
+            continue
+        here = event.process == row.get("process") if event.message in ends else True
+        if (
+            event.kind == SEND
+            or alone
+            or (event.process in wanted and (here or event.process in senders))
+        ):
+            found.append(event)
+    return [e for e in found if alone or e.kind in {SEND, DELIVER}]

@@ -1,0 +1,190 @@
+"""The audit's tables and summary, from the answer in hashes and numbers to names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from antecede.core.tables import (
+    CAUSAL,
+    CAUSAL_CYCLE,
+    CONTRADICTORY_SEQ,
+    DELIVERED_TWICE,
+    DELIVERY_WITHOUT_SEND,
+    FIFO,
+    FINDING_KINDS,
+    SENT_TWICE,
+)
+from antecede.pipeline import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from antecede.pipeline.audits.windows.join import Late
+    from antecede.pipeline.audits.windows.rounds import Answer
+
+#: How many pairs of processes the summary names.
+PAIRS = 10
+
+_DETAILS = {
+    DELIVERY_WITHOUT_SEND: "{process} delivered {message}, which no process of this log sent",
+    SENT_TWICE: "{process} sent {message} although its first send is elsewhere; only that counts",
+    DELIVERED_TWICE: "{process} delivered {message} once more; only its first delivery counts",
+    CAUSAL_CYCLE: "{process} delivered {message} before what led to its sending",
+    CONTRADICTORY_SEQ: "{process} has another event with the same seq {seq}",
+}
+
+
+def worst_first(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> list[Late]:
+    """Return the violations, the latest deliveries first, ties by name."""
+    return sorted(
+        answer.joined.late,
+        key=lambda late: (-late.lateness, names[late.process], spelled[late.key]),
+    )
+
+
+def keys_of(answer: Answer) -> set[int]:
+    """Return the hashes of all messages that the tables name."""
+    joined = answer.joined
+    keys = {late.key for late in joined.late} | {late.effect.key for late in joined.late}
+    keys |= {lost.key for lost in answer.lost} | {lost.effect.key for lost in answer.lost}
+    keys |= {key for chain in joined.chains.values() for key in chain}
+    return keys | {key for _, (_, _, key) in _findings(answer)}
+
+
+def violations(
+    answer: Answer, ordered: list[Late], names: list[str], spelled: Mapping[int, str]
+) -> pa.Table:
+    """Return one row per violation, with the chains that are known."""
+    chains = answer.joined.chains
+    rows = []
+    for late in ordered:
+        chain = chains.get((late.process, late.key))
+        rows.append(
+            {
+                "process": names[late.process],
+                "message": spelled[late.key],
+                "sender": names[late.sender],
+                "seq": late.seq,
+                "overtaker": spelled[late.effect.key],
+                "overtaker_sender": names[late.effect.sender],
+                "overtaker_seq": late.effect.seq,
+                "kind": FIFO if late.sender == late.effect.sender else CAUSAL,
+                "lateness": late.lateness,
+                "chain": None if chain is None else [spelled[key] for key in chain],
+            }
+        )
+    return pa.Table.from_pylist(rows, schemas.VIOLATIONS)
+
+
+def missing(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> pa.Table:
+    """Return one row per (process, message) whose effect came and which itself never did."""
+    rows = [
+        {
+            "process": names[lost.process],
+            "message": spelled[lost.key],
+            "sender": names[lost.sender],
+            "overtaker": spelled[lost.effect.key],
+            "overtaker_seq": lost.effect.seq,
+        }
+        for lost in answer.lost
+    ]
+    rows.sort(key=lambda row: (row["process"], row["overtaker_seq"], row["message"]))
+    return pa.Table.from_pylist(rows, schemas.MISSING)
+
+
+def findings(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> pa.Table:
+    """Return what cannot be so, sorted by kind and place."""
+    rows = []
+    for kind, (process, seq, key) in _findings(answer):
+        message = spelled.get(key)
+        detail = _DETAILS[kind].format(process=names[process], message=message, seq=seq)
+        rows.append(
+            {
+                "kind": kind,
+                "process": names[process],
+                "seq": seq,
+                "message": message,
+                "detail": detail,
+            }
+        )
+    order = {kind: number for number, kind in enumerate(FINDING_KINDS)}
+    rows.sort(key=lambda r: (order[str(r["kind"])], r["process"], r["seq"], str(r["message"])))
+    return pa.Table.from_pylist(rows, schemas.FINDINGS)
+
+
+def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
+    found = [(DELIVERY_WITHOUT_SEND, row) for row in answer.joined.unsent]
+    found += [(DELIVERED_TWICE, row) for row in answer.joined.repeats]
+    for window in answer.windows:
+        for kind, rows in (
+            (DELIVERED_TWICE, window.again),
+            (CAUSAL_CYCLE, window.cycles),
+            (CONTRADICTORY_SEQ, window.clashes),
+            (SENT_TWICE, window.repeated),
+        ):
+            found += [(kind, (row[0], row[1], row[2])) for row in rows.tolist()]
+    return found
+
+
+def summarise(
+    answer: Answer, names: list[str], tables: Mapping[str, pa.Table], rejected: int
+) -> dict[str, Any]:
+    """Return the counts, the worst pairs of processes and how late the overtaken were."""
+    late = answer.joined.late
+    kinds = np.sum([window.kinds for window in answer.windows], axis=0).tolist()
+    fifo = sum(one.sender == one.effect.sender for one in late)
+    pairs = Counter((one.sender, one.process) for one in late)
+    found = Counter(tables["findings"].column("kind").to_pylist())
+    worst = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS]
+    repeated = sum(len(window.repeated) for window in answer.windows)
+    clean = not late and not answer.lost and not found[CAUSAL_CYCLE]
+    return {
+        "events": sum(window.events for window in answer.windows),
+        "processes": len(names),
+        "messages": kinds[0] - repeated,
+        "deliveries": kinds[1],
+        "violations": len(late),
+        "fifo_violations": fifo,
+        "causal_violations": len(late) - fifo,
+        "missing": len(answer.lost),
+        "findings": sum(found.values()),
+        "findings_by_kind": dict(sorted(found.items())),
+        "rejected": rejected,
+        "causally_ordered": clean,
+        "violations_per_delivery": len(late) / kinds[1] if kinds[1] else 0.0,
+        "worst_pairs": [
+            {"sender": names[s], "process": names[p], "violations": count}
+            for (s, p), count in worst
+        ],
+        "lateness": _lateness([one.lateness for one in late]),
+        "lateness_spread": _spread([one.lateness for one in late]),
+        "windows": len(answer.windows),
+        "rounds": answer.rounds,
+    }
+
+
+def _lateness(values: list[int]) -> dict[str, float] | None:
+    if not values:
+        return None
+    p50, p90, p99 = np.percentile(values, [50, 90, 99]).tolist()
+    return {
+        "mean": float(np.mean(values)),
+        "p50": p50,
+        "p90": p90,
+        "p99": p99,
+        "max": float(max(values)),
+    }
+
+
+def _spread(values: list[int]) -> dict[str, int]:
+    """Count latenesses in doubling steps: 0, 1, 2-3, 4-7 and so on."""
+    found: Counter[int] = Counter(value.bit_length() for value in values)
+    names = {0: "0 events", 1: "1 event"}
+    return {
+        names.get(size, f"{2 ** (size - 1):,} to {2**size - 1:,}"): found[size]
+        for size in range(max(found, default=-1) + 1)
+    }

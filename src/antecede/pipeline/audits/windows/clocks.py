@@ -1,0 +1,293 @@
+"""The vectors of one window, with everything outside it symbolic.
+
+Fact (Charron-Bost's characterisation, used on messages): the delivery of *m*, sent as the a-th
+event of *i*, breaks causal order at *d* iff a message delivered at *d* earlier has i's a-th event
+in the causal past of its send. So two vectors per process suffice: what has happened before its
+present, and the maximum over the messages delivered to it.
+
+One ``int32`` per process *s* says all a window can know: ``> 0``, that event of *s* in this window
+reaches here; ``0``, the state in which *s* entered the window does; ``-r``, the r-th latest message
+of *s* that entered the window does; ``NOTHING``, none of these. Merging is ``max``. Messages that
+entered and whose sender is not known here have a bit each, in words after the n integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, Vectors, inline, jit
+from antecede.pipeline.audits.windows.matching import ALONE, DELIVER, SEND
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from antecede.pipeline.audits.windows.matching import Matched
+
+NOTHING = np.int32(-(2**31))
+NEVER = np.int32(2**31 - 1)
+#: How many events of one process are taken at a turn: bounds how far one runs ahead.
+TURN = 256
+
+
+@dataclass
+class Run:
+    """What one sweep over a window found."""
+
+    stalled: bool
+    place: Ints  # process -> the event it stopped at
+    late: Flags  # delivery i -> after an effect, both sent in this window
+    state: Vectors  # process -> vector at the window's end
+    delivered: Vectors  # process -> maximum of what was delivered in the window
+    kept: Vectors  # number in ``keep`` -> vector of that send
+    rises: Ints  # (delivery i, symbol): it first brought that symbol to its process
+    first: Ints  # query -> the first delivery that answers it, or -1
+
+
+@inline
+def _grown(array: Scalar, count: int) -> Scalar:
+    """Return ``array`` with room for one more row."""
+    if count < array.shape[0]:
+        return array
+    wider = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
+    wider[:count] = array[:count]
+    return wider
+
+
+@jit
+def _rises(
+    mine: Vectors,
+    vector: Vectors,
+    n: int,
+    event: int,
+    cross: Ints,
+    found: Ints,
+    count: int,
+) -> tuple[Ints, int]:
+    """Note every symbol of the outside that ``vector`` adds to ``mine``."""
+    for s in range(n):
+        if vector[s] > mine[s] and mine[s] < 0:
+            found = _grown(found, count)
+            found[count, 0] = event
+            found[count, 1] = s if vector[s] >= 0 else n + cross[s, -vector[s]]
+            count += 1
+    for word in range(n, vector.size):
+        fresh = vector[word] & ~mine[word]
+        for bit in range(32):
+            if (fresh >> bit) & 1:
+                found = _grown(found, count)
+                found[count, 0] = event
+                found[count, 1] = n + 32 * (word - n) + bit
+                count += 1
+    return found, count
+
+
+@inline
+def _merge(into: Vectors, vector: Vectors, n: int) -> None:
+    for s in range(n):
+        into[s] = max(into[s], vector[s])
+    for word in range(n, vector.size):
+        into[word] |= vector[word]
+
+
+@inline
+def _is_rise(mine: Vectors, vector: Vectors, n: int) -> bool:
+    fresh = 0
+    for s in range(n):
+        fresh |= (vector[s] > mine[s]) & (mine[s] < 0)
+    for word in range(n, vector.size):
+        fresh |= (vector[word] & ~mine[word]) != 0
+    return fresh != 0
+
+
+@jit
+def _answer(
+    vector: Vectors,
+    limit: Vectors,
+    at: Ints,
+    asked: Ints,
+    process: int,
+    event: int,
+    first: Ints,
+) -> None:
+    """Answer the queries (process, s, rank) that this delivery is the first to reach."""
+    for s in range(limit.size):
+        if vector[s] < limit[s]:
+            continue
+        q = at[s]
+        while q < first.size and asked[q, 0] == process and asked[q, 1] == s:
+            if asked[q, 2] > vector[s]:
+                break
+            first[q] = event
+            q += 1
+        at[s] = q
+        more = q < first.size and asked[q, 0] == process and asked[q, 1] == s
+        limit[s] = np.int32(asked[q, 2]) if more else NEVER
+
+
+@inline
+def _reaches(vector: Vectors, limit: Vectors) -> bool:
+    found = 0
+    for s in range(limit.size):
+        found |= vector[s] >= limit[s]
+    return found != 0
+
+
+@jit
+def _limits(n: int, asked: Ints) -> tuple[Vectors, Ints]:
+    """Return, per process and sender, the least rank asked for and the number of that query."""
+    limit, at = np.full((n, n), NEVER, np.int32), np.zeros((n, n), np.int64)
+    for q in range(asked.shape[0] - 1, -1, -1):
+        limit[asked[q, 0], asked[q, 1]] = asked[q, 2]
+        at[asked[q, 0], asked[q, 1]] = q
+    return limit, at
+
+
+@jit
+def _sweep(  # noqa: C901, PLR0912, PLR0915  (one loop, kept whole for the compiler)
+    n: int,
+    words: int,
+    start: Ints,
+    who: Vectors,
+    kind: NDArray[np.int8],
+    link: Ints,
+    uses: Vectors,
+    keep: Ints,
+    senders: Ints,
+    codes: Ints,
+    cross: Ints,
+    asked: Ints,
+) -> tuple[Any, ...]:
+    width = n + words
+    state, delivered = (
+        np.full((n, width), NOTHING, np.int32),
+        np.full((n, width), NOTHING, np.int32),
+    )
+    for p in range(n):
+        state[p, p] = 0
+        state[p, n:] = 0
+        delivered[p, n:] = 0
+    place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
+    slot, left = np.full(kind.size, -1, np.int32), uses.copy()
+    pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
+    spare = 0
+    kept = np.empty((max(1, (keep >= 0).sum()), width), np.int32)
+    rises, risen = np.empty((1024, 2), np.int64), 0
+    first = np.full(asked.shape[0], -1, np.int64)
+    limit, at = _limits(n, asked)
+    single = np.full(width, NOTHING, np.int32)
+    single[n:] = 0
+    moved = True
+    while moved:
+        moved = False
+        for p in range(n):
+            i, stop = place[p], min(start[p + 1], place[p] + TURN)
+            begun = i
+            while i < stop:
+                if kind[i] == SEND:
+                    state[p, p] = i - start[p] + 1
+                    if left[i] > 0:
+                        if spare:
+                            spare -= 1
+                            slot[i] = free[spare, 0]
+                        else:
+                            pool = _grown(pool, used)
+                            slot[i] = used
+                            used += 1
+                        pool[slot[i]] = state[p]
+                    if keep[i] >= 0:
+                        kept[keep[i]] = state[p]
+                elif kind[i] == DELIVER and link[i] != ALONE:
+                    send = link[i]
+                    if send >= 0:
+                        if slot[send] < 0:
+                            break
+                        vector = pool[slot[send]]
+                        sender = who[send]
+                        late[i] = delivered[p, sender] >= send - start[sender] + 1
+                        if asked.shape[0] and _reaches(vector[:n], limit[p]):
+                            _answer(vector, limit[p], at[p], asked, p, i, first)
+                        left[send] -= 1
+                        if left[send] == 0:
+                            free = _grown(free, spare)
+                            free[spare, 0] = slot[send]
+                            spare += 1
+                    else:
+                        vector = single
+                        b = -2 - send
+                        if senders[b] >= 0:
+                            single[senders[b]] = codes[b]
+                        else:
+                            single[n + b // 32] = np.int32(1) << np.int32(b % 32)
+                    if _is_rise(delivered[p], vector, n):
+                        rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
+                    _merge(delivered[p], vector, n)
+                    _merge(state[p], vector, n)
+                    if send < 0:
+                        b = -2 - send
+                        if senders[b] >= 0:
+                            single[senders[b]] = NOTHING
+                        else:
+                            single[n + b // 32] = 0
+                i += 1
+            place[p] = i
+            moved |= i > begun
+    stalled = False
+    for p in range(n):
+        stalled |= place[p] < start[p + 1]
+    return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first
+
+
+def sweep(
+    matched: Matched,
+    *,
+    keep: Ints | None = None,
+    senders: Ints | None = None,
+    asked: Ints | None = None,
+) -> Run:
+    """Run the vectors over a window.
+
+    ``keep`` are sends whose vectors are wanted; ``senders`` are, per incoming key, its sender
+    where known (-1 elsewhere), the keys of one sender in the order it sent them; ``asked`` are
+    queries (process, sender, rank), sorted: which delivery there was the first effect of that?
+    """
+    n, incoming = matched.start.size - 1, matched.incoming.size
+    who_sent = np.full(incoming, -1, np.int64) if senders is None else senders
+    codes, cross = codes_of(who_sent, n)
+    words = (incoming + 31) // 32 if (who_sent < 0).any() else 0
+    numbers = np.full(matched.kind.size, -1, np.int64)
+    if keep is not None:
+        numbers[keep] = np.arange(keep.size)
+    queries = np.empty((0, 3), np.int64) if asked is None else asked
+    return Run(
+        *_sweep(
+            n,
+            words,
+            matched.start,
+            matched.who,
+            matched.kind,
+            matched.link,
+            matched.uses,
+            numbers,
+            who_sent,
+            codes,
+            cross,
+            queries,
+        )
+    )
+
+
+def codes_of(senders: Ints, n: int) -> tuple[Ints, Ints]:
+    """Return each known incoming key's code ``-r``, and (sender, r) -> incoming key."""
+    codes = np.zeros(senders.size, np.int64)
+    counts = np.bincount(senders[senders >= 0], minlength=n) if senders.size else np.zeros(n, int)
+    cross = np.full((n, int(counts.max(initial=0)) + 1), -1, np.int64)
+    left = counts.astype(np.int64)
+    for b in np.flatnonzero(senders >= 0):
+        s = senders[b]
+        codes[b] = -left[s]
+        cross[s, left[s]] = b
+        left[s] -= 1
+    return codes, cross

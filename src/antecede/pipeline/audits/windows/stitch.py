@@ -1,0 +1,207 @@
+"""What has to hold before windows can be joined, and the arithmetic of joining them.
+
+A set of windows that cannot be joined is not an error: :func:`ask` says what the windows have to be
+asked, or which cuts separate nothing and have to go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from antecede.pipeline.audits.windows.clocks import NOTHING
+from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, jit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from antecede.pipeline.audits.windows.window import Window
+
+
+@dataclass
+class Again:
+    """What has to be asked of the windows before they can be joined."""
+
+    merge: set[int] = field(default_factory=set)  # cuts that separate nothing; cut k ends window k
+    wanted: dict[int, set[int]] = field(default_factory=dict)  # window -> keys to tell of
+    senders: set[int] = field(default_factory=set)  # windows that need the senders of what enters
+    repeated: set[int] = field(default_factory=set)  # keys sent in several windows
+
+    def __bool__(self) -> bool:
+        return bool(self.merge or self.wanted or self.senders or self.repeated)
+
+    def want(self, window: int, key: int) -> None:
+        """Ask ``window`` to tell of ``key``."""
+        self.wanted.setdefault(window, set()).add(key)
+
+
+def ask(windows: Sequence[Window], settled: Ints) -> Again:
+    """Return what is missing; nothing, if the windows can be joined as they are."""
+    again = Again()
+    _check_order(windows, again)
+    if not again:
+        _check_repeats(windows, settled, again)
+    if not again:
+        _check_arrivals(windows, again)
+    if not again:
+        again.senders = {number for number, window in enumerate(windows) if window.needs_senders}
+    return again
+
+
+def _check_order(windows: Sequence[Window], again: Again) -> None:
+    """Every window must hold, of each process, what comes after the windows before it."""
+    if not windows:
+        return
+    last = np.full(windows[0].count.size, -(2**63), np.int64)
+    where = np.zeros(last.size, np.int64)
+    for number, window in enumerate(windows):
+        some = window.count > 0
+        for p in np.flatnonzero(some & (number > 0) & (window.low <= last)):
+            again.merge.update(range(int(where[p]), number))
+        ahead = some & (window.high > last)
+        last[ahead], where[ahead] = window.high[ahead], number
+
+
+def _check_repeats(windows: Sequence[Window], settled: Ints, again: Again) -> None:
+    """Find keys that several windows send: only one of the sends can own the key."""
+    if len(windows) < 2:
+        return
+    sends = np.sort(np.concatenate([window.sends for window in windows]), kind="stable")
+    twice = np.unique(sends[1:][sends[1:] == sends[:-1]])
+    twice = twice[~np.isin(twice, settled)]
+    if not twice.size:
+        return
+    places = np.zeros(twice.size, np.int64)
+    for window in windows:
+        places += np.isin(twice, window.sends)
+    again.repeated = set(twice[places > 1].tolist())
+
+
+def _check_arrivals(windows: Sequence[Window], again: Again) -> None:
+    """Every message that enters a window must have left an earlier one, which told of it."""
+    told = {
+        key: number
+        for number, window in enumerate(windows)
+        for key in window.open_key[window.open_told].tolist()
+    }
+    strangers: dict[int, list[int]] = {}
+    for number, window in enumerate(windows):
+        for key in window.incoming.tolist():
+            if key not in told:
+                strangers.setdefault(key, []).append(number)
+            elif told[key] >= number:
+                again.merge.update(range(number, told[key]))
+    if strangers and len(windows) > 1:
+        _find_strangers(windows, strangers, again)
+    _find_cut_out(windows, again)
+    if again.merge:
+        again.wanted.clear()
+
+
+def _find_cut_out(windows: Sequence[Window], again: Again) -> None:
+    """Keep a delivery that was cut out of a cycle in one window with those that repeat it.
+
+    A repeat brings nothing new, so no window has to know of the ones before; but this one would.
+    """
+    cut_out: dict[tuple[int, int], int] = {}
+    for number, window in enumerate(windows):
+        for b, process in window.arrivals[:, :2].tolist() if cut_out else ():
+            first = cut_out.get((process, int(window.incoming[b])), number)
+            again.merge.update(range(first, number))
+        for process, _, key in window.cycles.tolist():
+            cut_out[process, key] = number
+
+
+def _find_strangers(
+    windows: Sequence[Window], strangers: dict[int, list[int]], again: Again
+) -> None:
+    """Look for keys among all sends: who sent them has to be asked, or is in a later window."""
+    keys = np.sort(np.fromiter(strangers, np.int64))
+    for number, window in enumerate(windows):
+        if not window.sends.size:
+            continue
+        at = np.minimum(np.searchsorted(window.sends, keys), window.sends.size - 1)
+        for key in keys[window.sends[at] == keys].tolist():
+            for place in strangers[key]:
+                if place > number:
+                    again.want(number, key)
+                else:
+                    again.merge.update(range(place, number))
+
+
+@jit
+def resolve(vectors: Vectors, entry: Ints, before: Ints, clocks: Ints, cross: Ints) -> Ints:
+    """Return the clocks that symbolic ``vectors`` stand for.
+
+    ``entry`` and ``before`` are the processes' clocks and counts of events at the window's start,
+    ``clocks`` those of the messages that enter it, ``cross`` says which ``-r`` is which.
+    """
+    n = entry.shape[0]
+    found = np.zeros((vectors.shape[0], n), np.int64)
+    for row in range(vectors.shape[0]):
+        out = found[row]
+        for s in range(n):
+            value = vectors[row, s]
+            if value == NOTHING:
+                continue
+            source = entry[s] if value >= 0 else clocks[cross[s, -value]]
+            for x in range(n):
+                out[x] = max(out[x], source[x])
+            if value > 0:
+                out[s] = max(out[s], before[s] + value)
+        for word in range(n, vectors.shape[1]):
+            bits = vectors[row, word]
+            for bit in range(32):
+                if (bits >> bit) & 1:
+                    source = clocks[32 * (word - n) + bit]
+                    for x in range(n):
+                        out[x] = max(out[x], source[x])
+    return found
+
+
+@jit
+def decide(
+    arrivals: Ints,
+    judged: Flags,
+    sender: Ints,
+    place: Ints,
+    rises: Ints,
+    known: Ints,
+    sources: Ints,
+) -> Flags:
+    """Return which arrivals come after an effect; both tables are in order of process, position.
+
+    ``known`` is what each process had delivered when it entered; ``sources`` are the clocks of
+    the symbols; ``sender`` and ``place`` say, per arriving message, which event sent it.
+    """
+    late = np.zeros(arrivals.shape[0], np.bool_)
+    r = 0
+    process = np.int64(-1)
+    current = np.zeros(known.shape[1], np.int64)
+    for row in range(arrivals.shape[0]):
+        d = arrivals[row, 1]
+        if d != process:
+            process = d
+            current[:] = known[d]
+            while r < rises.shape[0] and rises[r, 0] < d:
+                r += 1
+        while r < rises.shape[0] and rises[r, 0] == d and rises[r, 1] < arrivals[row, 2]:
+            source = sources[rises[r, 5]]
+            for x in range(source.size):
+                current[x] = max(current[x], source[x])
+            r += 1
+        if judged[row]:
+            b = arrivals[row, 0]
+            late[row] = current[sender[b]] >= place[b]
+    return late
+
+
+@jit
+def first_rise(rises: Ints, sources: Ints, process: int, sender: int, place: int) -> int:
+    """Return the first rise at ``process`` that brought the sender's event, or -1."""
+    for r in range(rises.shape[0]):
+        if rises[r, 0] == process and sources[rises[r, 5], sender] >= place:
+            return r
+    return -1

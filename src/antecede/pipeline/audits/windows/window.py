@@ -1,0 +1,361 @@
+"""One window from its events to what the stitching needs: small tables of plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from antecede.pipeline.audits.windows.chains import Chains, cyclic_deliveries
+from antecede.pipeline.audits.windows.clocks import Run, sweep
+from antecede.pipeline.audits.windows.matching import ALONE, DELIVER, SEND, Events, Matched, match
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
+
+#: How many violations of a window get their chain at once.
+WORST = 100
+#: Messages entering with unknown sender have a bit each, up to this many, or this many a process.
+BITS_MAX = 4096
+BITS_PER_PROCESS = 32
+#: Of more open (message, process) pairs than this, only those asked for are told in full.
+TOLD_MAX = 8_000_000
+
+_NO_KEYS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the driver tells a window besides its events.
+
+    ``senders`` maps keys that enter the window to the process and seq of their send, given when
+    there are too many for a bit each; ``wanted`` are keys that later windows ask for;
+    ``settled`` says which send owns a key that was sent several times.
+    """
+
+    closed: bool = False
+    wanted: Ints = field(default_factory=_NO_KEYS.copy)
+    settled: tuple[Ints, Ints, Ints] = (_NO_KEYS, _NO_KEYS, _NO_KEYS)
+    senders: Mapping[int, tuple[int, int]] | None = None
+
+
+@dataclass
+class Window:
+    """What one window tells the driver; positions count a process's events here from 1."""
+
+    events: int
+    count: Ints  # process -> its events here
+    low: Ints  # process -> least and greatest seq here
+    high: Ints
+    sends: Ints  # every send's key, repeats included, sorted
+    incoming: Ints  # b -> key
+    needs_senders: bool
+    arrivals: Ints  # rows (b, process, position, seq), in order
+    open_key: Ints  # u -> key, sender, position and seq of a send not delivered everywhere
+    open_sender: Ints
+    open_position: Ints
+    open_seq: Ints
+    open_left: Ints  # exclusive or of the destinations still to come
+    open_known: Flags
+    open_told: Ints  # the u that the next two tables tell of, sorted
+    open_vector: Vectors  # one row for each of these
+    open_first: Ints  # rows (u, process, effect's key, sender, position, seq)
+    open_got: Ints  # rows (u, process): it has delivered u here
+    rises: Ints  # rows (process, position, seq, key, sender or -1, symbol), in order
+    state: Vectors
+    delivered: Vectors
+    late: Ints  # rows: see ``LATE``
+    chains: dict[int, list[int]]  # row of ``late`` -> keys
+    again: Ints  # rows (process, seq, key)
+    cycles: Ints
+    clashes: Ints
+    repeated: Ints
+    cross: Ints  # b -> sender, where the driver gave senders; else -1
+    rows: Ints  # rows of the input whose message names are spoken of above
+    owners: Flags  # row of these -> it is the send that owns its message
+    kinds: Ints  # sends, deliveries, local events
+    names: dict[int, str] = field(default_factory=dict)
+    dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
+    collision: bool = False  # two names have one hash
+    rejected: int = 0  # rows that are no events, where the window read them itself
+
+
+#: Columns of ``Window.late``: the late delivery, the send it is late for, the effect before it.
+LATE = (
+    "process",
+    "position",
+    "seq",
+    "key",
+    "sender",
+    "sent_position",
+    "sent_seq",
+    "effect_key",
+    "effect_sender",
+    "effect_position",
+    "effect_seq",
+)
+
+
+class _Work:
+    """The steps of one window, with what they share."""
+
+    def __init__(self, events: Events, names: Ints, request: Request) -> None:
+        self.n = names.size
+        self.request = request
+        self.m = match(
+            events, names, closed=request.closed, wanted=request.wanted, settled=request.settled
+        )
+        self.cycles = _NO_KEYS
+        self.senders = self._senders()
+        self.opens = np.flatnonzero(self.m.open)
+        self.told = np.arange(self.opens.size)
+        if self.opens.size * self.n > TOLD_MAX:
+            self.told = np.flatnonzero(np.isin(self.m.key[self.opens], request.wanted))
+
+    def _senders(self) -> Ints:
+        """Return the sender of each incoming key where known, keys of a sender in send order.
+
+        What enters without a known send, where all are known, stands alone from here on.
+        """
+        m, given = self.m, self.request.senders
+        senders = np.full(m.incoming.size, -1, np.int64)
+        self.crossing = np.flatnonzero(m.link < ALONE)
+        if given is not None:
+            owner = [given.get(int(key), (-1, 0)) for key in m.incoming]
+            order = sorted(range(len(owner)), key=lambda b: (owner[b], b))
+            place = np.empty(len(order), np.int64)
+            place[order] = np.arange(len(order))
+            m.link[self.crossing] = -2 - place[-2 - m.link[self.crossing]]
+            m.incoming = m.incoming[order]
+            senders = np.array([owner[b][0] for b in order], np.int64)
+        self.entering = -2 - m.link[self.crossing]
+        if given is not None or self.request.closed:
+            m.link[self.crossing[senders[self.entering] < 0]] = ALONE
+        return senders
+
+    @property
+    def needs_senders(self) -> bool:
+        unknown = not self.request.closed and self.request.senders is None
+        return unknown and self.m.incoming.size > max(BITS_MAX, BITS_PER_PROCESS * self.n)
+
+    def run(self) -> Run:
+        """Run the vectors; cut what goes round in circles out and run again."""
+        senders = np.where(self.senders >= 0, self.senders, -1)
+        known = self.request.senders is not None
+        if known:
+            # A key without any send stands alone already; give it no bit.
+            senders = np.where(senders < 0, 0, senders)
+        keep = self.opens[self.told]
+        found = sweep(self.m, keep=keep, senders=senders)
+        if found.stalled:
+            self.cycles = cyclic_deliveries(self.m, found.place)
+            np.subtract.at(self.m.uses, self.m.link[self.cycles], 1)
+            self.m.link[self.cycles] = ALONE
+            found = sweep(self.m, keep=keep, senders=senders)
+            assert not found.stalled
+        return found
+
+    def position(self, i: Ints) -> Ints:
+        return np.asarray(i - self.m.start[self.m.who[i]] + 1)
+
+
+def run_window(events: Events, names: Ints, request: Request) -> Window:
+    """Check what stays inside the window and describe what crosses its borders.
+
+    ``names`` are the hashes of all processes' names, in the order of the names.
+    """
+    work = _Work(events, names, request)
+    m = work.m
+    window = _describe(work, events)
+    if work.needs_senders:
+        return window
+    run = work.run()
+    window.state, window.delivered = run.state, run.delivered
+    window.rises = _rises(work, run.rises)
+    window.cycles = _rows(m, work.cycles)
+    window.open_vector = run.kept[: work.told.size]
+    late = np.flatnonzero(run.late)
+    pairs = _open_pairs(work, run)
+    asked = np.concatenate((late_queries(m, late), pairs[:, 1:]))
+    order = np.lexsort((asked[:, 2], asked[:, 1], asked[:, 0]))
+    first = np.full(len(asked), -1, np.int64)
+    if len(asked):
+        first[order] = sweep(m, senders=_plain(work), asked=asked[order]).first
+    window.late = _late(m, work, late, first[: late.size])
+    window.open_first = _first_effects(m, work, pairs, first[late.size :])
+    paths = _worst_paths(work, late, first[: late.size])
+    window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
+    told = [late, first, run.rises[:, 0], work.crossing, work.cycles, m.again, *paths.values()]
+    spoken_of = _spoken_of(work, np.concatenate(told))
+    window.rows, window.owners = m.row[spoken_of], m.kind[spoken_of] == SEND
+    return window
+
+
+def _plain(work: _Work) -> Ints:
+    return np.where(work.senders < 0, 0, work.senders) if work.request.senders else work.senders
+
+
+def _describe(work: _Work, events: Events) -> Window:
+    """Fill in all that needs no vectors."""
+    m, n = work.m, work.n
+    count = np.diff(m.start)
+    some = count > 0
+    low, high = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    low[some], high[some] = m.seq[m.start[:-1][some]], m.seq[m.start[1:][some] - 1]
+    crossing = work.crossing
+    arrivals = np.stack(
+        (work.entering, m.who[crossing], work.position(crossing), m.seq[crossing]), axis=1
+    )
+    opens = work.opens
+    number = np.full(len(events), -1, np.int64)
+    number[opens] = np.arange(opens.size)
+    inside = np.flatnonzero(m.link >= 0)
+    inside = inside[number[m.link[inside]] >= 0]
+    got = np.stack((number[m.link[inside]], m.who[inside].astype(np.int64)), axis=1)
+    sends = np.sort(events.key[(events.kind & 3) == SEND])
+    deliveries = int((events.kind == DELIVER).sum())
+    none = np.empty((0, 6), np.int64)
+    return Window(
+        events=len(events),
+        count=count,
+        low=low,
+        high=high,
+        sends=sends,
+        incoming=m.incoming,
+        needs_senders=work.needs_senders,
+        arrivals=arrivals.astype(np.int64),
+        open_key=m.key[opens],
+        open_sender=m.who[opens].astype(np.int64),
+        open_position=work.position(opens),
+        open_seq=m.seq[opens],
+        open_left=m.left[opens],
+        open_known=m.known[opens],
+        open_told=work.told,
+        open_vector=np.empty((0, 0), np.int32),
+        open_first=none,
+        open_got=got,
+        rises=none,
+        state=np.empty((0, 0), np.int32),
+        delivered=np.empty((0, 0), np.int32),
+        late=np.empty((0, len(LATE)), np.int64),
+        chains={},
+        again=_rows(m, m.again),
+        cycles=none[:, :3],
+        clashes=_rows(m, m.clash),
+        repeated=_rows(m, m.repeated),
+        cross=work.senders,
+        rows=_NO_KEYS,
+        owners=np.empty(0, np.bool_),
+        kinds=np.array([sends.size, deliveries, len(events) - sends.size - deliveries]),
+    )
+
+
+def _rows(m: Matched, i: Ints) -> Ints:
+    return np.stack((m.who[i].astype(np.int64), m.seq[i], m.key[i]), axis=1)
+
+
+def _rises(work: _Work, found: Ints) -> Ints:
+    """Return the rises with what the driver needs of their deliveries, process by process."""
+    m, i = work.m, found[:, 0]
+    link = m.link[i]
+    sender = np.where(link >= 0, m.who[np.maximum(link, 0)], -1)
+    rows = np.stack((m.who[i], work.position(i), m.seq[i], m.key[i], sender, found[:, 1]), axis=1)
+    return rows[np.argsort(i, kind="stable")]
+
+
+def late_queries(m: Matched, late: Ints) -> Ints:
+    """Return the queries (process, sender, rank) for the first effect before each late one."""
+    send = m.link[late]
+    sender = m.who[send].astype(np.int64)
+    return np.stack((m.who[late].astype(np.int64), sender, send - m.start[sender] + 1), axis=1)
+
+
+def _open_pairs(work: _Work, run: Run) -> Ints:
+    """Return rows (u, process, sender, rank): an effect of u was delivered there, u was not."""
+    m, opens = work.m, work.opens[work.told]
+    sender = m.who[opens].astype(np.int64)
+    rank = opens - m.start[sender] + 1
+    found = []
+    for p in range(work.n):
+        u = np.flatnonzero(run.delivered[p, sender] >= rank)
+        found.append(np.stack((work.told[u], np.full(u.size, p), sender[u], rank[u]), axis=1))
+    return np.concatenate(found) if found else np.empty((0, 4), np.int64)
+
+
+def _late(m: Matched, work: _Work, late: Ints, first: Ints) -> Ints:
+    send, effect = m.link[late], m.link[first]
+    columns = (
+        m.who[late],
+        work.position(late),
+        m.seq[late],
+        m.key[late],
+        m.who[send],
+        work.position(send),
+        m.seq[send],
+        m.key[first],
+        m.who[effect],
+        work.position(first),
+        m.seq[first],
+    )
+    return np.stack([column.astype(np.int64) for column in columns], axis=1)
+
+
+def _first_effects(m: Matched, work: _Work, pairs: Ints, first: Ints) -> Ints:
+    sender = m.who[m.link[first]].astype(np.int64)
+    columns = (pairs[:, 0], pairs[:, 1], m.key[first], sender, work.position(first), m.seq[first])
+    return np.stack(columns, axis=1)
+
+
+def _worst_paths(work: _Work, late: Ints, first: Ints) -> dict[int, Ints]:
+    """Return the chains of the window's worst violations, as sends."""
+    worst = np.argsort(-(late - first), kind="stable")[:WORST]
+    link = work.m.link
+    pairs = np.stack((link[late[worst]], link[first[worst]]), axis=1)
+    return dict(zip(worst.tolist(), _between(work, pairs), strict=True))
+
+
+def _between(work: _Work, pairs: Ints) -> list[Ints]:
+    """Return a shortest chain for each (cause, effect), all as sends."""
+    if not len(pairs):
+        return []
+    effects, at = np.unique(pairs[:, 1], return_inverse=True)
+    past = sweep(work.m, keep=effects, senders=_plain(work)).kept
+    search = Chains(work.m)
+    return [search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True)]
+
+
+def find_chains(
+    events: Events,
+    names: Ints,
+    settled: tuple[Ints, Ints, Ints],
+    pairs: Sequence[tuple[int, int]],
+) -> list[list[int]]:
+    """Return a shortest chain for each (cause, effect), given as keys sent in ``events``.
+
+    ``events`` are whole windows, from the one of the cause to the one of the effect.
+    """
+    work = _Work(events, names, Request(closed=True, settled=settled))
+    work.run()
+    sends = np.flatnonzero(work.m.kind == SEND)
+    order = sends[np.argsort(work.m.key[sends], kind="stable")]
+    wanted = np.array(pairs, np.int64).reshape(-1, 2)
+    paths = _between(work, order[np.searchsorted(work.m.key[order], wanted)])
+    return [work.m.key[path].tolist() for path in paths]
+
+
+def _spoken_of(work: _Work, told: Ints) -> Ints:
+    """Return an event for every message that the window's tables name.
+
+    ``told`` are events of them. Of messages sent several times, and of open ones, all sends are
+    returned: to see whether they are one message, and what its destinations are.
+    """
+    m = work.m
+    _, once = np.unique(m.key[told], return_index=True)
+    named = [told[once], work.opens, m.clash, m.repeated]
+    if m.repeated.size:
+        again = np.isin(m.key, np.unique(m.key[m.repeated]))
+        named.append(np.flatnonzero(again & (m.kind == SEND)))
+    return np.unique(np.concatenate(named))

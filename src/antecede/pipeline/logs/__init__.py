@@ -1,0 +1,1 @@
+"""Reading any log into the columns of an event log; no Spark."""

@@ -1,0 +1,1 @@
+"""What knows a cluster: the session, Java, shipping the package, and tasks."""

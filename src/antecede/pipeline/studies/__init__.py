@@ -1,0 +1,1 @@
+"""Studies: a grid of runs, the campaign that makes them, and the experiments."""
