@@ -9,7 +9,6 @@ promises less than causal order, broke it, or left messages undelivered is not t
 from __future__ import annotations
 
 import io
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,19 +110,10 @@ def advise_on(
     spark: SparkSession, schedule: Schedule, protocols: Sequence[str] | None = None
 ) -> pa.Table:
     """Run the protocols as Spark tasks, one each."""
-    from antecede.pipeline.audits.blobs import by_number, results_of
-    from antecede.pipeline.spark import tasks as audit_tasks
+    from antecede.pipeline.spark.tasks import run_specs
 
     specs, rows = _plan(schedule, protocols)
-    packed = [pickle.dumps(spec, protocol=5) for spec in specs]
-    table = pa.table(
-        {"id": pa.array(range(len(specs)), pa.int64()), "spec": pa.array(packed, pa.binary())}
-    )
-    if specs:
-        spread = by_number(spark.createDataFrame(table), len(specs))
-        task = audit_tasks.on_specs(audit_tasks.advise_one)
-        found = results_of(spread.mapInArrow(task, audit_tasks.RESULT_SQL))
-        rows += [found[number] for number in range(len(specs))]
+    rows += run_specs(spark, run_one, specs)
     return _table(rows, schedule)
 
 
