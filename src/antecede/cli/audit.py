@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.options import (
+    AsJson,
+    DeliverPattern,
+    Form,
+    Local,
+    LogPath,
+    Master,
+    Out,
+    Pattern,
+    SendPattern,
+    Strict,
+)
 from antecede.core.tables import DELIVERED_TWICE, DELIVERY_WITHOUT_SEND
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -24,21 +36,6 @@ if TYPE_CHECKING:
 #: How many violations the page draws.
 DRAWN = 12
 
-LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of Parquet files.")]
-Form = Annotated[
-    str | None,
-    typer.Option("--format", help="parquet, jsonl, csv, shiviz, otlp or edges [by the name]."),
-]
-Pattern = Annotated[
-    str | None, typer.Option(help="For shiviz: a regex with groups host, clock and event.")
-]
-SendPattern = Annotated[
-    str | None, typer.Option("--send", help="For shiviz: a regex for sends with a group message.")
-]
-DeliverPattern = Annotated[
-    str | None, typer.Option("--deliver", help="For shiviz: the same for deliveries.")
-]
-
 
 def audit(
     log: LogPath,
@@ -47,19 +44,13 @@ def audit(
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
-    strict: Annotated[
-        bool, typer.Option(help="Refuse a log with rows that are no events.")
-    ] = False,
-    local: Annotated[
-        bool, typer.Option("--local", help="Check in this process, no Spark.")
-    ] = False,
+    strict: Strict = False,
+    local: Local = False,
     windows: Annotated[int | None, typer.Option(help="Windows to cut the log into.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results [antecede-out/audit-TIME].")
-    ] = None,
-    master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    out: Out = None,
+    master: Master = None,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark.")] = "4g",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell whether, where and how often causal order was broken in a log.
 

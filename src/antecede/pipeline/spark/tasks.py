@@ -76,13 +76,6 @@ def spell_slice(spec: dict[str, Any]) -> object:
     return audit_slices.spell_slice(spec)
 
 
-def advise_one(spec: dict[str, Any]) -> object:
-    """Run one protocol over a log's schedule."""
-    from antecede.pipeline.advice.entry import run_one
-
-    return run_one(spec)
-
-
 def look_around(points: dict[int, list[int]]) -> Callable[[Batches], Batches]:
     """Return the task that finds what a partition (of process and seq) has around ``points``."""
 
