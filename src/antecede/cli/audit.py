@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.options import (
+    AsJson,
+    DeliverPattern,
+    Form,
+    Local,
+    LogPath,
+    Master,
+    Out,
+    Pattern,
+    SendPattern,
+    Strict,
+)
 from antecede.errors import UsageError
 
-EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
+if TYPE_CHECKING:
+    from pathlib import Path
 
-LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of Parquet files.")]
-Form = Annotated[
-    str | None,
-    typer.Option(
-        "--format", help="parquet, jsonl, csv, shiviz, otlp or edges [from the file name]."
-    ),
-]
-Pattern = Annotated[
-    str | None, typer.Option(help="shiviz: a regex with the groups host, clock and event.")
-]
-SendPattern = Annotated[
-    str | None, typer.Option("--send", help="shiviz: a regex for sends, with a group message.")
-]
-DeliverPattern = Annotated[
-    str | None, typer.Option("--deliver", help="shiviz: the same for deliveries.")
-]
+EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
 def audit(
@@ -37,19 +34,15 @@ def audit(
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
-    strict: Annotated[bool, typer.Option(help="Refuse a log if any row is not an event.")] = False,
-    local: Annotated[
-        bool, typer.Option("--local", help="Run in this process, without Spark.")
-    ] = False,
+    strict: Strict = False,
+    local: Local = False,
     windows: Annotated[
         int | None, typer.Option(help="How many windows to cut the log into.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results [antecede-out/audit-TIME].")
-    ] = None,
-    master: Annotated[str | None, typer.Option(help="Spark master URL [local[*]].")] = None,
-    memory: Annotated[str, typer.Option(help="Memory for the embedded Spark.")] = "4g",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    out: Out = None,
+    master: Master = None,
+    memory: Annotated[str, typer.Option(help="Memory of the embedded Spark.")] = "4g",
+    as_json: AsJson = False,
 ) -> None:
     """Check whether, where and how often causal order was broken in a log.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path  # noqa: TC003  (Typer reads it)
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.cli.audit import (  # noqa: TC001  (Typer reads them)
+from antecede.cli.options import (
+    AsJson,
     DeliverPattern,
     Form,
     LogPath,
+    Out,
     Pattern,
     SendPattern,
 )
@@ -37,10 +38,8 @@ def report(
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the page [antecede-out/report-TIME].")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    out: Out = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw a log around one message: who sent it, who delivered it, what overtook it and why.
 
