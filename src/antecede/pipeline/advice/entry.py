@@ -9,7 +9,7 @@ order, breaks it, or leaves messages undelivered is not recommended.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 
@@ -31,6 +31,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from antecede.core.info import ProtocolInfo
+
+
+@overload
+def advise(
+    events_or_schedule: DataFrame,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+) -> DataFrame: ...
+
+
+@overload
+def advise(
+    events_or_schedule: pa.Table | Schedule,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+) -> pa.Table: ...
 
 
 def advise(
