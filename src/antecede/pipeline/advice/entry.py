@@ -8,7 +8,7 @@ order, breaks it, or leaves messages undelivered is not recommended.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 
@@ -28,6 +28,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from antecede.core.info import ProtocolInfo
+
+
+@overload
+def advise(
+    events_or_schedule: DataFrame,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+) -> DataFrame: ...
+
+
+@overload
+def advise(
+    events_or_schedule: pa.Table | Schedule,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+) -> pa.Table: ...
 
 
 def advise(
