@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import antecede
-from antecede.cli.pages import protocol_page
+from antecede.report.protocol_page import protocol_page
 
 FOLDER = Path(__file__).parent / "algorithms"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import antecede
-from antecede.cli.pages import HEADINGS
 from antecede.core.registry import protocol_class
+from antecede.report.protocol_page import HEADINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 LINES_MAX = 500

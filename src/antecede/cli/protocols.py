@@ -11,8 +11,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 import antecede
-from antecede.cli.pages import protocol_page
 from antecede.core.registry import protocol_class
+from antecede.report.protocol_page import protocol_page
 
 
 def protocols(

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import json
 import sys
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer

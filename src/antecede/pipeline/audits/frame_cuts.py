@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from antecede.pipeline.audits.blobs import KIND_BITS, packed_columns
+from antecede.pipeline.audits.packing import ProcessCodes, packed_columns
 from antecede.pipeline.audits.windows.cuts import UNSAID, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
@@ -182,10 +182,8 @@ def _band(
     near = hinted.filter(_around(places, width))
     table = near.select(*packed_columns(hinted, salt), "hint").toArrow().combine_chunks()
     marked, seq, key, need, hint = (np.array(table.column(c)) for c in range(5))
-    masked = hash_names(stats.names) & ~KIND_BITS
-    order = np.argsort(masked)
-    process = order[np.searchsorted(masked[order], marked & ~KIND_BITS)].astype(np.int32)
-    return Events(process, seq, (marked & KIND_BITS).astype(np.int8), key, need), hint
+    process, kind = ProcessCodes(hash_names(stats.names)).decode(marked)
+    return Events(process.astype(np.int32), seq, kind, key, need), hint
 
 
 def _said(

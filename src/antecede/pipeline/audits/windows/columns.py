@@ -14,10 +14,12 @@ from antecede.pipeline.audits.windows.hashing import hash_column, hash_lists
 from antecede.pipeline.audits.windows.matching import KNOWN, Events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from antecede.pipeline.audits.local import Lookup
     from antecede.pipeline.audits.windows.jit import Column, Flags, Ints
+
+    #: Row of the log -> (name of its message, its destinations)
+    Lookup = Callable[[Ints], list[tuple[str | None, tuple[str, ...] | None]]]
 
 _CODES = {SEND: 0, DELIVER: 1, LOCAL: 2}
 
