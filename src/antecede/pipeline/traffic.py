@@ -24,7 +24,7 @@ from antecede.pipeline.windows.columns import (
 )
 from antecede.pipeline.windows.cuts import offsets, pairs_of
 from antecede.sim.delays import Delay
-from antecede.sim.replay import replay_edges, replay_log
+from antecede.sim.workloads.replay import replay_edges, replay_log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
