@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import antecede
 from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline import traffic
 from antecede.pipeline.advise import (
-    FORMULAS,
     advise,
     advise_table,
     pack_schedule,
@@ -203,7 +203,9 @@ def test_a_matrix_that_would_not_fit_is_computed(shared: Path) -> None:
     assert rows["matrix"]["model_bytes_per_copy"] == 4 * n * n
     assert "would not fit" in str(rows["matrix"]["reason"])
     assert rows["pruned"]["status"] == "run"
-    assert FORMULAS["matrix"].state(1899) == 4 * 1899 * 1899
+    formula = antecede.PROTOCOLS["matrix"].formula
+    assert formula is not None
+    assert formula.state(1899) == 4 * 1899 * 1899
 
 
 def test_schedules_survive_packing() -> None:

@@ -1,4 +1,4 @@
-"""pruned against [JCY98]: figure 1, the four kinds of redundancy, and exactness."""
+"""pruned against [JPCY97]: figure 1, the four kinds of redundancy, and exactness."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 
 def pruned_at(world: World, process: str) -> dict[str, int]:
-    return cast("Pruned", world.endpoints[process]).pruned
+    return world.endpoints[process].notes()
 
 
 def control_of(world: World, message: MessageId, dest: str) -> Control:

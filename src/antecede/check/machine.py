@@ -12,7 +12,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from antecede.check.world import BLOCKING, SEMANTIC, shown
+from antecede.check.world import shown
 from antecede.core.messages import MessageId
 from antecede.core.registry import endpoint, protocol_class
 from antecede.errors import UsageError
@@ -68,9 +68,8 @@ class Machine:
     ) -> None:
         self.members = members
         self.promises = promises
-        self.is_semantic = protocol in SEMANTIC
-        self.is_blocking = protocol in BLOCKING
         self._class = endpoint_class or protocol_class(protocol)
+        self.info = self._class.INFO
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
         self.views: list[View] = []
@@ -130,7 +129,7 @@ class Machine:
         try:
             effects = one.send(dests, b"%d" % node, after=after)
         except UsageError:
-            if not self.is_blocking:
+            if not self.info.blocking:
                 raise
             return None
         view = self._grown(view, view.known | known | {node})
@@ -218,7 +217,7 @@ class Machine:
         return result
 
     def _grown(self, view: View, known: frozenset[int]) -> View:
-        if not self.is_semantic:
+        if not self.info.orders_by_after:
             return view._replace(known=known)
         return view._replace(known=known, prefixes=(*view.prefixes, known))
 

@@ -299,7 +299,7 @@ class Explorer:
             self._failure = (cost, situation, actions, broken)
 
     def _afters(self, local: int) -> tuple[int | None, ...]:
-        if not self.machine.is_semantic:
+        if not self.machine.info.orders_by_after:
             return (None,)
         return tuple(range(self.machine.event_counts[local] + 1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES
+from antecede.core.messages import ID_BYTES, PAIR_BYTES
 from antecede.core.plain import is_count
 
 Entry = tuple[str, int, tuple[str, ...]]
@@ -70,7 +70,7 @@ def size_of(control: Entries | Difference) -> tuple[int, int]:
 def model_bytes(control: Entries | Difference) -> int:
     """Return the bytes by the papers' model."""
     entries, dests = size_of(control)
-    return (ID_BYTES + CLOCK_BYTES) * entries + ID_BYTES * dests
+    return PAIR_BYTES * entries + ID_BYTES * dests
 
 
 def _by_id(entries: Entries) -> dict[tuple[str, int], tuple[str, ...]]:

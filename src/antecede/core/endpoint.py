@@ -18,7 +18,15 @@ from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
 from antecede.core.heads import check_address, check_message
 from antecede.core.hold import HoldingBuffer
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet
+from antecede.core.messages import (
+    NO_CONTROL,
+    ControlSize,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+)
 from antecede.core.plain import copied, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from antecede.core.info import ProtocolInfo
-    from antecede.core.messages import ControlSize
 
 HELD_MAX = 100_000
 QUEUE_MAX = 100_000
@@ -164,6 +171,17 @@ class Endpoint:
         """Return the explicit information kept: messages and their remaining destinations."""
         msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
         raise UsageError(msg)
+
+    def kept_entries(self) -> int | None:
+        """Return how many entries of control information this process keeps.
+
+        Each protocol counts entries of its own kind; None: it does not say.
+        """
+        return None
+
+    def notes(self) -> dict[str, int]:
+        """Return what the protocol counts for whoever studies it, by name; most count nothing."""
+        return {}
 
     def add(self, process: str) -> Effects:
         """Admit a process at run time; do it everywhere, in any order."""
@@ -452,5 +470,16 @@ class Endpoint:
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the packet's control by the papers' model."""
-        raise NotImplementedError
+        """Return the size of the packet's control by the model of [JPCY97]."""
+        assert cls.INFO.bytes_per_entry == 0, f"{cls.INFO.name} does not measure {packet}"
+        return NO_CONTROL
+
+    @classmethod
+    def _sized(cls, entries: int, destinations: int = 0) -> ControlSize:
+        info = cls.INFO
+        assert info.bytes_per_entry is not None
+        return ControlSize(
+            entries,
+            destinations,
+            info.bytes_per_entry * entries + info.bytes_per_destination * destinations,
+        )

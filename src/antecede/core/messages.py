@@ -105,7 +105,7 @@ class Need(NamedTuple):
 
 
 class ControlSize(NamedTuple):
-    """The size of a packet's control by the model of [JCY98] (papers' 2-byte ids, 4-byte clocks)."""
+    """The size of a packet's control by the model of [JPCY97]: 2 bytes an id, 4 bytes a clock."""
 
     entries: int
     destinations: int
@@ -114,4 +114,5 @@ class ControlSize(NamedTuple):
 
 ID_BYTES: Final = 2
 CLOCK_BYTES: Final = 4
+PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
 NO_CONTROL: Final = ControlSize(0, 0, 0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _classes: dict[str, type[Endpoint]] = {}
 _infos: dict[str, ProtocolInfo] = {}
+_by_wire_number: dict[int, str] = {}
 
 PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_infos)
 """What there is to choose from, by name."""
@@ -28,10 +29,19 @@ _LIMITS = ("held_max", "queue_max")
 def register(cls: E) -> E:
     """Enter a protocol's class; used as a decorator by the modules in ``protocols``."""
     name = cls.INFO.name
+    number = cls.INFO.wire_number
     assert name not in _classes, f"two protocols are named {name}"
+    assert number not in _by_wire_number, f"{name} has the wire number of {_by_wire_number[number]}"
     _classes[name] = cls
     _infos[name] = cls.INFO
+    if number:
+        _by_wire_number[number] = name
     return cls
+
+
+def protocol_of_number(number: int) -> str | None:
+    """Return the name of the protocol with this number on the wire."""
+    return _by_wire_number.get(number)
 
 
 def protocol_class(name: str) -> type[Endpoint]:

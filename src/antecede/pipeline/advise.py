@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,11 @@ from antecede.sim import KERNELS, Run, Schedule, run
 from antecede.sim.events import event_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from antecede.core.info import Formula
 
 #: A process's state in a kernel that keeps a matrix per process; beyond it nothing is run.
 CUBE_BYTES_MAX = 1 << 30
@@ -46,44 +47,10 @@ WIRE_PROCESSES_MAX = 200
 AUDITED_MAX, AUDITED_PRODUCT_MAX = 200_000, 50_000_000
 #: What a protocol has to promise to be chosen.
 NEEDED = ("safety", "liveness")
-#: Protocols whose copies carry other messages, payload and all.
-CARRIERS = frozenset({"history"})
 
 RUN, COMPUTED, SKIPPED = "run", "computed", "skipped"
 
 
-@dataclass(frozen=True)
-class Formula:
-    """Sizes by the table of papers/000's model, for ``n`` processes; ``most``: an upper bound."""
-
-    entries: Callable[[int], int]
-    bytes: Callable[[int], int]
-    state: Callable[[int], int]
-    most: bool = False
-    cubic: bool = False
-
-
-FORMULAS: Mapping[str, Formula] = {
-    "matrix": Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
-    "semantic": Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
-    "vectors": Formula(
-        lambda n: n + 1,
-        lambda n: 4 * n + n * (2 + 4 * n),
-        lambda n: 4 * n * (n + 1),
-        most=True,
-        cubic=True,
-    ),
-    "direct": Formula(
-        lambda n: n * n, lambda n: 6 * n * n, lambda n: 6 * n * n, most=True, cubic=True
-    ),
-    "bounded": Formula(
-        lambda n: n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, most=True, cubic=True
-    ),
-    "two_hop": Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
-    "server": Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
-    "broadcast": Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
-    "context": Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
-}
 _ENTRY_BYTES = 6
 
 
@@ -163,7 +130,7 @@ def _plan(
         if protocols is not None and name not in protocols:
             continue
         reason = _unfit(name, schedule.n)
-        formula = FORMULAS.get(name)
+        formula = info.formula
         if info.reconstruction:
             rows.append(_row(name, SKIPPED, "reconstructed from an abstract; not advised"))
         elif schedule.cast not in info.casts:
@@ -183,7 +150,7 @@ def _plan(
 
 def _unfit(name: str, n: int) -> str | None:
     """Return why a protocol is not run among so many processes, or None."""
-    formula = FORMULAS.get(name)
+    formula = antecede.PROTOCOLS[name].formula
     if formula and formula.cubic and 8 * n**3 > CUBE_BYTES_MAX:
         return f"{n:,} processes with {formula.state(n):,} bytes each would not fit"
     if formula and name not in KERNELS and n > PLAIN_PROCESSES_MAX:
@@ -215,7 +182,7 @@ def run_one(spec: dict[str, Any]) -> dict[str, Any]:
             row[column] = figures[column]
     if not part.fifo:
         row |= _relayed(part, result)
-    formula = FORMULAS.get(name)
+    formula = antecede.PROTOCOLS[name].formula
     kept = figures.get("log_entries_peak")
     if formula is not None and not formula.most:
         row["state_bytes_peak"] = formula.state(schedule.n)
@@ -230,7 +197,7 @@ def _remarks(name: str, schedule: Schedule, part: Schedule, result: Run) -> str:
     remarks = [NOT_CHOSEN + "; ".join(faults)] if faults else []
     if part is not schedule:
         remarks.append(f"{BEGUN} {part.messages:,} messages (no kernel)")
-    if name in CARRIERS:
+    if antecede.PROTOCOLS[name].carries_messages:
         remarks.append(f"{RIDES}, payload and all; payloads count as empty here")
     return "; ".join(remarks)
 

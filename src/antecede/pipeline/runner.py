@@ -29,15 +29,6 @@ METRICS: tuple[str, ...] = STUDY_COLUMNS[
 """The measured columns of the ``study`` table, in its order."""
 
 
-QUEUES = ("buffered", "serial")
-"""Protocols in which messages queue for something other than their causes.
-
-Only there can a run saturate: an output buffer waits for acknowledgements, a sender for the token.
-Relays pass on at once, so they have no queue that could grow. Elsewhere what is held waits for copies
-under way, and a rising number of held copies is a short run's beginning, not a queue without bound.
-"""
-
-
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     """Run one row of the grid; return its metrics, ``saturated``, ``seconds`` and extras.
 
@@ -65,7 +56,9 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         run = _run(row["protocol"], schedule, options, warm_up)
         trace, measured = run.trace, dict(run.metrics)
     measured["timed_deliveries"] = int((~np.isnan(trace.delivered)).sum())
-    measured["saturated"] = bool(measured.get("saturated")) and row["protocol"] in QUEUES
+    # Only a queue at the sender can grow without bound; what is held waits for copies under way.
+    is_queueing = antecede.PROTOCOLS[row["protocol"]].queueing
+    measured["saturated"] = bool(measured.get("saturated")) and is_queueing
     measured["network_delay_mean"] = network
     if row["data"] is not None:
         measured["matrix_bytes"] = 4 * schedule.n**2

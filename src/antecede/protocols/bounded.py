@@ -46,8 +46,8 @@ sender's own row is always kept, since it numbers the channels.
 References
 ----------
 .. [SA00] C. Sanchez and A. Alvarez. "A lightweight asynchronous algorithm for causal delivery using
-   extra message insertion". Short paper at the 14th International Symposium on Distributed
-   Computing, DISC 2000.
+   extra message insertion". 14th International Symposium on Distributed Computing (DISC), short
+   paper, 2000.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
+from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
@@ -81,6 +81,13 @@ class Bounded(Endpoint):
         name="bounded",
         idea="at most k entries, by extra messages",
         paper="Sanchez, Alvarez 2000",
+        citation=Citation(
+            tag="SA00",
+            authors=("C. Sanchez", "A. Alvarez"),
+            title="A lightweight asynchronous algorithm for causal delivery using extra message insertion",
+            venue="14th International Symposium on Distributed Computing (DISC), short paper",
+            year=2000,
+        ),
         casts=MULTICAST,
         guarantee="causal order; never more than k entries kept or sent",
         assumptions="fixed membership; any network that brings every packet eventually",
@@ -93,6 +100,16 @@ class Bounded(Endpoint):
                 doc="whose constraints an extra message takes over: fullest, sparsest or rotating",
             ),
         },
+        wire_number=4,
+        bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
+        formula=Formula(
+            lambda n: n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, most=True, cubic=True
+        ),
+        has_roles=True,
+        variants=(
+            Variant("tight", lambda members: {"k": len(members) + 1}),
+            Variant("rotating", lambda members: {"k": len(members) + 1, "column": "rotating"}),
+        ),
     )
     STATE: ClassVar = ("_columns", "_counts", "_turn")
 
@@ -107,9 +124,8 @@ class Bounded(Endpoint):
         self._counts = [0] * n
         self._turn = 0
 
-    @property
-    def entries(self) -> int:
-        """How many constraints are kept; never more than ``k``."""
+    def kept_entries(self) -> int:
+        """Return how many constraints are kept; never more than ``k``."""
         return sum(map(len, self._columns))
 
     def _post(
@@ -141,7 +157,7 @@ class Bounded(Endpoint):
 
     def _trim(self) -> None:
         """Send extra messages until no more than k entries are left."""
-        while self.entries > self._k:
+        while self.kept_entries() > self._k:
             dest = self._chosen_column()
             self._emit_control(self.members[dest], self._entries_of((dest,)))
             self._stand_in(dest)
@@ -228,7 +244,7 @@ class Bounded(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried, two ids and a count each."""
         entries = len(cast("tuple[Entry, ...]", packet.control))
-        return ControlSize(entries, 0, (2 * ID_BYTES + CLOCK_BYTES) * entries)
+        return cls._sized(entries)
 
 
 def _limit(k: object, n: int) -> int:

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Option, ProtocolInfo
+from antecede.core.info import Citation, Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
@@ -66,6 +66,14 @@ class Broadcast(Endpoint):
         name="broadcast",
         idea="a vector of broadcasts delivered, one for each group",
         paper="Birman, Schiper, Stephenson 1991",
+        citation=Citation(
+            tag="BSS91",
+            authors=("K. Birman", "A. Schiper", "P. Stephenson"),
+            title="Lightweight causal and atomic group multicast",
+            venue="ACM Transactions on Computer Systems 9(3):272-314",
+            year=1991,
+            url="https://doi.org/10.1145/128738.128742",
+        ),
         casts=("broadcast", "groups"),
         guarantee="causal order",
         assumptions="fixed, closed groups; any network that brings every packet eventually",
@@ -77,6 +85,10 @@ class Broadcast(Endpoint):
                 doc="names of groups to their members, by default {'all': members}",
             )
         },
+        short_name="BSS",
+        wire_number=8,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
     )
     STATE: ClassVar = ("_vectors",)
 
@@ -147,4 +159,4 @@ class Broadcast(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one entry of one clock for each member of each group."""
         counts = sum(map(len, cast("Vectors", packet.control)))
-        return ControlSize(counts, 0, CLOCK_BYTES * counts)
+        return cls._sized(counts)

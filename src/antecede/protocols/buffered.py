@@ -58,8 +58,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import NO_CONTROL, ControlSize, MessageId, Packet
+from antecede.core.info import Citation, Option, ProtocolInfo, Variant
+from antecede.core.messages import MessageId, Packet
 from antecede.core.plain import malformed
 from antecede.core.registry import register
 from antecede.errors import PeerError, QueueFullError, UsageError
@@ -80,6 +80,14 @@ class Buffered(Endpoint):
         name="buffered",
         idea="no control information; acknowledged FIFO buffers",
         paper="Mattern, Fünfrocken 1995",
+        citation=Citation(
+            tag="MF95",
+            authors=("F. Mattern", "S. Fünfrocken"),
+            title="A non-blocking lightweight implementation of causal order message delivery",
+            venue="Theory and Practice in Distributed Systems, LNCS 938:197-213",
+            year=1995,
+            url="https://doi.org/10.1007/3-540-60042-6_14",
+        ),
         casts=("unicast",),
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually; unicast",
@@ -91,6 +99,10 @@ class Buffered(Endpoint):
                 doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
             )
         },
+        wire_number=5,
+        bytes_per_entry=0,
+        queueing=True,
+        variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
     )
     STATE: ClassVar = ("_output", "_receiver", "_awaited")
 
@@ -103,6 +115,10 @@ class Buffered(Endpoint):
         self._output: list[Posting] = []
         self._receiver = ""
         self._awaited = 0
+
+    def kept_entries(self) -> int:
+        """Return 0: it keeps messages, but no control information."""
+        return 0
 
     @property
     def queued(self) -> int:
@@ -190,8 +206,3 @@ class Buffered(Endpoint):
         if oldest is None or source not in (None, oldest.source):
             return None
         return self._hold.pop_ready()
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - always the same
-        """Return nothing: acknowledgements are packets and are counted as such."""
-        return NO_CONTROL

@@ -48,8 +48,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import NO_CONTROL, ControlSize, Need, Packet
+from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.messages import Need, Packet
 from antecede.core.plain import malformed
 from antecede.core.registry import register
 
@@ -67,6 +67,7 @@ class Central(Endpoint):
         name="central",
         idea="a relay sends everything on, one message after the other",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="a relay that all know; any network that brings every packet eventually",
@@ -75,6 +76,10 @@ class Central(Endpoint):
         options={
             "relay": Option(default=None, doc="the relay's name, by default the first member")
         },
+        wire_number=14,
+        bytes_per_entry=0,
+        has_roles=True,
+        variants=(Variant("last", lambda members: {"relay": members[-1]}),),
     )
     STATE: ClassVar = ("_arrived", "_taken")
     FIFO: ClassVar = True
@@ -132,8 +137,3 @@ class Central(Endpoint):
     def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - one is like another
         self._taken += 1
         return (Need(self._relay, self._taken, "count"),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - whatever it is
-        """Return nothing: what the relay adds are packets, counted apart."""
-        return NO_CONTROL

@@ -44,8 +44,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.info import Citation, Formula, ProtocolInfo
+from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
 
@@ -65,11 +65,22 @@ class Context(Endpoint):
         name="context",
         idea="ids of direct predecessors",
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
+        citation=Citation(
+            tag="PBS89",
+            authors=("L. L. Peterson", "N. C. Buchholz", "R. D. Schlichting"),
+            title="Preserving and using context information in interprocess communication",
+            venue="ACM Transactions on Computer Systems 7(3):217-246",
+            year=1989,
+            url="https://doi.org/10.1145/65000.65001",
+        ),
         casts=("broadcast",),
         guarantee="causal order",
         assumptions="one fixed group; any network that brings every packet eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        wire_number=10,
+        bytes_per_entry=PAIR_BYTES,
+        formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
     )
     STATE: ClassVar = ("_newest", "_leaves")
 
@@ -112,4 +123,4 @@ class Context(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one entry for each direct predecessor."""
         pairs = len(cast("Pairs", packet.control))
-        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+        return cls._sized(pairs)

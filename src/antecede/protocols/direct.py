@@ -50,8 +50,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
+from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -74,6 +74,14 @@ class Direct(Endpoint):
         name="direct",
         idea="direct predecessors for each destination",
         paper="Prakash, Raynal, Singhal 1997",
+        citation=Citation(
+            tag="PRS97",
+            authors=("R. Prakash", "M. Raynal", "M. Singhal"),
+            title="An adaptive causal ordering algorithm suited to mobile computing environments",
+            venue="Journal of Parallel and Distributed Computing 41(2):190-204",
+            year=1997,
+            url="https://doi.org/10.1006/jpdc.1996.1300",
+        ),
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
@@ -85,6 +93,16 @@ class Direct(Endpoint):
                 doc="what a delivery prunes: 'literal', 'direct' or 'full' (same deliveries)",
             )
         },
+        short_name="PRS",
+        wire_number=7,
+        bytes_per_entry=PAIR_BYTES,
+        formula=Formula(
+            lambda n: n * n, lambda n: 6 * n * n, lambda n: 6 * n * n, most=True, cubic=True
+        ),
+        variants=(
+            Variant("literal", lambda _: {"prune": "literal"}),
+            Variant("full", lambda _: {"prune": "full"}),
+        ),
     )
     STATE: ClassVar = ("_known", "_barriers")
 
@@ -109,6 +127,10 @@ class Direct(Endpoint):
             self._barriers[dest] = kept | {me: message.seq}
         self._barriers[me] = {me: message.seq}
         return dict.fromkeys(others, before)
+
+    def kept_entries(self) -> int:
+        """Return the pairs in all barriers."""
+        return sum(map(len, self._barriers.values()))
 
     def _check(self, packet: Packet) -> None:
         sets, n = packet.control, len(self.members)
@@ -160,7 +182,7 @@ class Direct(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the pairs of all sets."""
         pairs = sum(map(len, cast("Sets", packet.control)))
-        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+        return cls._sized(pairs)
 
 
 def union_max(left: Pairs, right: Pairs) -> Pairs:

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
+from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, NO_CONTROL, ControlSize, MessageId, Need, Packet
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import endpoint, register, restore, size
@@ -68,6 +68,7 @@ class Hierarchy(Endpoint):
         name="hierarchy",
         idea="representatives run optimal among themselves, each for its cluster",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed, disjoint clusters; any network that brings every packet eventually",
@@ -79,6 +80,10 @@ class Hierarchy(Endpoint):
                 doc="tuples of members, the first of each its representative; by default one",
             )
         },
+        wire_number=17,
+        bytes_per_entry=None,
+        has_roles=True,
+        variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
     )
     STATE: ClassVar = ("_arrived", "_taken", "_transit", "_inner_state")
     FIFO: ClassVar = True
@@ -239,3 +244,8 @@ class Hierarchy(Endpoint):
             replace(packet, control=packet.control[1], protocol=INNER)
         )
         return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+def _pairs(members: Names) -> tuple[Names, ...]:
+    """Return disjoint clusters of two; an odd member is alone."""
+    return tuple(members[i : i + 2] for i in range(0, len(members), 2))

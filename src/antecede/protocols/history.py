@@ -48,8 +48,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.info import MULTICAST, Citation, ProtocolInfo
+from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, Need, Packet
 from antecede.core.plain import is_count, is_pairs, malformed
 from antecede.core.registry import register
 from antecede.errors import HoldFullError
@@ -73,11 +73,22 @@ class History(Endpoint):
         name="history",
         idea="the whole causal past travels along, pruned when known delivered",
         paper="Birman, Joseph 1987",
+        citation=Citation(
+            tag="BJ87",
+            authors=("K. P. Birman", "T. A. Joseph"),
+            title="Reliable communication in the presence of failures",
+            venue="ACM Transactions on Computer Systems 5(1):47-76",
+            year=1987,
+            url="https://doi.org/10.1145/7351.7478",
+        ),
         casts=MULTICAST,
         guarantee="causal order, and no message ever waits",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="every earlier message, payload and all, that is not known delivered; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        wire_number=11,
+        bytes_per_entry=None,
+        carries_messages=True,
     )
     STATE: ClassVar = ("_past", "_seen", "_known")
 
@@ -178,7 +189,7 @@ class History(Endpoint):
         _, entries = cast("Control", packet.control)
         dests = sum(len(entry[2]) for entry in entries)
         payload_bytes = sum(len(entry[3]) for entry in entries)
-        heads = (ID_BYTES + CLOCK_BYTES) * len(entries)
+        heads = PAIR_BYTES * len(entries)
         return ControlSize(len(entries), dests, heads + ID_BYTES * dests + payload_bytes)
 
 

@@ -65,12 +65,11 @@ from antecede.core.differences import (
     applied,
     difference,
     is_difference,
-    model_bytes,
     size_of,
 )
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import ControlSize, MessageId, Need, Packet
+from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, Need, Packet
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Log = dict[str, dict[int, frozenset[str]]]
+_LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
 
 @register
@@ -89,6 +89,7 @@ class Optimal(Endpoint):
         name="optimal",
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         assumptions="any network that brings every packet eventually; processes may join and leave",
@@ -106,6 +107,21 @@ class Optimal(Endpoint):
             ),
         },
         dynamic=True,
+        short_name="KS",
+        wire_number=1,
+        bytes_per_entry=PAIR_BYTES,
+        bytes_per_destination=ID_BYTES,
+        names_only=True,
+        variants=(
+            Variant("hardware", lambda _: {"hardware_multicast": True}),
+            Variant("lookahead", lambda _: {"lookahead": True}, _LOST_BY_LOOKAHEAD),
+            Variant(
+                "both",
+                lambda _: {"hardware_multicast": True, "lookahead": True},
+                _LOST_BY_LOOKAHEAD,
+            ),
+            Variant("differential", lambda _: {"differential": True}),
+        ),
     )
     STATE: ClassVar = ("_log", "_newest", "_last_sent", "_last_received")
 
@@ -156,6 +172,10 @@ class Optimal(Endpoint):
         after.setdefault(self.process, {})[message.seq] = targets  # SND(4)
         self._log = purged(after)  # SND(5)
         return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
+
+    def kept_entries(self) -> int:
+        """Return the entries of the log."""
+        return sum(map(len, self._log.values()))
 
     def _outgoing(self, dest: str, control: Entries) -> object:
         if not self._is_differential:
@@ -247,7 +267,7 @@ class Optimal(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
         control = cast("Entries | Difference", packet.control)
-        return ControlSize(*size_of(control), model_bytes(control))
+        return cls._sized(*size_of(control))
 
 
 def merged(log: Log, carried: Log) -> Log:

@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Option, ProtocolInfo
+from antecede.core.info import Citation, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_count, is_counts, malformed
 from antecede.core.registry import register
@@ -75,6 +75,14 @@ class Phases(Endpoint):
         name="phases",
         idea="one integer for each group; who is silent is asked",
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
+        citation=Citation(
+            tag="MR93",
+            authors=("A. Mostefaoui", "M. Raynal"),
+            title="Causal multicasts in overlapping groups: towards a low cost approach",
+            venue="4th IEEE Workshop on Future Trends of Distributed Computing Systems:136-142",
+            year=1993,
+            url="https://inria.hal.science/inria-00074802",
+        ),
         casts=("broadcast", "groups"),
         guarantee="causal order",
         assumptions=(
@@ -90,6 +98,8 @@ class Phases(Endpoint):
             )
         },
         reconstruction=True,
+        wire_number=18,
+        bytes_per_entry=CLOCK_BYTES,
     )
     STATE: ClassVar = ("_clock", "_stamps", "_heard", "_asked", "_pending")
     FIFO: ClassVar = True
@@ -186,4 +196,4 @@ class Phases(Endpoint):
         """Return the integers carried: by a message one for each group and its stamp."""
         _, stamps = cast("tuple[object, object]", packet.control)
         numbers = 1 + len(stamps) if isinstance(stamps, tuple) else 1
-        return ControlSize(numbers, 0, CLOCK_BYTES * numbers)
+        return cls._sized(numbers)

@@ -62,7 +62,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
@@ -84,11 +84,23 @@ class Semantic(Endpoint):
         name="semantic",
         idea="leave out false causality",
         paper="Gambhire, Kshemkalyani 2000",
+        citation=Citation(
+            tag="GK00",
+            authors=("P. Gambhire", "A. D. Kshemkalyani"),
+            title="Reducing false causality in causal message ordering",
+            venue="High Performance Computing, HiPC 2000, LNCS 1970:61-72",
+            year=2000,
+            url="https://doi.org/10.1007/3-540-44467-X_6",
+        ),
         casts=MULTICAST,
         guarantee="semantic causal order: by what each send says it depends on",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        wire_number=3,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
+        orders_by_after=True,
     )
     STATE: ClassVar = ("_prev", "_conc", "_counts", "_ahead", "_covered", "_open", "_copies")
 
@@ -126,6 +138,14 @@ class Semantic(Endpoint):
         else:
             self._open.append((self._events, self._copies))
         return dict.fromkeys(others, control)
+
+    def kept_entries(self) -> int:
+        """Return the size of both matrices."""
+        return 2 * len(self.members) ** 2
+
+    def notes(self) -> dict[str, int]:
+        """Return ``covered``: the last own event that later sends need not repeat (MCV)."""
+        return {"covered": self._covered}
 
     def _check(self, packet: Packet) -> None:
         n, control = len(self.members), packet.control
@@ -188,7 +208,7 @@ class Semantic(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return 2*n*n entries of one clock each."""
         cells = 2 * len(cast("tuple[Rows, Rows]", packet.control)[0]) ** 2
-        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+        return cls._sized(cells)
 
 
 def _is_pair(control: object, n: int) -> bool:

@@ -50,8 +50,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.info import KS98, MULTICAST, ProtocolInfo
+from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import QueueFullError
@@ -72,11 +72,16 @@ class Serial(Endpoint):
         name="serial",
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        wire_number=15,
+        bytes_per_entry=PAIR_BYTES,
+        has_roles=True,
+        queueing=True,
     )
     STATE: ClassVar = ("_queue", "_token", "_wishes", "_has_asked", "_newest")
 
@@ -177,7 +182,7 @@ class Serial(Endpoint):
             pairs = 1 if packet.control else 0
         else:
             pairs = 0 if packet.control == WISH else len(cast("tuple[object, ...]", packet.control))
-        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+        return cls._sized(pairs)
 
 
 def _is_pair(value: object) -> bool:

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
-from antecede.core.info import Option, ProtocolInfo
+from antecede.core.info import Citation, Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
@@ -69,6 +69,13 @@ class Server(Endpoint):
         name="server",
         idea="the requests to one server in causal order",
         paper="Kearns, Koodalattupuram 1989",
+        citation=Citation(
+            tag="KK89",
+            authors=("P. Kearns", "B. Koodalattupuram"),
+            title="Immediate ordered service in distributed systems",
+            venue="9th International Conference on Distributed Computing Systems:611-618",
+            year=1989,
+        ),
         casts=("unicast",),
         guarantee="the server alone delivers in causal order; messages between clients are not ordered",
         assumptions="one server that all know; any network that brings every packet eventually",
@@ -77,6 +84,10 @@ class Server(Endpoint):
         options={
             "server": Option(default=None, doc="the server's name, by default the first member")
         },
+        wire_number=12,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
+        has_roles=True,
     )
     STATE: ClassVar = ("_counts", "_served")
 
@@ -123,4 +134,4 @@ class Server(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one entry of one clock for each process."""
         counts = len(cast("Counts", packet.control))
-        return ControlSize(counts, 0, CLOCK_BYTES * counts)
+        return cls._sized(counts)

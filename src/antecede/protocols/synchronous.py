@@ -47,8 +47,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.messages import NO_CONTROL, ControlSize, Need, Packet
+from antecede.core.info import KS98, ProtocolInfo
+from antecede.core.messages import Need, Packet
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -67,11 +67,15 @@ class Synchronous(Endpoint):
         name="synchronous",
         idea="the sender stands still until the receiver has delivered",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=("unicast",),
         guarantee="causal order; no liveness: sends that cross deadlock",
         assumptions="no two sends cross; any network that brings every packet eventually",
         cost="no control information; one acknowledgement per message",
         promises=frozenset({"safety"}),
+        wire_number=13,
+        bytes_per_entry=0,
+        blocking=True,
     )
     STATE: ClassVar = ("_awaited",)
 
@@ -118,8 +122,3 @@ class Synchronous(Endpoint):
             return ()
         self._awaited = None
         return (Need(*awaited, "ack"),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - whatever it is
-        """Return nothing: acknowledgements are packets, counted apart."""
-        return NO_CONTROL

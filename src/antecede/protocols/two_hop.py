@@ -45,7 +45,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import KS98, MULTICAST, Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
@@ -67,11 +67,15 @@ class TwoHop(Endpoint):
         name="two_hop",
         idea="order over causal chains of length two only",
         paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="order over chains of at most two messages; longer chains are not ordered",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+        wire_number=16,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
     )
     STATE: ClassVar = ("_sent", "_newest")
 
@@ -125,4 +129,4 @@ class TwoHop(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the integers of both vectors."""
         numbers = sum(map(len, cast("Control", packet.control)))
-        return ControlSize(numbers, 0, CLOCK_BYTES * numbers)
+        return cls._sized(numbers)

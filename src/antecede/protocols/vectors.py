@@ -47,7 +47,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
@@ -69,11 +69,29 @@ class Vectors(Endpoint):
         name="vectors",
         idea="a vector clock and one vector for each destination",
         paper="Schiper, Eggli, Sandoz 1989",
+        citation=Citation(
+            tag="SES89",
+            authors=("A. Schiper", "J. Eggli", "A. Sandoz"),
+            title="A new algorithm to implement causal ordering",
+            venue="3rd International Workshop on Distributed Algorithms, LNCS 392:219-232",
+            year=1989,
+            url="https://doi.org/10.1007/3-540-51687-5_45",
+        ),
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="n integers, and n integers more for each destination known",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        short_name="SES",
+        wire_number=9,
+        bytes_per_entry=None,
+        formula=Formula(
+            lambda n: n + 1,
+            lambda n: 4 * n + n * (2 + 4 * n),
+            lambda n: 4 * n * (n + 1),
+            most=True,
+            cubic=True,
+        ),
     )
     STATE: ClassVar = ("_clock", "_latest")
 

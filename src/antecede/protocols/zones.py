@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
-from antecede.core.info import Option, ProtocolInfo
+from antecede.core.info import Citation, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
@@ -67,6 +67,13 @@ class Zones(Endpoint):
         name="zones",
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
+        citation=Citation(
+            tag="RV95",
+            authors=("L. Rodrigues", "P. Verissimo"),
+            title="Causal separators for large-scale multicast communication",
+            venue="15th International Conference on Distributed Computing Systems:83-91",
+            year=1995,
+        ),
         casts=("broadcast",),
         guarantee="causal order",
         assumptions="zones that form a tree; any network that brings every packet eventually",
@@ -79,6 +86,10 @@ class Zones(Endpoint):
             )
         },
         reconstruction=True,
+        wire_number=19,
+        bytes_per_entry=CLOCK_BYTES,
+        has_roles=True,
+        variants=(Variant("chain", lambda members: {"zones": _chain(members)}),),
     )
     STATE: ClassVar = ("_vectors",)
     RELAYS: ClassVar = True
@@ -150,7 +161,7 @@ class Zones(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one integer for each member of the zone."""
         counts = len(cast("tuple[int, ...]", packet.control))
-        return ControlSize(counts, 0, CLOCK_BYTES * counts)
+        return cls._sized(counts)
 
 
 def _check_tree(zones: tuple[Names, ...]) -> None:
@@ -169,3 +180,10 @@ def _check_tree(zones: tuple[Names, ...]) -> None:
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)
+
+
+def _chain(members: Names) -> tuple[Names, ...]:
+    """Return zones of two or three in a row, each sharing one gateway with the next."""
+    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
+    width = 3 if len(members) > 4 else 2
+    return tuple(members[i : i + width] for i in starts)

@@ -12,7 +12,7 @@ import antecede
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
 from antecede.sim.kernels import registry
-from antecede.sim.metrics import MODEL_BYTES, Metric, measure
+from antecede.sim.metrics import Metric, measure
 from antecede.sim.plain import run_plain
 from antecede.sim.semantics import false_causality
 from antecede.sim.wire_sizes import wire_sizes
@@ -78,9 +78,10 @@ def run(
     else:
         state = registry.KERNELS[protocol].simulate(schedule.plan(), schedule.n, options, progress)
         trace, extras = state.trace, state.extras()
-        model_bytes = MODEL_BYTES[protocol](
-            trace.entries.astype(np.int64), trace.destinations.astype(np.int64)
-        )
+        info = antecede.PROTOCOLS[protocol]
+        assert info.bytes_per_entry is not None, f"a kernel of {protocol} needs bytes_per_entry"
+        model_bytes = info.bytes_per_entry * trace.entries.astype(np.int64)
+        model_bytes += info.bytes_per_destination * trace.destinations.astype(np.int64)
     seconds = time.thread_time() - begin
     figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
     figures |= extras

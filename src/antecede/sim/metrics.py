@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
     from antecede.sim.trace import Trace
 
 Metric = float | int | bool | None
-# DESIGN 2.1: model bytes from (entries, destinations), by papers/000's sizes.
-MODEL_BYTES: dict[str, Callable[..., NDArray[np.int64]]] = {
-    "matrix": lambda e, d: 4 * e + 0 * d,
-    "direct": lambda e, d: 6 * e + 0 * d,
-    "pruned": lambda e, d: 6 * e + 2 * d,
-    "optimal": lambda e, d: 6 * e + 2 * d,
-    "semantic": lambda e, d: 4 * e + 0 * d,
-    "bounded": lambda e, d: 8 * e + 0 * d,
-    "buffered": lambda e, d: 0 * e + 0 * d,
-}
 # A run is saturated if what waits keeps growing: see `is_saturated`.
 GROWTH, BACKLOG = 1.5, 2.0
 # A run has to last this many of the slowest copies' delays for that to show.

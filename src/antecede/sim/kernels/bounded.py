@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+import antecede
 from antecede.sim.kernels.common import (
     FREE,
     NODES,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 FULLEST, SPARSEST, ROTATING = range(3)
 CHOICES = {"fullest": FULLEST, "sparsest": SPARSEST, "rotating": ROTATING}
-ENTRY_BYTES = 8
+ENTRY_BYTES = antecede.PROTOCOLS["bounded"].bytes_per_entry
 
 
 class Extras(NamedTuple):
