@@ -209,7 +209,7 @@ def test_a_row_per_protocol_with_all_columns() -> None:
 
 
 def test_a_matrix_that_would_not_fit_is_computed(shared: Path) -> None:
-    from antecede.sim.replay import replay_edges
+    from antecede.sim.workloads.replay import replay_edges
 
     schedule = replay_edges(shared / "data" / "collegemsg.txt", limit=8000)
     assert schedule.n > 512

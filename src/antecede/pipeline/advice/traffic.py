@@ -24,7 +24,7 @@ from antecede.pipeline.audits.windows.columns import (
 )
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
 from antecede.sim.delays import Delay
-from antecede.sim.replay import replay_edges, replay_log
+from antecede.sim.workloads.replay import replay_edges, replay_log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
