@@ -9,7 +9,8 @@ What an event is
 
 - A *name* is a non-empty string. A whole number is read as its text.
 - A *whole* is an integer of 64 bits, a *kind* one of ``EVENT_KINDS``.
-- *Names* is a list of names, possibly empty. A *seconds* is a finite number.
+- *Names* is a list of names, possibly empty.
+- *Seconds* is a number. One that is not finite is read as null, for time is only a hint.
 - A value may be null (or an empty name) unless the event's kind needs it.
 
 Three readers follow these lines, each in one place: ``eventlog.rule`` for plain Python,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _WHOLE_END = 2**63
 _STRINGS = {str}
+_INFINITE = "is not finite"
 _SURROGATE = "contains a lone surrogate, which UTF-8 cannot encode"
 
 #: The columns of one event: process, seq, kind, message, dests, time.
@@ -112,6 +113,8 @@ def _any_values(row: Mapping[str, object]) -> Row | str:
         read[name] = _text_of_number(read[name])
     if isinstance(dests := read["dests"], list | tuple):
         read["dests"] = dests = tuple(map(_text_of_number, dests))
+    if _seconds_fault(read["time"]) == _INFINITE:
+        read["time"] = None
     if reason := fault(read):
         return reason
     seq, time = read["seq"], read["time"]
@@ -152,8 +155,9 @@ def _name_fault(value: object) -> str:
 
 
 def _whole_fault(value: object) -> str:
-    fits = isinstance(value, int) and not isinstance(value, bool)
-    return "" if fits and -_WHOLE_END <= value < _WHOLE_END else "is not a 64-bit integer"
+    if isinstance(value, int) and not isinstance(value, bool) and -_WHOLE_END <= value < _WHOLE_END:
+        return ""
+    return "is not a 64-bit integer"
 
 
 def _kind_fault(value: object) -> str:
@@ -173,7 +177,7 @@ def _names_fault(value: object) -> str:
 def _seconds_fault(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "is not a number"
-    return "" if abs(value) <= sys.float_info.max else "is not finite"
+    return "" if abs(value) <= sys.float_info.max else _INFINITE
 
 
 _FAULTS = {

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-
     from numpy.typing import NDArray
 
     from antecede.sim.schedule import Schedule

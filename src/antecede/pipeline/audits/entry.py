@@ -21,8 +21,8 @@ from antecede.pipeline.audits.sentences import sentence
 from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, decide
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.rounds import HashCollision, Incomplete, add_chains, check
-from antecede.pipeline.logs.plain_columns import plain_frame
 from antecede.pipeline.logs.sources import refuse_empty, sorted_out
+from antecede.pipeline.spark.events import plain_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

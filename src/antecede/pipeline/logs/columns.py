@@ -54,15 +54,15 @@ def _can_hold(holds: str, kind: Column) -> bool:
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         if not any(test(kind) for test in lists):
             return False
-        return _can_hold(NAME, kind.value_type) or pa.types.is_null(kind.value_type)
+        return _can_hold(NAME, kind.value_type) or bool(pa.types.is_null(kind.value_type))
     if pa.types.is_dictionary(kind):
         return holds in {NAME, KIND} and _can_hold(holds, kind.value_type)
     # Spark sees unsigned longs as decimals.
-    is_whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
+    is_whole: bool = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
     if holds == WHOLE:
         return is_whole
     if holds == SECONDS:
-        return is_whole or pa.types.is_floating(kind)
+        return is_whole or bool(pa.types.is_floating(kind))
     return _is_text(kind) or (holds == NAME and is_whole)
 
 
@@ -129,7 +129,11 @@ def _longs(column: Column) -> Column:
 
 
 def _seconds(column: Column) -> Column:
-    return column.cast(pa.float64(), safe=False)
+    """Return times as numbers; those that are not finite become null."""
+    times = column.cast(pa.float64(), safe=False)
+    if pc.all(pc.is_finite(times)).as_py() is not False:
+        return times
+    return pc.if_else(pc.is_finite(times), times, pa.scalar(None, pa.float64()))
 
 
 def _lists(column: Column) -> Column:
@@ -156,7 +160,7 @@ def is_event(table: pa.Table) -> Flags:
     good = kind >= 0
     table = _decodable(table)
     for column in EVENT_SCHEMA:
-        if column.name not in table.column_names or column.holds == KIND:
+        if column.name not in table.column_names or column.holds in {KIND, SECONDS}:
             continue
         values = table.column(column.name)
         if column.needed_by == EVENT_KINDS:
@@ -165,7 +169,7 @@ def is_event(table: pa.Table) -> Flags:
             spared = np.array([name not in column.needed_by for name in EVENT_KINDS])
             good &= _filled(values, column.holds) | spared[kind]
         elif not pa.types.is_null(values.type):
-            good &= _sound_lists(values) if column.holds == NAMES else _sound_times(values)
+            good &= _all_named(values)
     return np.asarray(good)
 
 
@@ -190,7 +194,7 @@ def _filled(column: Column, holds: str) -> Flags:
     return np.asarray(column.is_valid().combine_chunks())
 
 
-def _sound_lists(column: Column) -> Flags:
+def _all_named(column: Column) -> Flags:
     """Return which lists are null or name all their members."""
     good = np.ones(len(column), np.bool_)
     start = 0
@@ -202,12 +206,6 @@ def _sound_lists(column: Column) -> Flags:
             good[start + np.asarray(pc.list_parent_indices(chunk))[unnamed]] = False
         start += len(chunk)
     return good
-
-
-def _sound_times(column: Column) -> Flags:
-    """Return which times are null or finite."""
-    finite: Column = pc.is_finite(column)
-    return np.asarray(finite.fill_null(True).combine_chunks())  # noqa: FBT003
 
 
 def _undictionaried(column: Column) -> Column:

@@ -68,7 +68,7 @@ def read(source: Source) -> Log:
         raise LogError(msg, path=source.path, reason=reason) from None
     if source.strict and log.bad:
         first = _first(log.rejected)
-        msg = f"{source.path.name} {first} (invalid rows: {log.bad:,}; --strict allows none)"
+        msg = f"{source.path.name} {first} (invalid rows: {log.bad:,}; --strict forbids them)"
         raise LogError(msg, path=source.path, reason=first.reason)
     if not len(log.events):
         refuse_empty(repr(str(source.path)), log.rejected, log.bad)
@@ -80,8 +80,10 @@ def refuse_empty(name: str, rejected: pa.Table, bad: int) -> NoReturn:
     if not bad:
         reason = "it records no sends, deliveries or local events"
     else:
-        rows = "its only row is not valid" if bad == 1 else f"none of its {bad:,} rows is valid"
-        reason = f"{rows}; {_first(rejected)}"
+        rows = "its only row is not" if bad == 1 else f"none of its {bad:,} rows is"
+        first = _first(rejected)
+        where = "the first" if first.line is None else f"line {first.line}"
+        reason = f"{rows} a valid event; {where}: {first.reason}; got {first.text[:80]!r}"
     msg = f"{name} has no events: {reason}"
     raise LogError(msg, path=name, reason=reason)
 

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from antecede import eventlog
@@ -88,7 +89,7 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
         column = table.column(name)
         if data.count(b'"%s"' % name.encode()) != len(column) - column.null_count:
             return False
-    return True
+    return not pc.any(pc.invert(pc.is_finite(table.column("time")))).as_py()
 
 
 FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read)
