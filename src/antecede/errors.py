@@ -36,3 +36,12 @@ class HoldFullError(AntecedeError):
 
 class QueueFullError(HoldFullError):
     """What waits to be sent has reached its limit; send again after some has gone out."""
+
+
+class LogError(UsageError):
+    """A log cannot be read or holds no events: ``path`` (or a name for it) and ``reason``."""
+
+    def __init__(self, message: str, *, path: object, reason: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.reason = reason

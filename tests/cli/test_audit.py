@@ -94,10 +94,14 @@ def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words", "reason"),
     [
-        ("process,seq,kind\na,1,local\n", ["--format", "csv"], "lacks message; it has process"),
+        (
+            "process,seq,kind\na,1,local\n",
+            ["--format", "csv"],
+            "lacks the column message; it has process",
+        ),
         ("", ["--format", "jsonl"], "has no events"),
         ("junk", ["--format", "parquet"], "as parquet"),
-        ("junk", ["--format", "xml"], "known: parquet, jsonl, csv, shiviz, otlp, edges"),
+        ("junk", ["--format", "xml"], "known: csv, edges, jsonl, otlp, parquet, shiviz"),
         ("junk", [], "give --format"),
         ('{"process":"a"}\n', ["--format", "jsonl", "--strict"], "--strict forbids"),
         (UNPAIRED, ["--format", "jsonl", "--windows", "0"], "windows is 0; give 1 or more"),

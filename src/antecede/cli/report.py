@@ -139,7 +139,7 @@ def _beginning(events: pa.Table) -> tuple[list[Illustration], dict[str, Any]]:
 
 def _by_clocks(source: Source, around: str | None) -> tuple[list[Illustration], dict[str, Any]]:
     """Draw a log of vector clocks whose messages cannot be paired."""
-    from antecede.pipeline.logs.shiviz import clock_arrows, parse_log
+    from antecede.pipeline.logs.formats.shiviz import clock_arrows, parse_log
     from antecede.report.audit_page import Illustration
     from antecede.report.spacetime import Arrow, Diagram, Node
 

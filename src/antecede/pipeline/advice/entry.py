@@ -14,11 +14,11 @@ import pyarrow as pa
 
 import antecede
 from antecede.errors import UsageError
+from antecede.eventlog.rule import require_columns
 from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of
 from antecede.pipeline.advice.formulas import computed, why_not_run
 from antecede.pipeline.advice.replays import Replay, pack_schedule, promised_faults, replay
 from antecede.pipeline.advice.traffic import schedule_of
-from antecede.pipeline.audits.windows.columns import require_columns
 from antecede.pipeline.spark.tasks import run_specs
 from antecede.sim import Schedule
 

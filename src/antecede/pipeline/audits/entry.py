@@ -26,8 +26,8 @@ from antecede.pipeline.audits.windows.rounds import (
     add_chains,
     check,
 )
-from antecede.pipeline.logs.plain_columns import plain_frame
 from antecede.pipeline.logs.sources import refuse_empty, sorted_out
+from antecede.pipeline.spark.events import plain_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from antecede.pipeline.audits.entry import audit, audit_table
 from antecede.pipeline.audits.illustrations import illustrate
 from antecede.pipeline.audits.neighbourhood import FrameRows, TableRows
-from antecede.pipeline.logs.plain_columns import plain_frame
-from antecede.pipeline.logs.sources import frame, read, readable, rejected_rows, why_unauditable
+from antecede.pipeline.logs.sources import read, why_unauditable
+from antecede.pipeline.spark.events import plain_frame
+from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
 from antecede.report.audit_page import ROWS_MAX, audit_page
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def audit_here(source: Source) -> AuditedFile:
 def audit_on(spark: SparkSession, source: Source, windows: int | None = None) -> AuditedFile:
     """Audit a log file on Spark; the result needs the session until it is written."""
     name = source.path.name
-    events, log = frame(spark, source)
+    events, log = read_frame(spark, source)
     with readable(source):
         undecidable = why_unauditable(log) if log else None
         found = audit(events, windows=windows, undecidable=undecidable)

@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 
 from antecede.core.tables import EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
 from antecede.pipeline.audits.local import name_rows
-from antecede.pipeline.audits.windows.columns import is_event, lookup_in, process_names, to_events
+from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import IncompleteError
 from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
+from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
 
 if TYPE_CHECKING:
