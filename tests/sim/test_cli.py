@@ -65,7 +65,7 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["optimal", "-n", "1"], "n=1 processes"),
-        (["optimal", "--workload", "pape"], "workload 'pape' is not known"),
+        (["optimal", "--workload", "pape"], "unknown workload 'pape'"),
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
         (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
         (["bounded", "--option", "k"], "use NAME=VALUE"),
