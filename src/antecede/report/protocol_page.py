@@ -47,8 +47,8 @@ def protocol_page(info: ProtocolInfo) -> str:
 
 def _sections(body: str) -> str:
     """Turn the docstring's underlined headings, name table and references into Markdown."""
-    text = re.sub(r"^(.+)\n-{3,}$", r"## \1", body.strip(), flags=re.MULTILINE)
-    text = re.sub(r"^\.\. \[(\w+)\] ", r"[\1] ", text, flags=re.MULTILINE)
+    text = re.sub(r"^(.+)\n-{3,}$", r"## \1\n", body.strip(), flags=re.MULTILINE)
+    text = re.sub(r"^\.\. \[(\w+)\] ", r"- [\1] ", text, flags=re.MULTILINE)
     text = _tables(text)
     return _prose(text)
 
