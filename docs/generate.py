@@ -28,8 +28,7 @@ def index() -> str:
     lines = [
         "# The protocols",
         "",
-        "Each protocol has its own page. `make docs` writes these pages from the protocols' records and the",
-        "docstrings of their modules.",
+        "Each protocol has a page, which `make docs` writes from its record and its docstring.",
         "",
         "| name | idea | paper | casts | cost |",
         "| --- | --- | --- | --- | --- |",
