@@ -55,3 +55,12 @@ class QueueFullError(HoldFullError):
         super().__init__(message, held=queued, held_max=queue_max)
         self.queued = queued
         self.queue_max = queue_max
+
+
+class LogError(UsageError):
+    """A log cannot be read or holds no events: ``path`` (or a name for it) and ``reason``."""
+
+    def __init__(self, message: str, *, path: object, reason: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.reason = reason

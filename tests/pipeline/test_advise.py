@@ -16,7 +16,8 @@ import antecede
 from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
-from antecede.eventlog import Event, Rejected
+from antecede.eventlog import Event
+from antecede.eventlog.edges import read_edges
 from antecede.pipeline.advice import traffic
 from antecede.pipeline.advice.costs import Cost, OrderBroken, Status, Undelivered, WeakGuarantee
 from antecede.pipeline.advice.entry import advise, costs_on
@@ -24,7 +25,8 @@ from antecede.pipeline.advice.recommendation import Traffic
 from antecede.pipeline.advice.replays import pack_schedule, unpack_schedule, violations_of
 from antecede.pipeline.advice.traffic import schedule_of, schedule_of_edges
 from antecede.pipeline.advice.wording import recommend
-from antecede.pipeline.logs.sources import read_edges, table_of
+from antecede.pipeline.logs.formats.edges import to_events
+from antecede.pipeline.logs.sources import table_of
 from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
@@ -130,9 +132,10 @@ def test_a_long_log_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ran on all of the first 20 of 60 messages" in choice.reason
 
 
-def test_an_edge_list_gets_a_stated_model() -> None:
-    rejected: list[Rejected] = []
-    events = table_of(read_edges("a b 1\na c 1\nb c 2\nb b 3\n", rejected))
+def test_an_edge_list_gets_a_stated_model(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("a b 1\na c 1\nb c 2\nb b 3\n")
+    events = table_of(to_events(read_edges(path, [])))
     schedule = schedule_of_edges(events)
     assert schedule.messages == 2
     assert schedule.cast == "multicast"
@@ -209,7 +212,7 @@ def test_a_row_per_protocol_with_all_columns() -> None:
 
 
 def test_a_matrix_that_would_not_fit_is_computed(shared: Path) -> None:
-    from antecede.sim.replay import replay_edges
+    from antecede.sim.workloads.replay import replay_edges
 
     schedule = replay_edges(shared / "data" / "collegemsg.txt", limit=8000)
     assert schedule.n > 512

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline.audits.arrange import plain_files
+from antecede.pipeline.audits.arrangements import plain_files
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.logs.sources import table_of

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from antecede.pipeline.logs.formats import FORMATS
+
 LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of Parquet files.")]
 Form = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="parquet, jsonl, csv, shiviz, otlp or edges. Default: guessed from the file name.",
+        help=f"Format of the log: {', '.join(FORMATS)}. Default: by the file name.",
     ),
 ]
 Pattern = Annotated[

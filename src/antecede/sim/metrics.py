@@ -22,12 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
 
 Metric = float | int | bool | None
 # A run is saturated if what waits keeps growing: see `is_saturated`.
@@ -119,33 +117,6 @@ def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
     same &= trace.delivered[before] == trace.delivered[copy]
     midway[place - 1] = same & (before >= 0)
     return midway
-
-
-def no_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:  # noqa: ARG001
-    """Return what a protocol adds that has nothing of its own to say."""
-    return {}
-
-
-def pruned_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:
-    """Return what each kind of pruning saved: destinations removed, per message sent.
-
-    A receiver cannot tell *already delivered* from *already replaced*: both are absence.
-    """
-    part = window(schedule, trace, warm_up)
-    order = trace.order[part.first :]
-    noted = trace.noted[part.first :]
-    messages = max(1, len(part.sends))
-    is_send = order < schedule.messages
-    return {
-        "just_replaced_per_message": float(noted[is_send].sum() / messages),
-        "just_delivered_per_message": len(part.delivered) / messages,
-        "already_per_message": float(noted[~is_send].sum() / messages),
-    }
-
-
-OWN_FIGURES: dict[str, Callable[[Schedule, Trace, int], dict[str, Metric]]] = {
-    "pruned": pruned_figures,
-}
 
 
 def waiting(schedule: Schedule, trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

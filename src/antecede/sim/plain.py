@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import antecede
-from antecede.sim.kernels.common import Trace, added_delay
-from antecede.sim.kernels.drive import Progress, new_trace
+from antecede.sim.delays import added_delay
+from antecede.sim.trace import Progress, Trace, new_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -234,7 +234,8 @@ class PlainRun:
 
     def _hashed_delay(self, channel: int, number: int) -> float:
         plan = self._plan
-        return float(added_delay(plan.model, plan.links, plan.seed[0], channel, number))
+        with np.errstate(over="ignore"):  # a hash wraps around
+            return float(added_delay(plan.model, plan.links, plan.seed[0], channel, number))
 
     def _set_off(self, copy: int) -> None:
         offsets = self._plan.trigger_offsets

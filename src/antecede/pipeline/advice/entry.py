@@ -8,21 +8,18 @@ order, breaks it, or leaves messages undelivered is not recommended.
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 
 import antecede
 from antecede.errors import UsageError
+from antecede.eventlog.rule import require_columns
 from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of
 from antecede.pipeline.advice.formulas import computed, why_not_run
 from antecede.pipeline.advice.replays import Replay, pack_schedule, promised_faults, replay
-from antecede.pipeline.advice.tasks import replay_one
 from antecede.pipeline.advice.traffic import schedule_of
-from antecede.pipeline.audits.blobs import by_number, results_of
-from antecede.pipeline.audits.windows.columns import require_columns
-from antecede.pipeline.spark import tasks
+from antecede.pipeline.spark.tasks import run_specs
 from antecede.sim import Schedule
 
 if TYPE_CHECKING:
@@ -91,25 +88,12 @@ def costs_on(
     """
     replays, costs = _plan(schedule, protocols)
     if spark is not None:
-        return ranked(costs + _on_spark(spark, replays))
+        return ranked(costs + run_specs(spark, replay, replays))
     for spec in replays:
         if progress is not None:
             progress(spec.protocol)
         costs.append(replay(spec))
     return ranked(costs)
-
-
-def _on_spark(spark: SparkSession, replays: list[Replay]) -> list[Cost]:
-    """Run the protocols as Spark tasks, one each."""
-    if not replays:
-        return []
-    packed = [pickle.dumps(spec, protocol=5) for spec in replays]
-    table = pa.table(
-        {"id": pa.array(range(len(packed)), pa.int64()), "spec": pa.array(packed, pa.binary())}
-    )
-    spread = by_number(spark.createDataFrame(table), len(packed))
-    found = results_of(spread.mapInArrow(tasks.on_specs(replay_one), tasks.RESULT_SQL))
-    return [found[number] for number in range(len(packed))]
 
 
 def _plan(schedule: Schedule, protocols: Sequence[str] | None) -> tuple[list[Replay], list[Cost]]:

@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from antecede.errors import UsageError
-from antecede.pipeline.audits.windows.columns import (
-    is_event,
-    process_names,
-    require_columns,
-    require_types,
-    to_events,
-)
+from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
+from antecede.pipeline.logs.sources import sorted_out
 from antecede.sim.delays import Delay
-from antecede.sim.replay import replay_edges, replay_log
+from antecede.sim.workloads.replay import replay_edges, replay_log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,9 +44,7 @@ def schedule_of_log(log: Log, name: str, *, delay: str | None = None, seed: int 
 
 def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
     """Return the sends of a log as a schedule, with its own delays unless ``delay`` is given."""
-    require_columns(events.column_names)
-    require_types(events)
-    events = _normalised(events.filter(pa.array(is_event(events))))
+    events = sorted_out(events, "").events
     model = delay or DELAY_MODEL
     schedule, messages = replay_log(events, seed=seed, delay=model)
     seen = _observed(events, schedule, messages) if delay is None else None
@@ -89,27 +81,6 @@ def _described(schedule: Schedule, delays: str, added: str) -> Schedule:
 
 def _capped(schedule: Schedule) -> Schedule:
     return schedule.head(MESSAGES_MAX) if schedule.messages > MESSAGES_MAX else schedule
-
-
-def _normalised(events: pa.Table) -> pa.Table:
-    """Return events with names as strings, and times as finite seconds or null."""
-    for place, field in enumerate(events.schema):
-        column = events.column(place)
-        if field.name in {"process", "kind", "message"}:
-            events = events.set_column(place, field.name, _as_text(column))
-        elif field.name == "time":
-            time = column.cast(pa.float64())
-            time = pc.if_else(pc.is_finite(time), time, pa.scalar(None, pa.float64()))
-            events = events.set_column(place, field.name, time)
-    return events
-
-
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowException:
-        msg = f"a column of names has the type {column.type}; write names as strings"
-        raise UsageError(msg) from None
 
 
 def _observed(

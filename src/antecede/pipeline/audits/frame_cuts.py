@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from antecede.pipeline.audits.blobs import KIND_BITS, packed_columns
+from antecede.pipeline.audits.packing import ProcessCodes, packed_columns
 from antecede.pipeline.audits.windows.cuts import UNSAID, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.spark.events import validity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,20 +51,6 @@ class _Stats:
     timed: bool
     early: float
     late: float
-
-
-def validity(frame: DataFrame) -> Column:
-    """Return which rows are events, as ``columns.is_event`` has it."""
-    from pyspark.sql import functions as F
-
-    good = F.col("process").isNotNull() & (F.col("process") != "") & F.col("seq").isNotNull()
-    named = F.col("message").isNotNull() & (F.col("message") != "")
-    sent = F.col("kind").isin("send", "deliver") & named
-    if "dests" in frame.columns:
-        # An array that has nulls, and not what is looked for, makes this neither true nor false.
-        nowhere = F.array_contains("dests", F.lit("\0nowhere\0"))
-        good &= F.col("dests").isNull() | nowhere.isNotNull()
-    return F.coalesce(good & (sent | (F.col("kind") == "local")), F.lit(False))  # noqa: FBT003
 
 
 def survey(frame: DataFrame) -> _Stats:
@@ -182,10 +169,8 @@ def _band(
     near = hinted.filter(_around(places, width))
     table = near.select(*packed_columns(hinted, salt), "hint").toArrow().combine_chunks()
     marked, seq, key, need, hint = (np.array(table.column(c)) for c in range(5))
-    masked = hash_names(stats.names) & ~KIND_BITS
-    order = np.argsort(masked)
-    process = order[np.searchsorted(masked[order], marked & ~KIND_BITS)].astype(np.int32)
-    return Events(process, seq, (marked & KIND_BITS).astype(np.int8), key, need), hint
+    process, kind = ProcessCodes(hash_names(stats.names)).decode(marked)
+    return Events(process.astype(np.int32), seq, kind, key, need), hint
 
 
 def _said(

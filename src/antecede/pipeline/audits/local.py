@@ -11,16 +11,14 @@ from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.window import find_chains, run_window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from antecede.pipeline.audits.windows.columns import Lookup
     from antecede.pipeline.audits.windows.jit import Ints
     from antecede.pipeline.audits.windows.join import Open
     from antecede.pipeline.audits.windows.matching import Events
     from antecede.pipeline.audits.windows.rounds import Group
     from antecede.pipeline.audits.windows.window import Request, Window
-
-    #: Row of the log -> (name of its message, its destinations)
-    Lookup = Callable[[Ints], list[tuple[str | None, tuple[str, ...] | None]]]
 
 
 class Whole:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.spark.tasks import RESULT_SQL, on_batches, result, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from antecede.pipeline.audits.windows.jit import Column, Ints
+    from antecede.pipeline.spark.tasks import Batches
 
 #: Events before and after one that are shown with it.
 CONTEXT = 3
@@ -66,6 +68,19 @@ def together(parts: Sequence[Near]) -> Near:
         count = sum(part[key][0] for part in parts)
         found[key] = count, seqs[max(0, at - REACH) : at + REACH + 1]
     return found
+
+
+def look_around(batches: Batches, points: Mapping[int, Sequence[int]]) -> Batches:
+    """Find what a partition (of process and seq) has around ``points``."""
+    from pyspark import TaskContext
+
+    parts = [
+        seqs_near(batch.column(0).to_numpy(), batch.column(1).to_numpy(), points)
+        for batch in batches
+    ]
+    context = TaskContext.get()
+    if parts and context is not None:
+        yield result(context.partitionId(), together(parts))
 
 
 def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, list[int]]]) -> Lines:
@@ -137,13 +152,10 @@ class FrameRows:
         """Return the events around some places: where these are in one job, what in another."""
         from pyspark.sql import functions as F
 
-        from antecede.pipeline.audits.blobs import results_of
-        from antecede.pipeline.spark import tasks as audit_tasks
-
         number = dict(zip(points, hash_names(list(points)).tolist(), strict=True))
-        task = audit_tasks.look_around({number[name]: seqs for name, seqs in points.items()})
+        task = on_batches(look_around, {number[name]: seqs for name, seqs in points.items()})
         small = self._frame.select(F.xxhash64("process").alias("process"), "seq")
-        found = together(list(results_of(small.mapInArrow(task, audit_tasks.RESULT_SQL)).values()))
+        found = together(list(results_of(small.mapInArrow(task, RESULT_SQL)).values()))
         near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
         wanted = F.lit(0)
         for (name, _), (_, seqs) in near.items():
@@ -185,8 +197,8 @@ def _events(table: pa.Table) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A neighbourhood: what to look at, and the events around it."""
+class Neighbourhood:
+    """A violation or message, and the events around it."""
 
     row: Mapping[str, Any]
     """The violation, as a row of its table (or only ``message``)."""
@@ -195,20 +207,20 @@ class Scene:
     """Each event's place among all events of its process."""
 
 
-def scenes(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Scene]:
+def neighbourhoods(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Neighbourhood]:
     """Return the neighbourhood of each violation, in two questions to the log."""
     if not violations:
         return []
-    told = rows.of_messages({m for row in violations for m in _messages(row)})
-    keys = [_key_events(told, row) for row in violations]
+    events = rows.of_messages({m for row in violations for m in _messages(row)})
+    keys = [_key_events(events, row) for row in violations]
     points: dict[str, set[int]] = {}
     for event in (event for some in keys for event in some):
         points.setdefault(event.process, set()).add(event.seq)
     lines = rows.near({process: sorted(seqs) for process, seqs in points.items()})
-    return [_scene(row, some, lines) for row, some in zip(violations, keys, strict=True)]
+    return [_neighbourhood(row, some, lines) for row, some in zip(violations, keys, strict=True)]
 
 
-def _scene(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Scene:
+def _neighbourhood(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Neighbourhood:
     events, places = [], []
     for process in sorted({event.process for event in keys}):
         line = lines[process]
@@ -217,7 +229,7 @@ def _scene(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Scene
         for place in sorted(shown & line.keys()):
             events.append(line[place])
             places.append(place)
-    return Scene(row, events, places)
+    return Neighbourhood(row, events, places)
 
 
 def _joined(places: Iterable[int]) -> set[int]:
@@ -237,18 +249,18 @@ def _messages(row: Mapping[str, Any]) -> set[str]:
     return {name for name in named if name}
 
 
-def _key_events(told: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
+def _key_events(events: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
     """Return the events that must be seen: sends, and the deliveries that matter.
 
     Of a message on the chain those are the deliveries at processes that sent the next one.
     """
     names = _messages(row)
-    senders = {e.process for e in told if e.kind == SEND and e.message in names}
+    senders = {e.process for e in events if e.kind == SEND and e.message in names}
     wanted = senders | {row.get("process")}
     ends = {row["message"], row.get("overtaker")}
     alone = row.get("process") is None
     found = []
-    for event in told:
+    for event in events:
         if event.message not in names:
             continue
         here = event.process == row.get("process") if event.message in ends else True

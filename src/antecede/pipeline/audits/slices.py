@@ -7,7 +7,6 @@ skewed clocks or a lowered cut make it share.
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.core.tables import EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
-from antecede.pipeline.audits.blobs import by_number, results_of
 from antecede.pipeline.audits.local import name_rows
-from antecede.pipeline.audits.windows.columns import is_event, lookup_in, process_names, to_events
+from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.cuts import UNSAID, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Incomplete
 from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
-from antecede.pipeline.spark import tasks as audit_tasks
+from antecede.pipeline.logs.columns import is_event
+from antecede.pipeline.spark.tasks import run_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -113,6 +112,11 @@ def list_processes(spec: dict[str, Any]) -> list[str]:
     return sorted(name for name in names if name)
 
 
+def survey_groups(spec: dict[str, Any]) -> object:
+    """Lower a cut by the row groups around it; without a cut, list the processes of row groups."""
+    return propose_cut(spec) if "when" in spec else list_processes(spec)
+
+
 def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float64]]:
     """Return (processes, cut, when): a cut lowered by what lies around it.
 
@@ -162,6 +166,11 @@ def read_slice(spec: dict[str, Any]) -> tuple[Events, Callable[[Ints], Any], int
     return events.take(rows), lambda at: whole(rows[at]), rejected
 
 
+def slice_events(spec: dict[str, Any]) -> Events:
+    """Return a window's events."""
+    return read_slice(spec)[0]
+
+
 def run_slice(spec: dict[str, Any]) -> Window:
     """Read a window's row groups and run it."""
     events, lookup, rejected = read_slice(spec)
@@ -209,7 +218,7 @@ class Slices:
             for k, around in zip(self._first, self._around, strict=True)
         ]
         specs += [{"groups": part} for part in self._parts()]
-        found = self._job(audit_tasks.propose_cut, specs)
+        found = run_specs(self._spark, survey_groups, specs)
         cuts = found[: len(self._first)]
         names: set[str] = set().union(*found[len(self._first) :])
         self.names = sorted(names)
@@ -232,16 +241,8 @@ class Slices:
     def _has_idle(self) -> bool:
         """Return whether a process has rows and none of them is an event, so it is none."""
         specs = [{"groups": part, "events": True} for part in self._parts()]
-        found = self._job(audit_tasks.propose_cut, specs)
+        found = run_specs(self._spark, list_processes, specs)
         return len(set().union(*found)) < len(self.names)
-
-    def _job(self, work: Callable[[Any], Any], specs: Sequence[Any]) -> list[Any]:
-        numbers = pa.array(range(len(specs)), pa.int64())
-        data = pa.array([pickle.dumps(spec, protocol=5) for spec in specs], pa.binary())
-        frame = self._spark.createDataFrame(pa.table({"id": numbers, "spec": data}))
-        spread = by_number(frame, len(specs))
-        found = results_of(spread.mapInArrow(audit_tasks.on_specs(work), audit_tasks.RESULT_SQL))
-        return [found[number] for number in range(len(specs))]
 
     def _spec(self, group: Group, request: Request) -> dict[str, Any]:
         first, last = group
@@ -278,7 +279,7 @@ class Slices:
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
         """Run each group of windows as one window."""
         specs = [self._spec(group, request) for group, request in work]
-        return self._job(audit_tasks.run_slice, specs)
+        return run_specs(self._spark, run_slice, specs)
 
     def confirm(self, windows: Sequence[Window]) -> None:
         """Check that every row is in exactly one window, or is no event, and all processes live."""
@@ -292,7 +293,7 @@ class Slices:
         wanted = np.sort(np.array(keys, np.int64))
         specs = [self._spec((k, k), Request()) | {"wanted": wanted} for k in range(self.windows)]
         found: dict[int, str] = {}
-        for part in self._job(audit_tasks.spell_slice, specs):
+        for part in run_specs(self._spark, spell_slice, specs):
             found.update(part)
         return found
 
@@ -305,7 +306,7 @@ class Slices:
     ) -> list[list[int]]:
         """Return shortest chains between keys sent within a group of windows."""
         specs = [self._spec((k, k), Request()) for k in range(group[0], group[1] + 1)]
-        parts: list[Events] = self._job(audit_tasks.read_slice, specs)
+        parts: list[Events] = run_specs(self._spark, slice_events, specs)
         columns = zip(*((e.process, e.seq, e.kind, e.key, e.need) for e in parts), strict=True)
         events = Events(*(np.concatenate(column) for column in columns))
         return find_chains(events, self.hashes, settled, pairs)

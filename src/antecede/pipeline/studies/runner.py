@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from antecede.sim.engine import Run
-    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
 
 METRICS: tuple[str, ...] = STUDY_COLUMNS[
     STUDY_COLUMNS.index("deliveries") : STUDY_COLUMNS.index("saturated")
@@ -37,6 +37,7 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
     of ``pruned`` names a kind of pruning to leave out (``redundancy``).
     """
     from antecede.pipeline.studies import replays
+    from antecede.sim.semantics import false_causality
 
     schedule = _schedule(row["workload"], row["arguments"], row["seed"], row["data"])
     arguments, options = json.loads(row["arguments"]), json.loads(row["options"])
@@ -66,7 +67,7 @@ def execute(row: Mapping[str, Any]) -> dict[str, Any]:
         packets = measured["extra_packets_per_message"]
         measured["acknowledgement_bytes_per_message"] = packets and each * packets
     if "semantics" in arguments:
-        measured |= replays.false_causality(schedule, trace)
+        measured |= false_causality(schedule, trace, limit=None)
     return measured
 
 

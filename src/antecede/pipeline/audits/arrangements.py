@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from antecede.pipeline.audits.blobs import Blobs
-from antecede.pipeline.audits.frame_cuts import find_cuts, survey, validity
-from antecede.pipeline.logs.sources import refuse_empty, rejected_rows
+from antecede.pipeline.audits.frame_cuts import find_cuts, survey
+from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
+from antecede.pipeline.logs.sources import refuse_empty
+from antecede.pipeline.spark.events import validity
+from antecede.pipeline.spark.frames import rejected_rows
 from antecede.pipeline.spark.session import parallelism
 
 if TYPE_CHECKING:
@@ -64,8 +67,6 @@ def arrange_slices(
     frame: DataFrame, windows: int | None, salt: int
 ) -> tuple[Arrangement, int, dict[str, Any]] | None:
     """Arrange Parquet files whose row groups are in the order of time, else return None."""
-    from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
-
     files = plain_files(frame)
     groups = row_groups(files) if files else None
     if not groups:
