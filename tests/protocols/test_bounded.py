@@ -127,8 +127,8 @@ def test_no_extra_message_is_needed_from_the_square_of_n_minus_1_on() -> None:
 class Tightest(Bounded):
     """A limit below the paper's range, so that three processes need extra messages at all."""
 
-    def _start(self, **options: object) -> None:
-        super()._start(**options)
+    def _start(self) -> None:
+        super()._start()
         self._k = len(self.members) - 1
 
 

@@ -37,7 +37,7 @@ def test_the_example_of_the_specification() -> None:
     assert CODEC.decode(data) == EXAMPLE
     size = antecede.size(EXAMPLE).model_bytes
     assert f"takes {CODEC.wire_bytes(EXAMPLE)} bytes" in PAGE
-    assert f"2 for a destination) it is {size}." in PAGE
+    assert f"2 per destination) it has {size}." in PAGE
 
 
 def test_the_bits_of_the_example_are_spelt_out() -> None:

@@ -10,7 +10,7 @@ kept as images of the whole endpoint, which are quick to wake up.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from antecede.check.world import shown
 from antecede.core.messages import MessageId
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.messages import Effects, Packet
+    from antecede.core.state import State
 
 
 class Node(NamedTuple):
@@ -240,8 +241,8 @@ class Machine:
             self._images.append(pickle.dumps(one, pickle.HIGHEST_PROTOCOL))
             self.views.append(view)
             self.is_idle.append(not one.held and not one.queued)
-            self._seqs.append(cast("int", state["seq"]))
-            self.event_counts.append(cast("int", state["events"]))
+            self._seqs.append(state["seq"])
+            self.event_counts.append(state["events"])
         return number
 
     def _revive(self, local: int) -> Endpoint:
@@ -253,23 +254,18 @@ _CONSTANT = frozenset({"protocol", "members", "options", "pull", "held_max", "qu
 _APART = frozenset({"held", "arrivals"})
 
 
-def frozen_state(state: Mapping[str, object]) -> object:
+def frozen_state(state: State) -> object:
     """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
-    held = state["held"]
-    assert isinstance(held, list)
     rest = (
         frozen(value) for key, value in state.items() if key not in _CONSTANT and key not in _APART
     )
-    return tuple(packet for _, packet in held), tuple(rest)
+    return tuple(packet for _, packet in state["held"]), tuple(rest)
 
 
 def frozen(value: object) -> object:
     """Return plain data as something hashable; the order of keys does not matter."""
-    kind = type(value)
-    if kind is dict:
-        return frozenset((key, frozen(item)) for key, item in value.items())  # type: ignore[attr-defined]
-    if kind is list:
-        return tuple(map(frozen, value))  # type: ignore[call-overload]
-    if kind is set:
-        return frozenset(value)  # type: ignore[call-overload]
-    return value
+    if isinstance(value, dict):
+        return frozenset((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(map(frozen, value))
+    return frozenset(value) if isinstance(value, set) else value

@@ -337,8 +337,8 @@ class Explorer:
         )
         for action in actions:
             match action:
-                case ("send", str(process), tuple(dests), after):
-                    world.send(process, dests, after=after)  # type: ignore[arg-type]
+                case ("send", str(process), tuple(dests), None | int() as after):
+                    world.send(process, dests, after=after)
                 case ("arrive", int(number)):
                     packet = self.machine.packets[number]
                     world.arrive_packet(packet.source, packet.dest, packet.n)

@@ -71,6 +71,20 @@ class Effects:
     event: int = 0
 
 
+class Sending(NamedTuple):
+    """One call of ``send``, as protocols see it.
+
+    ``dests`` are all destinations, ``others`` those other than the sender itself; ``basis`` is the
+    number of the last local event that the message depends on.
+    """
+
+    message: MessageId
+    dests: tuple[str, ...]
+    payload: bytes
+    others: tuple[str, ...] = ()
+    basis: int = 0
+
+
 class Need(NamedTuple):
     """One thing a held message waits for.
 

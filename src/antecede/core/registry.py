@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import ProtocolInfo
     from antecede.core.messages import ControlSize
+    from antecede.core.state import State
 
     E = TypeVar("E", bound=type[Endpoint])
 
@@ -95,16 +96,15 @@ def endpoint(
     return cls(process=process, members=names, options=chosen, pull=pull, removed=gone, **limits)
 
 
-def restore(state: Mapping[str, object]) -> Endpoint:
+def restore(state: State) -> Endpoint:
     """Make an endpoint that goes on where ``Endpoint.state()`` was taken."""
-    cls = protocol_class(str(state["protocol"]))
-    made = cls(
-        process=state["process"],  # type: ignore[arg-type]
-        members=state["members"],  # type: ignore[arg-type]
-        options=state["options"],  # type: ignore[arg-type]
-        pull=state["pull"],  # type: ignore[arg-type]
-        held_max=state["held_max"],  # type: ignore[arg-type]
-        queue_max=state["queue_max"],  # type: ignore[arg-type]
+    made = protocol_class(state["protocol"])(
+        process=state["process"],
+        members=state["members"],
+        options=state["options"],
+        pull=state["pull"],
+        held_max=state["held_max"],
+        queue_max=state["queue_max"],
     )
     made.load(state)
     return made

@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -65,7 +65,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Entry = tuple[str, str, int]
 Column = dict[int, int]
@@ -113,13 +112,13 @@ class Bounded(Endpoint):
     )
     STATE: ClassVar = ("_columns", "_counts", "_turn")
 
-    def _start(self, **options: object) -> None:
+    def _start(self) -> None:
         n = len(self.members)
-        self._k = _limit(options["k"], n)
-        if options["column"] not in CHOICES:
-            msg = f"column={options['column']!r} is unknown; expected one of {', '.join(CHOICES)}"
+        self._k = _limit(self.options["k"], n)
+        if self.options["column"] not in CHOICES:
+            msg = f"column={self.options['column']!r} is unknown; expected one of {', '.join(CHOICES)}"
             raise UsageError(msg)
-        self._choice = options["column"]
+        self._choice = self.options["column"]
         self._columns: list[Column] = [{} for _ in range(n)]
         self._counts = [0] * n
         self._turn = 0
@@ -128,27 +127,15 @@ class Bounded(Endpoint):
         """Return how many constraints are kept; never more than ``k``."""
         return sum(map(len, self._columns))
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,
-    ) -> None:
-        super()._post(message, targets, others, payload, basis)
+    def _post(self, sending: Sending) -> None:
+        super()._post(sending)
         self._trim()
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         carried = self._entries_of(range(len(self.members)))
-        for dest in others:
+        for dest in sending.others:
             self._stand_in(self._positions[dest])
-        return dict.fromkeys(others, carried)
+        return dict.fromkeys(sending.others, carried)
 
     def _stand_in(self, dest: int) -> None:
         """Let the message that now goes to ``dest`` stand for all constraints on it."""
@@ -209,9 +196,8 @@ class Bounded(Endpoint):
             mine = self._columns[place]
             if place in dests:  # the message waits there for all it carries: it stands for that
                 mine = {k: n for k, n in mine.items() if k == me or n > theirs.get(k, 0)}
-                theirs = {source: theirs.get(source, 0) + 1}  # noqa: PLW2901
-            known = sorted(mine.keys() | theirs.keys())
-            self._columns[place] = {k: max(mine.get(k, 0), theirs.get(k, 0)) for k in known}
+                carried[place] = {source: theirs.get(source, 0) + 1}
+            self._columns[place] = _larger(mine, carried[place])
         self._trim()
         return (self._count(packet),)
 
@@ -254,6 +240,10 @@ def _limit(k: object, n: int) -> int:
         msg = f"k={k!r} is out of bounds; with {n} members it is from {n + 1} to {n * n}, or None"
         raise UsageError(msg)
     return k
+
+
+def _larger(one: Column, two: Column) -> Column:
+    return {k: max(one.get(k, 0), two.get(k, 0)) for k in sorted(one.keys() | two.keys())}
 
 
 def _is_entry(entry: object) -> bool:

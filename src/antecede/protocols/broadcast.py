@@ -46,14 +46,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Citation, Formula, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Vectors = tuple[tuple[int, ...], ...]
 
@@ -92,24 +91,19 @@ class Broadcast(Endpoint):
     )
     STATE: ClassVar = ("_vectors",)
 
-    def _start(self, **options: object) -> None:
-        self._groups = as_groups(options["groups"], self.members)
+    def _start(self) -> None:
+        self._groups = as_groups(self.options["groups"], self.members)
         self.options["groups"] = self._groups
         self._vectors: dict[str, dict[str, int]] = {
             name: dict.fromkeys(members, 0) for name, members in self._groups.items()
         }
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
-        group = group_of(self._groups, self.process, others)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        group = group_of(self._groups, self.process, sending.others)
         assert group is not None
         self._vectors[group][self.process] += 1
         vectors: Vectors = tuple(tuple(vector.values()) for vector in self._vectors.values())
-        return dict.fromkeys(others, vectors)
+        return dict.fromkeys(sending.others, vectors)
 
     def _check(self, packet: Packet) -> None:
         vectors, groups = packet.control, self._groups

@@ -59,7 +59,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Citation, Option, ProtocolInfo, Variant
-from antecede.core.messages import MessageId, Packet
+from antecede.core.messages import MessageId, Packet, Sending
 from antecede.core.plain import malformed
 from antecede.core.registry import register
 from antecede.errors import PeerError, QueueFullError, UsageError
@@ -106,11 +106,11 @@ class Buffered(Endpoint):
     )
     STATE: ClassVar = ("_output", "_receiver", "_awaited")
 
-    def _start(self, **options: object) -> None:
-        if type(options["pipelined"]) is not bool:
-            msg = f"pipelined={options['pipelined']!r} is neither True nor False"
+    def _start(self) -> None:
+        if type(self.options["pipelined"]) is not bool:
+            msg = f"pipelined={self.options['pipelined']!r} is neither True nor False"
             raise UsageError(msg)
-        self._pipelined = options["pipelined"]
+        self._pipelined = self.options["pipelined"]
         self._fifo = self._pipelined
         self._output: list[Posting] = []
         self._receiver = ""
@@ -135,27 +135,20 @@ class Buffered(Endpoint):
                 f"(queue_max={self.queue_max}); send again after an acknowledgement by "
                 f"{self._receiver!r}"
             )
-            raise QueueFullError(msg)
+            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
-        (dest,) = others
-        self._output.append((dest, message, targets, payload))
+    def _post(self, sending: Sending) -> None:
+        (dest,) = sending.others
+        self._output.append((dest, sending.message, sending.dests, sending.payload))
         self._post_due()
 
     def _post_due(self) -> None:
         """[MF95] 3.2, posting messages: the oldest first, and only when nothing is awaited."""
         while self._output and self._can_post(self._output[0][0]):
-            dest, message, targets, payload = self._output.pop(0)
+            dest, message, dests, payload = self._output.pop(0)
             self._receiver = dest
             self._awaited += 1
-            self._emit(dest, (), message, targets, payload)
+            self._emit(dest, (), Sending(message, dests, payload))
 
     def _can_post(self, dest: str) -> bool:
         return not self._awaited or (self._pipelined and dest == self._receiver)
@@ -185,17 +178,17 @@ class Buffered(Endpoint):
         parked = sum(packet.kind == "control" for packet in early)
         return source == self._receiver and self._awaited > parked
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:  # noqa: ARG002 - nothing ever
+    def _unmet(self, _: Packet) -> Iterator[Need]:
         yield from ()
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - leaves nothing behind
+    def _absorb(self, _: Packet) -> Iterable[Need]:
         return ()
 
     def _on_data(self, packet: Packet) -> None:
         self._arrive(packet)
         self._emit_control(packet.source, ())
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - it says all by coming
+    def _on_control(self, _: Packet) -> Iterable[Need]:
         self._awaited -= 1
         self._post_due()
         return ()

@@ -45,14 +45,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Citation, Formula, ProtocolInfo
-from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Pairs = tuple[tuple[str, int], ...]
 
@@ -84,20 +83,15 @@ class Context(Endpoint):
     )
     STATE: ClassVar = ("_newest", "_leaves")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._newest: dict[str, int] = {}
         self._leaves: dict[str, int] = {}
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         predecessors: Pairs = tuple(sorted(self._leaves.items()))
-        self._newest[self.process] = message.seq
-        self._leaves = {self.process: message.seq}
-        return dict.fromkeys(others, predecessors)
+        self._newest[self.process] = sending.message.seq
+        self._leaves = {self.process: sending.message.seq}
+        return dict.fromkeys(sending.others, predecessors)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_pairs(packet.control):

@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
-from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -59,7 +59,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]
@@ -106,27 +105,22 @@ class Direct(Endpoint):
     )
     STATE: ClassVar = ("_known", "_barriers")
 
-    def _start(self, **options: object) -> None:
-        if options["prune"] not in PRUNES:
-            msg = f"prune={options['prune']!r} is unknown; expected one of {', '.join(PRUNES)}"
+    def _start(self) -> None:
+        if self.options["prune"] not in PRUNES:
+            msg = f"prune={self.options['prune']!r} is unknown; expected one of {', '.join(PRUNES)}"
             raise UsageError(msg)
-        self._prune = options["prune"]
+        self._prune = self.options["prune"]
         self._known: dict[str, Pairs] = {member: {} for member in self.members}
         self._barriers: dict[str, Pairs] = {member: {} for member in self.members}
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = tuple(tuple(sorted(self._barriers[member].items())) for member in self.members)
         own, me = self._barriers[self.process], self.process
-        for dest in others:
+        for dest in sending.others:
             kept = {} if self._prune == "full" else minus(self._barriers[dest], own)
-            self._barriers[dest] = kept | {me: message.seq}
-        self._barriers[me] = {me: message.seq}
-        return dict.fromkeys(others, before)
+            self._barriers[dest] = kept | {me: sending.message.seq}
+        self._barriers[me] = {me: sending.message.seq}
+        return dict.fromkeys(sending.others, before)
 
     def kept_entries(self) -> int:
         """Return the pairs in all barriers."""

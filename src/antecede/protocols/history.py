@@ -49,7 +49,15 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, ProtocolInfo
-from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import is_count, is_pairs, malformed
 from antecede.core.registry import register
 from antecede.errors import HoldFullError
@@ -92,26 +100,19 @@ class History(Endpoint):
     )
     STATE: ClassVar = ("_past", "_seen", "_known")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._past: dict[MessageId, tuple[Names, bytes]] = {}
         self._seen: dict[str, int] = {}
         self._known: dict[str, dict[str, int]] = {self.process: {}}
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: Names,
-        others: Names,
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
+    def _post(self, sending: Sending) -> None:
         rows = ((name, tuple(sorted(row.items()))) for name, row in sorted(self._known.items()))
         before = tuple((*old, *self._past[old]) for old in self._past)
         control: Control = (tuple(row for row in rows if row[1]), before)
-        self._past[message] = (targets, payload)
-        self._seen[self.process] = self._known[self.process][self.process] = message.seq
-        for dest in others:
-            self._emit(dest, control, message, targets, payload)
+        self._past[sending.message] = (sending.dests, sending.payload)
+        self._seen[self.process] = self._known[self.process][self.process] = sending.message.seq
+        for dest in sending.others:
+            self._emit(dest, control, sending)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not _is_control(packet.control):
@@ -130,7 +131,7 @@ class History(Endpoint):
                 f"packet {packet.n} from {packet.source!r} brings {fresh} messages to hold, but "
                 f"{self.held} are held already (held_max={self.held_max}); offer it again later"
             )
-            raise HoldFullError(msg)
+            raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 
     def _is_fresh(self, entry: Entry) -> bool:
         return entry[1] > self._seen.get(entry[0], 0)

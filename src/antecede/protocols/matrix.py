@@ -47,14 +47,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Rows = tuple[tuple[int, ...], ...]
 
@@ -87,22 +86,17 @@ class Matrix(Endpoint):
     )
     STATE: ClassVar = ("_sent", "_counts")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         n = len(self.members)
         self._sent = [[0] * n for _ in range(n)]
         self._counts = [0] * n
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before: Rows = tuple(map(tuple, self._sent))
         row = self._sent[self._positions[self.process]]
-        for dest in others:
+        for dest in sending.others:
             row[self._positions[dest]] += 1
-        return dict.fromkeys(others, before)
+        return dict.fromkeys(sending.others, before)
 
     def kept_entries(self) -> int:
         """Return the size of the matrix."""

@@ -69,7 +69,15 @@ from antecede.core.differences import (
 )
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
-from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -125,17 +133,17 @@ class Optimal(Endpoint):
     )
     STATE: ClassVar = ("_log", "_newest", "_last_sent", "_last_received")
 
-    def _start(self, **options: object) -> None:
+    def _start(self) -> None:
         for name in ("hardware_multicast", "lookahead", "differential"):
-            if type(options[name]) is not bool:
-                msg = f"{name}={options[name]!r} is neither True nor False"
+            if type(self.options[name]) is not bool:
+                msg = f"{name}={self.options[name]!r} is neither True nor False"
                 raise UsageError(msg)
-        if options["hardware_multicast"] and options["differential"]:
+        if self.options["hardware_multicast"] and self.options["differential"]:
             msg = "hardware_multicast sends all the same, differential to each its own; choose one"
             raise UsageError(msg)
-        self._hardware = options["hardware_multicast"]
-        self._fifo = self._is_differential = bool(options["differential"])
-        self._lookahead = options["lookahead"]
+        self._hardware = self.options["hardware_multicast"]
+        self._fifo = self._is_differential = bool(self.options["differential"])
+        self._lookahead = self.options["lookahead"]
         self._log: Log = {}
         self._newest: dict[str, int] = {}
         self._last_sent: dict[str, Entries] = {}
@@ -150,14 +158,9 @@ class Optimal(Endpoint):
             if dests
         }
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = self._log
-        targets = frozenset(others)
+        targets = frozenset(sending.others)
         # SND(3) is also what SND(2) carries to all, so it is computed once; a copy for d differs
         # only in the entries that named d.
         after: Log = {
@@ -165,11 +168,13 @@ class Optimal(Endpoint):
             for sender, entries in before.items()
         }
         if self._hardware:
-            controls = dict.fromkeys(others, as_control(before))
+            controls = dict.fromkeys(sending.others, as_control(before))
         else:
             common = purged(after)
-            controls = {dest: as_control(_copy_for(dest, before, common)) for dest in others}
-        after.setdefault(self.process, {})[message.seq] = targets  # SND(4)
+            controls = {
+                dest: as_control(_copy_for(dest, before, common)) for dest in sending.others
+            }
+        after.setdefault(self.process, {})[sending.message.seq] = targets  # SND(4)
         self._log = purged(after)  # SND(5)
         return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
 

@@ -60,7 +60,15 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, ProtocolInfo
-from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 
@@ -103,7 +111,7 @@ class Pruned(Endpoint):
     )
     STATE: ClassVar = ("_info", "_newest", "_pruned")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._info: Info = {}
         self._newest: dict[str, int] = {}
         self._pruned = dict.fromkeys(KINDS, 0)
@@ -125,14 +133,9 @@ class Pruned(Endpoint):
             if dests
         }
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
-        targets = frozenset(others)
-        constraints: dict[str, list[Constraint]] = {dest: [] for dest in others}
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        targets = frozenset(sending.others)
+        constraints: dict[str, list[Constraint]] = {dest: [] for dest in sending.others}
         info: Info = {}
         for sender, entries in sorted(self._info.items()):  # S2
             info[sender] = {clock: dests - targets for clock, dests in entries.items()}
@@ -142,8 +145,8 @@ class Pruned(Endpoint):
                     self._pruned["just_replaced"] += 1
         self._info = without_empty(info)  # S3
         carried = as_entries(self._info)  # S4
-        self._info.setdefault(self.process, {})[message.seq] = targets  # S5
-        return {dest: (carried, tuple(constraints[dest])) for dest in others}
+        self._info.setdefault(self.process, {})[sending.message.seq] = targets  # S5
+        return {dest: (carried, tuple(constraints[dest])) for dest in sending.others}
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_control(packet.control):

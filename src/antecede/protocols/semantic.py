@@ -63,14 +63,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Rows = tuple[tuple[int, ...], ...]
 Matrix = list[list[int]]
@@ -104,7 +103,7 @@ class Semantic(Endpoint):
     )
     STATE: ClassVar = ("_prev", "_conc", "_counts", "_ahead", "_covered", "_open", "_copies")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         n = len(self.members)
         self._prev: Matrix = [[0] * n for _ in range(n)]
         self._conc: Matrix = [[0] * n for _ in range(n)]
@@ -115,13 +114,8 @@ class Semantic(Endpoint):
         self._open: list[tuple[int, int]] = []
         self._copies = 0
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,
-    ) -> dict[str, object]:
-        is_dependent = basis > self._covered  # E1, by definition 5.2
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        is_dependent = sending.basis > self._covered  # E1, by definition 5.2
         if is_dependent:
             for prev, conc in zip(self._prev, self._conc, strict=True):  # E2 to E5
                 prev[:] = map(int.__add__, prev, conc)
@@ -129,15 +123,15 @@ class Semantic(Endpoint):
         control = (tuple(map(tuple, self._prev)), tuple(map(tuple, self._conc)))
         me = self._positions[self.process]
         row = self._prev[me] if is_dependent else self._conc[me]
-        for dest in others:  # E7
+        for dest in sending.others:  # E7
             row[self._positions[dest]] += 1
-        self._copies += len(others)
+        self._copies += len(sending.others)
         if is_dependent:
             self._covered = self._events
             self._open.clear()
         else:
             self._open.append((self._events, self._copies))
-        return dict.fromkeys(others, control)
+        return dict.fromkeys(sending.others, control)
 
     def kept_entries(self) -> int:
         """Return the size of both matrices."""

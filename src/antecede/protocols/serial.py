@@ -47,11 +47,12 @@ References
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import KS98, MULTICAST, ProtocolInfo
-from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import QueueFullError
@@ -85,7 +86,7 @@ class Serial(Endpoint):
     )
     STATE: ClassVar = ("_queue", "_token", "_wishes", "_has_asked", "_newest")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._home = self.members[0]
         self._token: Latest | None = {} if self.process == self._home else None
         self._queue: list[tuple[MessageId, tuple[str, ...], bytes]] = []
@@ -105,17 +106,10 @@ class Serial(Endpoint):
                 f"{len(self._queue)} messages of {self.process!r} wait for the token already "
                 f"(queue_max={self.queue_max}); send again after some have gone out"
             )
-            raise QueueFullError(msg)
+            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],  # noqa: ARG002 - follows from the targets
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - the token's order covers every event
-    ) -> None:
-        self._queue.append((message, targets, payload))
+    def _post(self, sending: Sending) -> None:
+        self._queue.append((sending.message, sending.dests, sending.payload))
         if self._token is not None:
             self._send_queue(self._token)
         elif self.process != self._home and not self._has_asked:
@@ -123,11 +117,11 @@ class Serial(Endpoint):
             self._emit_control(self._home, WISH)
 
     def _send_queue(self, token: Latest) -> None:
-        for message, targets, payload in self._queue:
-            for dest in targets:
+        for sending in itertools.starmap(Sending, self._queue):
+            for dest in sending.dests:
                 if dest != self.process:
-                    self._emit(dest, token.get(dest, ()), message, targets, payload)
-                    token[dest] = (message.sender, message.seq)
+                    self._emit(dest, token.get(dest, ()), sending)
+                    token[dest] = (self.process, sending.message.seq)
         self._queue.clear()
 
     def _check(self, packet: Packet) -> None:

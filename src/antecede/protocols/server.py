@@ -49,14 +49,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
 from antecede.core.info import Citation, Formula, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Counts = tuple[int, ...]
 
@@ -91,22 +90,17 @@ class Server(Endpoint):
     )
     STATE: ClassVar = ("_counts", "_served")
 
-    def _start(self, **options: object) -> None:
-        self._server = as_member("server", options["server"], self.members)
+    def _start(self) -> None:
+        self._server = as_member("server", self.options["server"], self.members)
         self.options["server"] = self._server
         self._counts = [0] * len(self.members)
         self._served = [0] * len(self.members)
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before: Counts = tuple(self._counts)
-        if self._server in others:
+        if self._server in sending.others:
             self._counts[self._positions[self.process]] += 1
-        return dict.fromkeys(others, before)
+        return dict.fromkeys(sending.others, before)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_counts(packet.control, len(self.members)):

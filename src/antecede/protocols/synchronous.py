@@ -48,15 +48,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import KS98, ProtocolInfo
-from antecede.core.messages import Need, Packet
+from antecede.core.messages import Need, Packet, Sending
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from antecede.core.messages import MessageId
 
 
 @register
@@ -79,10 +77,10 @@ class Synchronous(Endpoint):
     )
     STATE: ClassVar = ("_awaited",)
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._awaited: tuple[str, int] | None = None
 
-    def _admit(self, targets: tuple[str, ...]) -> None:  # noqa: ARG002 - whatever they are
+    def _admit(self, _: tuple[str, ...]) -> None:
         if self._awaited is not None:
             dest, seq = self._awaited
             msg = (
@@ -91,14 +89,9 @@ class Synchronous(Endpoint):
             )
             raise UsageError(msg)
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - order comes from waiting
-    ) -> dict[str, object]:
-        (dest,) = others
-        self._awaited = (dest, message.seq)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        (dest,) = sending.others
+        self._awaited = (dest, sending.message.seq)
         return {dest: None}
 
     def _check(self, packet: Packet) -> None:
@@ -107,7 +100,7 @@ class Synchronous(Endpoint):
         if packet.kind == "control" and not is_count(packet.control, 1):
             raise malformed(packet, "the number of the message acknowledged")
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:  # noqa: ARG002 - any packet waits
+    def _unmet(self, _: Packet) -> Iterator[Need]:
         if self._awaited is not None:
             yield Need(*self._awaited, "ack")
 

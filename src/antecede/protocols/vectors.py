@@ -48,14 +48,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Vector = tuple[int, ...]
 Control = tuple[Vector, tuple[tuple[str, Vector], ...]]
@@ -95,20 +94,15 @@ class Vectors(Endpoint):
     )
     STATE: ClassVar = ("_clock", "_latest")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._clock: Vector = (0,) * len(self.members)
         self._latest: dict[str, Vector] = {}
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - vector times stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         self._tick()
         control: Control = (self._clock, tuple(sorted(self._latest.items())))
-        self._latest.update(dict.fromkeys(others, self._clock))
-        return dict.fromkeys(others, control)
+        self._latest.update(dict.fromkeys(sending.others, self._clock))
+        return dict.fromkeys(sending.others, control)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not self._is_stamp(packet.control):

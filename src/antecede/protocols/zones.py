@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
 from antecede.core.info import Citation, Option, ProtocolInfo, Variant
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -54,7 +54,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Names = tuple[str, ...]
 
@@ -94,8 +93,8 @@ class Zones(Endpoint):
     STATE: ClassVar = ("_vectors",)
     RELAYS: ClassVar = True
 
-    def _start(self, **options: object) -> None:
-        self._zones = as_parts("zones", options["zones"], self.members)
+    def _start(self) -> None:
+        self._zones = as_parts("zones", self.options["zones"], self.members)
         _check_tree(self._zones)
         self.options["zones"] = self._zones
         self._vectors: dict[int, dict[str, int]] = {
@@ -105,25 +104,18 @@ class Zones(Endpoint):
         }
         self._shared = {name: place for place, vector in self._vectors.items() for name in vector}
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: Names,
-        others: Names,  # noqa: ARG002 - always all
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
+    def _post(self, sending: Sending) -> None:
         for place in self._vectors:
-            self._spread(place, message, targets, payload)
+            self._spread(place, sending)
 
-    def _spread(self, place: int, message: MessageId, dests: Names, payload: bytes) -> None:
+    def _spread(self, place: int, content: Sending | Packet) -> None:
         """Broadcast in one zone, as a message of this process."""
         vector = self._vectors[place]
         vector[self.process] += 1
         control = tuple(vector.values())
         for member in vector:
             if member != self.process:
-                self._emit(member, control, message, dests, payload)
+                self._emit(member, control, content)
 
     def _check(self, packet: Packet) -> None:
         message = packet.message
@@ -144,13 +136,12 @@ class Zones(Endpoint):
                 yield Need(member, wanted, "count", f"zone {place + 1}")
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
         place = self._shared[packet.source]
         vector = self._vectors[place]
         vector[packet.source] += 1
         for other in self._vectors:
             if other != place:
-                self._spread(other, packet.message, packet.dests, packet.payload)
+                self._spread(other, packet)
         return (Need(packet.source, vector[packet.source], "count", f"zone {place + 1}"),)
 
     def _carried(self, packet: Packet) -> dict[str, int]:

@@ -107,8 +107,8 @@ def advise_page(
             "table",
             "All figures",
             [Table(HEADS, cells(rows), "Bytes are per copy of a message; state is per process.")],
-            "run: on this traffic; computed: by the protocol's formula, because it was too large or "
-            "too slow to run; skipped: it does not support this traffic. Extra packets are per "
+            "run: on this traffic; computed: by the protocol's formula, because it was too large "
+            "or too slow to run; skipped: it does not support this traffic. Extra packets are per "
             "message.",
         ),
     ]

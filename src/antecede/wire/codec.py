@@ -63,7 +63,7 @@ class Codec:
             raise UsageError(msg)
         self._roster = Roster((*names, process))
 
-    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002
+    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - a documented signature
         """Return a packet as bytes; without the payload it fits into another system's header."""
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
@@ -125,7 +125,7 @@ class Codec:
                 f"encoded data assumes {count} members, this Codec has {len(self._roster)}; "
                 "if a process is joining, offer the data again after add()"
             )
-            raise UnknownProcessError(msg)
+            raise UnknownProcessError(msg, members=self.members)
         if count == len(self._roster):
             return self._roster
         if count != len(self._earlier):

@@ -59,8 +59,8 @@ def advise(
 ) -> DataFrame | pa.Table:
     """Return one row per protocol: what it would have carried, delayed, held and kept.
 
-    A Spark frame gives a Spark frame, anything else an Arrow table. ``delay`` names a model, such as
-    ``exponential:0.05``, to use instead of the delays in the log.
+    A Spark frame gives a Spark frame, anything else an Arrow table. ``delay`` names a model, such
+    as ``exponential:0.05``, to use instead of the delays in the log.
     """
     if isinstance(events_or_schedule, Schedule):
         return table_of(costs_on(events_or_schedule, protocols))
