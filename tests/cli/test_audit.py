@@ -124,7 +124,7 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     ("text", "form", "reason"),
     [
         ('a {"a":1}\nhello\n', "shiviz", "--send and --deliver"),
-        ("a b 1\nb c 2\n", "edges", "nothing of deliveries.*advise"),
+        ("a b 1\nb c 2\n", "edges", "nothing about deliveries.*advise"),
         (UNPAIRED, "jsonl", "2 sent messages and 3 deliveries, but no"),
     ],
 )

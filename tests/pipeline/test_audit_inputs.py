@@ -1,4 +1,4 @@
-"""Parquet of every kind is read alike in this process and on Spark, or refused with one line."""
+"""Every kind of Parquet file is read alike in this process and on Spark, or refused in one line."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_browser_shows_the_marked_messages(
     assert "a seq 1: send m1 to c" in (tip.text_content() or "")
     drawn = page.locator("figure.st svg")
     before = float(drawn.get_attribute("width") or 0)
-    page.get_by_label("closer").click()
+    page.get_by_label("zoom in").click()
     assert float(drawn.get_attribute("width") or 0) > before
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width

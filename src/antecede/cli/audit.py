@@ -19,7 +19,6 @@ from antecede.cli.options import (
     SendPattern,
     Strict,
 )
-from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +53,7 @@ def audit(
     """
     from antecede.pipeline.audits.entry import require_windows
     from antecede.pipeline.audits.files import audit_here, audit_on, write_results
-    from antecede.pipeline.logs.sources import Source, form_of
+    from antecede.pipeline.logs.sources import Source, form_of, require_file
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
 
@@ -72,9 +71,7 @@ def audit(
         "windows": windows,
         "master": None if local else master or "local[*]",
     }
-    if not log.exists():
-        msg = f"there is no log {str(log)!r}"
-        raise UsageError(msg)
+    require_file(source)
     with RunFolder.open(out, "audit", options=options) as folder:
         if local:
             summary = write_results(folder, audit_here(source))

@@ -1,6 +1,6 @@
-"""Any DataFrame: ids hashed in SQL, rows packed into one blob per window, blobs shuffled.
+"""The arrangement for any DataFrame: hash in SQL, pack rows into blobs per window, shuffle these.
 
-Rows are never shuffled as rows, and sends are never joined with deliveries: on two cores that
+Rows are never shuffled as rows, and sends are never joined with deliveries. On two cores, either
 alone would take longer than everything done here.
 """
 
@@ -21,7 +21,7 @@ from antecede.pipeline.audits.packing import (
 )
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import HashCollision, Incomplete
+from antecede.pipeline.audits.windows.rounds import HashCollisionError, IncompleteError
 from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
 from antecede.pipeline.spark.tasks import RESULT_SQL, by_number, on_batches, result, results_of
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from antecede.pipeline.audits.frame_cuts import Cuts
     from antecede.pipeline.audits.windows.jit import Ints
     from antecede.pipeline.audits.windows.join import Open
+    from antecede.pipeline.audits.windows.matching import Owners
     from antecede.pipeline.audits.windows.rounds import Group
     from antecede.pipeline.audits.windows.window import Window
     from antecede.pipeline.spark.tasks import Batches
@@ -50,7 +51,7 @@ class Blobs:
         self._salt = salt
         self._processes = ProcessCodes(self.hashes)
         if self._processes.collide:
-            raise HashCollision
+            raise HashCollisionError
 
     def _packed(self, groups: Sequence[Group]) -> DataFrame:
         group_of = np.full(self.windows, len(groups), np.int64)
@@ -78,7 +79,7 @@ class Blobs:
     def confirm(self, windows: Sequence[Window]) -> None:
         """Check that every event is in exactly one window."""
         if sum(window.events for window in windows) != self._cuts.events:
-            raise Incomplete
+            raise IncompleteError
 
     def _rows_of(self, keys: Sequence[int], *columns: str) -> list[Any]:
         from pyspark.sql import functions as F
@@ -89,19 +90,19 @@ class Blobs:
         table = rows.join(F.broadcast(wanted), "key", how="inner").toArrow()
         return list(table.to_pylist())
 
-    def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
-        """Return the names of messages that no window has named."""
+    def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of messages that no window has named, by key."""
         found: dict[int, str] = {}
         for row in self._rows_of(keys):
             if (
                 row["kind"] != "local"
                 and found.setdefault(row["key"], row["message"]) != row["message"]
             ):
-                raise HashCollision
+                raise HashCollisionError
         return found
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages of which no window told them."""
+        """Return the destinations of messages for which no window gave them, by key."""
         if "dests" not in self.frame.columns:
             return {}
         owners = {(m.key, self.names[m.sender], m.seq) for m in messages}
@@ -111,16 +112,16 @@ class Blobs:
             place = (row["key"], row["process"], row["seq"])
             if row["kind"] == "send" and row["dests"] is not None and place in owners:
                 stated.setdefault(row["key"], []).append(tuple(row["dests"]))
-        # Where rows contradict each other, the one that comes first for the windows.
+        # If rows contradict each other, take the one that the windows take.
         return {key: min(several, key=_need) for key, several in stated.items()}
 
     def chains(
-        self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]
+        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
     ) -> list[list[int]]:
         """Return shortest chains between keys sent within a group of windows."""
         table = self._packed([group]).toArrow()
         events = unpack([blob.as_buffer() for blob in table.column("blob")])
-        return find_chains(events, self.hashes, settled, pairs)
+        return find_chains(events, self.hashes, owners, pairs)
 
 
 def run_blobs(batches: Batches, spec: dict[str, Any]) -> Batches:
@@ -139,7 +140,7 @@ def _need(dests: tuple[str, ...]) -> int:
 
 
 def _empty(hashes: Ints, request: Request) -> Window:
-    """Return the result of a window that got no events."""
+    """Return the result of a window without events."""
     none = np.empty(0, np.int64)
     events = Events(none.astype(np.int32), none, none.astype(np.int8), none, none)
     return run_window(events, hashes, request)

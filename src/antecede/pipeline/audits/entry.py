@@ -16,11 +16,16 @@ from antecede.core.plain import shown
 from antecede.errors import UsageError
 from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange
-from antecede.pipeline.audits.local import Whole
+from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.sentences import sentence
 from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, decide
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
-from antecede.pipeline.audits.windows.rounds import HashCollision, Incomplete, add_chains, check
+from antecede.pipeline.audits.windows.rounds import (
+    HashCollisionError,
+    IncompleteError,
+    add_chains,
+    check,
+)
 from antecede.pipeline.logs.sources import refuse_empty, sorted_out
 from antecede.pipeline.spark.events import plain_frame
 
@@ -121,7 +126,7 @@ def _on_spark(events: DataFrame, windows: int | None, salt: int, options: _Optio
     """Let tasks read their own slices where that works, else pack and shuffle."""
     try:
         return _checked(*arrange(events, windows, salt), options)
-    except Incomplete:
+    except IncompleteError:
         return _checked(*arrange(events, windows, salt, sliced=False), options)
 
 
@@ -137,7 +142,7 @@ def audit_table(
     options = _Options(frozenset(explain), undecidable)
 
     def once(salt: int) -> Audit:
-        arrangement = Whole(to_events(log, names, salt), names, lookup_in(log))
+        arrangement = Local(to_events(log, names, salt), names, lookup_in(log))
         return _checked(arrangement, rejected, {"engine": "local"}, options)
 
     return _salted(once)
@@ -148,7 +153,7 @@ def _salted(once: Callable[[int], Audit]) -> Audit:
     for salt in range(_SALTS):
         try:
             return once(salt)
-        except HashCollision:
+        except HashCollisionError:
             continue
     msg = f"names collided under {_SALTS} different hashes"
     raise AssertionError(msg)
@@ -160,7 +165,7 @@ def _checked(
     """Check a log wherever its windows run, and replace hashes by names."""
     answer = check(arrangement)
     if any(window.collision for window in answer.windows):
-        raise HashCollision
+        raise HashCollisionError
     names = arrangement.names
     # Ties are broken by name, so all names come first; the few chains add none.
     messages = _message_names(arrangement, answer)
@@ -194,10 +199,10 @@ def _message_names(
     for window in answer.windows:
         for key, name in window.names.items():
             if names.setdefault(key, name) != name:
-                raise HashCollision
+                raise HashCollisionError
     unknown = results.keys_of(answer) - set(names)
     if unknown:
-        names.update(arrangement.spell(sorted(unknown)))
+        names.update(arrangement.names_of(sorted(unknown)))
     return names
 
 

@@ -1,4 +1,4 @@
-"""The part of a log around a few messages: enough to draw them, never all of a large log."""
+"""The events around a few messages of a log: enough to draw them, never all of a large log."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from antecede.pipeline.audits.windows.jit import Column, Ints
     from antecede.pipeline.spark.tasks import Batches
 
-#: Events before and after one that are shown with it.
+#: How many events before and after a place are shown with it.
 CONTEXT = 3
-#: Two shown places of a process with no more events than this between them are joined by these.
+#: If at most this many events lie between two places of a process, they are shown as well.
 JOINED = 12
-#: So far from a place must its process's events be known.
+#: How many events on each side of a place are needed for that.
 REACH = CONTEXT + JOINED // 2
 
 Points = dict[str, list[int]]  # process -> seqs
 Near = dict[tuple[int, int], tuple[int, list[int]]]
-"""Process (as a number) and seq -> how many of its events come before it, and the seqs around."""
+"""(process as a number, seq) -> how many of its events come before it, and the seqs around it."""
 Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
 
 
@@ -50,7 +50,7 @@ class Rows(Protocol):
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
-    """Return what a part of a log has around ``points``; processes are numbers here."""
+    """Return the seqs that a part of a log has around ``points``; processes are numbers here."""
     found: Near = {}
     for key, places in points.items():
         mine = np.sort(seq[process == key])
@@ -60,7 +60,7 @@ def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> 
 
 
 def together(parts: Sequence[Near]) -> Near:
-    """Return what the parts of a log have together."""
+    """Return the seqs around the points, merged from all parts of a log."""
     found: Near = {}
     for key in parts[0] if parts else ():
         seqs = sorted(seq for part in parts for seq in part[key][1])
@@ -71,7 +71,7 @@ def together(parts: Sequence[Near]) -> Near:
 
 
 def look_around(batches: Batches, points: Mapping[int, Sequence[int]]) -> Batches:
-    """Find what a partition (of process and seq) has around ``points``."""
+    """Find the seqs around ``points`` in a partition of (process, seq)."""
     from pyspark import TaskContext
 
     parts = [
@@ -84,7 +84,7 @@ def look_around(batches: Batches, points: Mapping[int, Sequence[int]]) -> Batche
 
 
 def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, list[int]]]) -> Lines:
-    """Give the events around some places their own places in their process's order."""
+    """Return the events around some places, by their place in the process's order."""
     lines: Lines = {}
     ordered = sorted(events, key=lambda e: (e.process, e.seq, e.kind, e.message or ""))
     for (name, seq), (count, seqs) in near.items():
@@ -104,7 +104,7 @@ class TableRows:
         self._table = table.select(names)
 
     def beginning(self, count: int) -> list[Event]:
-        """Return the first ``count`` events: all processes in turn, causes before effects."""
+        """Return ``count`` events: the first of each process in turn, causes before effects."""
         table = self._table.sort_by([("process", "ascending"), ("seq", "ascending")])
         process = table.column("process").combine_chunks().dictionary_encode()
         codes = np.asarray(process.indices)
@@ -149,7 +149,7 @@ class FrameRows:
         return _events(self._frame.filter(F.col("message").isin(sorted(messages))).toArrow())
 
     def near(self, points: Points) -> Lines:
-        """Return the events around some places: where these are in one job, what in another."""
+        """Return the events around some places: one job finds their seqs, another reads them."""
         from pyspark.sql import functions as F
 
         number = dict(zip(points, hash_names(list(points)).tolist(), strict=True))
@@ -165,13 +165,13 @@ class FrameRows:
 
 
 def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
-    """Take events from the lines in turn, a delivery that waits only after its send."""
+    """Take events from the lines in turn; a delivery that waits comes only after its send."""
     found: list[Event] = []
     sent: set[str | None] = set()
     while len(found) < count and any(lines.values()):
         some = [line for line in lines.values() if line]
         ready = [line for line in some if not line[0][1] or line[0][0].message in sent]
-        for line in ready or some[:1]:  # A log that goes round in circles is entered somewhere.
+        for line in ready or some[:1]:  # A log with a cycle has to be entered somewhere.
             event, _ = line.popleft()
             found.append(event)
             if event.kind == SEND:
@@ -208,7 +208,7 @@ class Neighbourhood:
 
 
 def neighbourhoods(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Neighbourhood]:
-    """Return the neighbourhood of each violation, in two questions to the log."""
+    """Return the neighbourhood of each violation, with two queries to the log."""
     if not violations:
         return []
     events = rows.of_messages({m for row in violations for m in _messages(row)})
@@ -233,7 +233,7 @@ def _neighbourhood(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) 
 
 
 def _joined(places: Iterable[int]) -> set[int]:
-    """Return places with their surroundings, and with what lies between near ones."""
+    """Return places with those around them, and with those between two that are near."""
     shown: set[int] = set()
     last = None
     for place in sorted(places):
@@ -250,9 +250,9 @@ def _messages(row: Mapping[str, Any]) -> set[str]:
 
 
 def _key_events(events: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
-    """Return the events that must be seen: sends, and the deliveries that matter.
+    """Return the events to show: sends, and the deliveries that matter.
 
-    Of a message on the chain those are the deliveries at processes that sent the next one.
+    For a message on the chain, these are the deliveries at processes that sent the next one.
     """
     names = _messages(row)
     senders = {e.process for e in events if e.kind == SEND and e.message in names}

@@ -1,4 +1,4 @@
-"""Events as four longs in SQL, and as one blob of bytes per window: how any DataFrame is shuffled."""
+"""Pack the events of any DataFrame: four longs each in SQL, then one blob of bytes per window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from antecede.pipeline.audits.windows.jit import Ints
     from antecede.pipeline.spark.tasks import Batches
 
-#: The low bits of a process's hash make room for the kind of event.
+#: The low bits of a process's hash, which hold the kind of event instead.
 KIND_BITS = 7
 #: Rows packed at a time: large enough to be few, small enough for any worker.
 PACK_ROWS = 1 << 20
@@ -27,7 +27,7 @@ BLOB_SQL = "id long, blob binary"
 
 
 def message_key(salt: int) -> Column:
-    """Return the hash of a message's name, the same that ``hashing`` computes."""
+    """Return the hash of a message's name, as ``hashing`` computes it."""
     from pyspark.sql import functions as F
 
     return F.xxhash64("message") if salt == 0 else F.xxhash64(F.lit(str(salt)), "message")
@@ -111,7 +111,7 @@ def _pack_rows(batches: list[pa.RecordBatch], spec: dict[str, Any]) -> pa.Record
 
 
 def _blob(process: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Ints) -> bytes:
-    """Put columns into bytes; destinations only of sends, for nothing else has them."""
+    """Return columns as bytes; destinations only for sends, because nothing else has them."""
     stated = need[kind == 4]
     parts = (
         np.array([process.size, stated.size]),
@@ -125,7 +125,7 @@ def _blob(process: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Int
 
 
 def unpack(blobs: Sequence[Any]) -> Events:
-    """Return the events of several blobs, in arrays that may be written."""
+    """Return the events of several blobs, in writable arrays."""
     parts: list[list[Ints]] = [[], [], [], [], []]
     for blob in blobs:
         rows, stated = np.frombuffer(blob, np.int64, 2).tolist()

@@ -1,4 +1,4 @@
-"""The audit's tables and summary, from the answer in hashes and numbers to names."""
+"""The audit's tables and summary, made from the answer in hashes and numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from antecede.pipeline.audits.windows.join import Late
     from antecede.pipeline.audits.windows.rounds import Answer
 
-#: How many pairs of processes the summary names.
+#: How many pairs of processes the summary lists.
 PAIRS = 10
 
 _DETAILS = {
@@ -81,7 +81,7 @@ def violations(
 
 
 def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
-    """Return one row per (process, message) whose effect came and which itself never did."""
+    """Return one row per (process, message) that never arrived although an effect of it did."""
     rows = [
         {
             "process": names[lost.process],
@@ -118,13 +118,13 @@ def findings(answer: Answer, names: list[str], messages: Mapping[int, str]) -> p
 
 def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
     found = [(DELIVERY_WITHOUT_SEND, row) for row in answer.joined.unsent]
-    found += [(DELIVERED_TWICE, row) for row in answer.joined.repeats]
+    found += [(DELIVERED_TWICE, row) for row in answer.joined.redelivered]
     for window in answer.windows:
         for kind, rows in (
-            (DELIVERED_TWICE, window.again),
+            (DELIVERED_TWICE, window.redelivered),
             (CAUSAL_CYCLE, window.cycles),
             (CONTRADICTORY_SEQ, window.clashes),
-            (SENT_TWICE, window.repeated),
+            (SENT_TWICE, window.resent),
         ):
             found += [(kind, (row[0], row[1], row[2])) for row in rows.tolist()]
     return found
@@ -133,14 +133,14 @@ def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
 def summarise(
     answer: Answer, names: list[str], tables: Mapping[str, pa.Table], rejected: int
 ) -> dict[str, Any]:
-    """Return the counts, the worst pairs of processes and how late the overtaken were."""
+    """Return the counts, the worst pairs of processes and the lateness of deliveries."""
     late = answer.joined.late
     kinds = np.sum([window.kinds for window in answer.windows], axis=0).tolist()
     fifo = sum(one.sender == one.effect.sender for one in late)
     pairs = Counter((one.sender, one.process) for one in late)
     found = Counter(tables["findings"].column("kind").to_pylist())
     worst = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS]
-    repeated = sum(len(window.repeated) for window in answer.windows)
+    repeated = sum(len(window.resent) for window in answer.windows)
     return {
         "events": sum(window.events for window in answer.windows),
         "processes": len(names),

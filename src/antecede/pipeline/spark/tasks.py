@@ -98,5 +98,5 @@ def _packed(value: object) -> bytes:
     return pickle.dumps(value, protocol=5)
 
 
-def _unpacked(data: Any) -> Any:  # noqa: ANN401  (any buffer in, any value out)
+def _unpacked(data: bytes | pa.Buffer) -> object:
     return pickle.loads(data)  # noqa: S301  (driver and tasks are both ours)

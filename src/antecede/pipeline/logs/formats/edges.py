@@ -47,7 +47,7 @@ FORMAT = Format(
     (".txt", ".edges"),
     _read,
     unauditable=(
-        "an edge list says who sent to whom and when, and nothing of deliveries; "
-        "antecede advise tells what keeping order would cost on its traffic"
+        "An edge list says who sent to whom and when, but nothing about deliveries; "
+        "antecede advise shows what keeping order would cost on its traffic."
     ),
 )

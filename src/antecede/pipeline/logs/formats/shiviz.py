@@ -211,15 +211,16 @@ def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
     """Return why a log's sends and deliveries cannot be paired, or None if they can."""
     if source.send is None or source.deliver is None:
         return (
-            "its clocks do not tell which delivery belongs to which send, and an overtaken message "
-            "leaves no trace in them; give --send and --deliver, patterns with a group (?<message>...)"
+            "The clocks do not show which delivery belongs to which send, and an overtaken message "
+            "leaves no trace in them; give --send and --deliver, both patterns with a group "
+            "(?<message>...)."
         )
     sent = {event.message for event in events if event.kind == SEND}
     delivered = {event.message for event in events if event.kind == DELIVER}
     if not sent & delivered:
         return (
-            f"--send found {len(sent)} messages and --deliver {len(delivered)}, but no message "
-            "is in both; make both patterns name messages alike (groups message, and to / from)"
+            f"The pattern --send found {len(sent)} messages and --deliver {len(delivered)}, but no "
+            "message is in both; make both name messages alike (groups message, and to / from)."
         )
     return None
 
