@@ -197,7 +197,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from antecede.report.page import figure
+    from antecede.report.numbers import figure
 
     result = summary["result"]
     title = f"antecede simulate {summary['options']['protocol']} ({result['engine']} engine)"
