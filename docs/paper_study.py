@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from antecede.pipeline.studies.experiments import chosen
-from antecede.report.page import Figure, Section, Table, Text, figure
-from antecede.report.study_page import build
+from antecede.pipeline.studies.results import Tables
+from antecede.report.numbers import figure
+from antecede.report.page import Figure, Section, Table, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,15 +32,10 @@ def main() -> int:
         return 2
     folder = Path(sys.argv[1])
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    names = ("points", "differences", "overview")
+    tables = (pq.read_table(folder / f"{name}.parquet") for name in names)
     runs = pq.read_table(folder / "runs", columns=["experiment", "facet", "series"])
-    page = build(
-        chosen([]),
-        pq.read_table(folder / "points.parquet").to_pylist(),
-        pq.read_table(folder / "overview.parquet").to_pylist(),
-        {},
-        [(row["experiment"], row["facet"], row["series"]) for row in runs.to_pylist()],
-        pq.read_table(folder / "differences.parquet").to_pylist(),
-    )
+    page = Tables(runs, *tables).page({})
     for old in (DOCS / "figures").glob(f"{PREFIX}*.svg"):
         old.unlink()
     for picture in (folder / "figures").glob("*.svg"):
