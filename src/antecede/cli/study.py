@@ -252,7 +252,7 @@ def _warming(master: str | None) -> threading.Thread:
 
         sim.warm()
 
-    from antecede.pipeline.spark.session import is_embedded
+    from antecede.pipeline.spark.masters import is_embedded
 
     thread = threading.Thread(target=compile_all, name="warm", daemon=True)
     if is_embedded(master or "local[*]"):

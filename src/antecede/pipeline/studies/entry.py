@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from antecede.pipeline.spark.ship import settle
+from antecede.pipeline.spark.ship import use_unpacked
 from antecede.pipeline.studies.runner import METRICS, execute
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def study(grid: DataFrame, *, run: Execute = execute) -> DataFrame:
 
 def _worker(run: Execute) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(RUNS)
