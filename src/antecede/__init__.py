@@ -1,6 +1,6 @@
 """Causal message ordering: if one message could have influenced another, they arrive in that order.
 
-``antecede.endpoint(...)`` makes one process's endpoint of any protocol in ``antecede.PROTOCOLS``.
+``antecede.endpoint(...)`` makes one process's endpoint; ``antecede.PROTOCOLS`` lists the protocols.
 """
 
 from importlib import import_module

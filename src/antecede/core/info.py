@@ -6,6 +6,7 @@ protocol needs no table edited anywhere: its module states its record, and regis
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -37,16 +38,26 @@ class Variant:
     broken_promises: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Citation:
-    """A publication. ``str()`` gives the full reference."""
+    """A publication; ``str()`` gives the full reference."""
 
-    tag: str
-    authors: tuple[str, ...]
-    title: str
-    venue: str
-    year: int
+    tag: str = ""
+    authors: tuple[str, ...] = ()
+    title: str = ""
+    venue: str = ""
+    year: int = 0
     url: str = ""
+
+    @classmethod
+    def first_of(cls, docstring: str | None) -> Citation:
+        """Return the first publication in a docstring's References: a protocol's own."""
+        _, _, references = (docstring or "").partition("\nReferences\n")
+        found = _REFERENCE.search(" ".join(references.split()))
+        if found is None:
+            return cls()
+        tag, authors, title, venue, year, url = found.groups("")
+        return cls(tag, tuple(re.split(r", | and ", authors)), title, venue, int(year), url)
 
     @property
     def surnames(self) -> tuple[str, ...]:
@@ -54,23 +65,13 @@ class Citation:
         return tuple(author.split(". ")[-1] for author in self.authors)
 
     def __str__(self) -> str:
-        *first, last = self.authors
-        names = f"{', '.join(first)} and {last}" if first else last
+        names = " and ".join([", ".join(self.authors[:-1]), *self.authors[-1:]])
         return f'{names}. "{self.title}". {self.venue}, {self.year}. {self.url}'.strip()
 
 
-KS98: Final = Citation(
-    tag="KS98",
-    authors=("A. D. Kshemkalyani", "M. Singhal"),
-    title=(
-        "Necessary and sufficient conditions on information for causal message ordering and their "
-        "optimal implementation"
-    ),
-    venue="Distributed Computing 11(2):91-111",
-    year=1998,
-    url="https://doi.org/10.1007/s004460050044",
+_REFERENCE: Final = re.compile(
+    r'\.\. \[(\w+)\] (.+?)\. "(.+?)"\. (.+?), (\d{4})\.(?: (https://\S+))?'
 )
-"""The one publication that describes several protocols; the others are cited in their modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +100,17 @@ class ProtocolInfo:
     name: str
     idea: str
     paper: str
-    citation: Citation
     casts: tuple[Cast, ...]
-    guarantee: str
-    assumptions: str
+    guarantee: str = "causal order"
+    assumptions: str = "fixed membership; any network that brings every packet eventually"
     cost: str
     promises: frozenset[str]
     options: dict[str, Option] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     dynamic: bool = False
     reconstruction: bool = False
+    citation: Citation = Citation()
+    """What it was published in. Registering takes it from the References of its module."""
     short_name: str = ""
     """The usual abbreviation in the literature, such as RST; empty where there is none."""
     wire_number: int = 0

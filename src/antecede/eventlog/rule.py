@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from antecede.core.plain import shown
+from antecede.core.validation import shown
 from antecede.core.tables import (
     EVENT_COLUMNS,
     EVENT_COLUMNS_NEEDED,

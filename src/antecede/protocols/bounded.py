@@ -56,10 +56,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
+from antecede.core.info import MULTICAST, Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,16 +80,8 @@ class Bounded(Endpoint):
         name="bounded",
         idea="at most k entries, by extra messages",
         paper="Sanchez, Alvarez 2000",
-        citation=Citation(
-            tag="SA00",
-            authors=("C. Sanchez", "A. Alvarez"),
-            title="A lightweight asynchronous algorithm for causal delivery using extra message insertion",
-            venue="14th International Symposium on Distributed Computing (DISC), short paper",
-            year=2000,
-        ),
         casts=MULTICAST,
         guarantee="causal order; never more than k entries kept or sent",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="at most k entries per copy; extra messages when k would be passed",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={

@@ -45,10 +45,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Citation, Formula, Option, ProtocolInfo
+from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,16 +65,7 @@ class Broadcast(Endpoint):
         name="broadcast",
         idea="a vector of broadcasts delivered, one for each group",
         paper="Birman, Schiper, Stephenson 1991",
-        citation=Citation(
-            tag="BSS91",
-            authors=("K. Birman", "A. Schiper", "P. Stephenson"),
-            title="Lightweight causal and atomic group multicast",
-            venue="ACM Transactions on Computer Systems 9(3):272-314",
-            year=1991,
-            url="https://doi.org/10.1145/128738.128742",
-        ),
         casts=("broadcast", "groups"),
-        guarantee="causal order",
         assumptions="fixed, closed groups; any network that brings every packet eventually",
         cost="one integer per member and group; n for one group of all",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),

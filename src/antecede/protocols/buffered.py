@@ -58,10 +58,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import Citation, Option, ProtocolInfo, Variant
+from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import MessageId, Packet, Sending
-from antecede.core.plain import malformed
 from antecede.core.registry import register
+from antecede.core.validation import malformed
 from antecede.errors import PeerError, QueueFullError, UsageError
 
 if TYPE_CHECKING:
@@ -80,16 +80,7 @@ class Buffered(Endpoint):
         name="buffered",
         idea="no control information; acknowledged FIFO buffers",
         paper="Mattern, Fünfrocken 1995",
-        citation=Citation(
-            tag="MF95",
-            authors=("F. Mattern", "S. Fünfrocken"),
-            title="A non-blocking lightweight implementation of causal order message delivery",
-            venue="Theory and Practice in Distributed Systems, LNCS 938:197-213",
-            year=1995,
-            url="https://doi.org/10.1007/3-540-60042-6_14",
-        ),
         casts=("unicast",),
-        guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually; unicast",
         cost="nothing on the message; an acknowledgement each, and the wait for it",
         promises=frozenset({"safety", "liveness", "quiescence"}),

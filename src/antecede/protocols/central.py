@@ -46,10 +46,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.groups import as_member
-from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
-from antecede.core.plain import malformed
+from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
 from antecede.core.registry import register
 from antecede.core.relayed import Relayed
+from antecede.core.validation import malformed
 
 if TYPE_CHECKING:
     from antecede.core.messages import Packet, Sending
@@ -63,9 +63,7 @@ class Central(Relayed):
         name="central",
         idea="a relay sends everything on, one message after the other",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        citation=KS98,
         casts=MULTICAST,
-        guarantee="causal order",
         assumptions="a relay that all know; any network that brings every packet eventually",
         cost="no control information; one more packet and hop per message",
         promises=frozenset({"safety", "liveness", "quiescence"}),

@@ -44,10 +44,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import Citation, Formula, ProtocolInfo
+from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_pairs, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,16 +64,7 @@ class Context(Endpoint):
         name="context",
         idea="ids of direct predecessors",
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
-        citation=Citation(
-            tag="PBS89",
-            authors=("L. L. Peterson", "N. C. Buchholz", "R. D. Schlichting"),
-            title="Preserving and using context information in interprocess communication",
-            venue="ACM Transactions on Computer Systems 7(3):217-246",
-            year=1989,
-            url="https://doi.org/10.1145/65000.65001",
-        ),
         casts=("broadcast",),
-        guarantee="causal order",
         assumptions="one fixed group; any network that brings every packet eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),

@@ -50,10 +50,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
+from antecede.core.info import MULTICAST, Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_pairs, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,17 +73,7 @@ class Direct(Endpoint):
         name="direct",
         idea="direct predecessors for each destination",
         paper="Prakash, Raynal, Singhal 1997",
-        citation=Citation(
-            tag="PRS97",
-            authors=("R. Prakash", "M. Raynal", "M. Singhal"),
-            title="An adaptive causal ordering algorithm suited to mobile computing environments",
-            venue="Journal of Parallel and Distributed Computing 41(2):190-204",
-            year=1997,
-            url="https://doi.org/10.1006/jpdc.1996.1300",
-        ),
         casts=MULTICAST,
-        guarantee="causal order",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="one pair per direct predecessor and destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={

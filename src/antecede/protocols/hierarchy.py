@@ -46,7 +46,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.groups import as_parts
-from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
 from antecede.core.messages import (
     CLOCK_BYTES,
     NO_CONTROL,
@@ -56,9 +56,9 @@ from antecede.core.messages import (
     Packet,
     Sending,
 )
-from antecede.core.plain import is_count, malformed
 from antecede.core.registry import endpoint, register, restore, size
 from antecede.core.relayed import Relayed
+from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ class Hierarchy(Relayed):
         name="hierarchy",
         idea="representatives run optimal among themselves, each for its cluster",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        citation=KS98,
         casts=MULTICAST,
-        guarantee="causal order",
         assumptions="fixed, disjoint clusters; any network that brings every packet eventually",
         cost="as optimal for one process per cluster, nothing within; up to two more hops",
         promises=frozenset({"safety", "liveness", "quiescence"}),

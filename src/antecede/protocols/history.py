@@ -48,7 +48,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, ProtocolInfo
+from antecede.core.info import MULTICAST, ProtocolInfo
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -58,8 +58,8 @@ from antecede.core.messages import (
     Packet,
     Sending,
 )
-from antecede.core.plain import is_count, is_pairs, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_count, is_pairs, malformed
 from antecede.errors import HoldFullError
 
 if TYPE_CHECKING:
@@ -81,17 +81,8 @@ class History(Endpoint):
         name="history",
         idea="the whole causal past travels along, pruned when known delivered",
         paper="Birman, Joseph 1987",
-        citation=Citation(
-            tag="BJ87",
-            authors=("K. P. Birman", "T. A. Joseph"),
-            title="Reliable communication in the presence of failures",
-            venue="ACM Transactions on Computer Systems 5(1):47-76",
-            year=1987,
-            url="https://doi.org/10.1145/7351.7478",
-        ),
         casts=MULTICAST,
         guarantee="causal order, and no message ever waits",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="every earlier message, payload and all, that is not known delivered; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=11,

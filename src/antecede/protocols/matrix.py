@@ -46,10 +46,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
+from antecede.core.info import MULTICAST, Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -66,17 +66,7 @@ class Matrix(Endpoint):
         name="matrix",
         idea="an n x n matrix of messages sent",
         paper="Raynal, Schiper, Toueg 1991",
-        citation=Citation(
-            tag="RST91",
-            authors=("M. Raynal", "A. Schiper", "S. Toueg"),
-            title="The causal ordering abstraction and a simple way to implement it",
-            venue="Information Processing Letters 39(6):343-350",
-            year=1991,
-            url="https://doi.org/10.1016/0020-0190(91)90008-6",
-        ),
         casts=MULTICAST,
-        guarantee="causal order",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="RST",

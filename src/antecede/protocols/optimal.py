@@ -55,20 +55,27 @@ References
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.differences import (
     Difference,
-    Entries,
     applied,
     difference,
     is_difference,
     size_of,
 )
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.entries import (
+    Entries,
+    Log,
+    as_entries,
+    as_log,
+    explicit,
+    is_entries,
+    without_empty,
+)
+from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -78,14 +85,13 @@ from antecede.core.messages import (
     Packet,
     Sending,
 )
-from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
+from antecede.core.validation import malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Log = dict[str, dict[int, frozenset[str]]]
 _LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
 
@@ -97,7 +103,6 @@ class Optimal(Endpoint):
         name="optimal",
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
-        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         assumptions="any network that brings every packet eventually; processes may join and leave",
@@ -151,12 +156,7 @@ class Optimal(Endpoint):
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
-        return {
-            MessageId(sender, clock): dests
-            for sender, entries in sorted(self._log.items())
-            for clock, dests in sorted(entries.items())
-            if dests
-        }
+        return explicit(self._log)
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
         before = self._log
@@ -168,14 +168,14 @@ class Optimal(Endpoint):
             for sender, entries in before.items()
         }
         if self._hardware:
-            controls = dict.fromkeys(sending.others, as_control(before))
+            controls = dict.fromkeys(sending.others, as_entries(before))
         else:
-            common = purged(after)
+            common = without_empty(after)
             controls = {
-                dest: as_control(_copy_for(dest, before, common)) for dest in sending.others
+                dest: as_entries(_copy_for(dest, before, common)) for dest in sending.others
             }
         after.setdefault(self.process, {})[sending.message.seq] = targets  # SND(4)
-        self._log = purged(after)  # SND(5)
+        self._log = without_empty(after)  # SND(5)
         return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
 
     def kept_entries(self) -> int:
@@ -199,9 +199,9 @@ class Optimal(Endpoint):
         if self._is_differential and is_difference(control):
             self._check_names(packet, (sender for sender, _ in control[1]))
             control = control[2]
-        if packet.kind != "data" or not is_log(control):
+        if packet.kind != "data" or not is_entries(control):
             raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        for sender, _, dests in cast("Entries", control):
+        for sender, _, dests in control:
             self._check_names(packet, (sender, *dests))
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
@@ -235,25 +235,25 @@ class Optimal(Endpoint):
         carried.setdefault(packet.source, {})[packet.message.seq] = everyone
         if not self._lookahead:  # RCV(3): all of this is delivered here by now
             carried = _without(carried, frozenset({self.process}))
-        self._log = purged(merged(self._log, carried))
+        self._log = without_empty(merged(self._log, carried))
         if self._lookahead:
             self._drop_delivered()
 
     def _carried(self, packet: Packet) -> Log:
         """Return O_M, after SND(2) where the sender left that to us."""
-        carried: Log = {}
-        for sender, clock, dests in cast("Entries", packet.control):
-            carried.setdefault(sender, {})[clock] = frozenset(dests) - self._removed
+        carried = as_log(cast("Entries", packet.control))
+        if self._removed:
+            carried = _without(carried, frozenset(self._removed))
         if self._hardware:
             others = frozenset(packet.dests) - {packet.source}
-            common = purged(_without(carried, others))
+            common = without_empty(_without(carried, others))
             carried = _copy_for(self.process, carried, common)
         return carried
 
     def _drop_delivered(self) -> None:
         """Drop this process from the entries of what it has delivered (for ``lookahead``)."""
         me = frozenset({self.process})
-        self._log = purged(
+        self._log = without_empty(
             {
                 sender: {
                     clock: dests - me if clock <= self._newest.get(sender, 0) else dests
@@ -264,7 +264,7 @@ class Optimal(Endpoint):
         )
 
     def _left(self, process: str) -> None:
-        self._log = purged(_without(self._log, frozenset({process})))
+        self._log = without_empty(_without(self._log, frozenset({process})))
         self._last_sent.pop(process, None)
         self._last_received.pop(process, None)
 
@@ -298,45 +298,6 @@ def merged(log: Log, carried: Log) -> Log:
         )
         result[sender] = kept
     return result
-
-
-def purged(log: Log) -> Log:
-    """PURGE_NULL_ENTRIES: drop empty entries that a newer one of the same sender implies."""
-    result: Log = {}
-    for sender, entries in log.items():
-        newest = max(entries, default=0)
-        kept = {clock: dests for clock, dests in entries.items() if dests or clock == newest}
-        if kept:
-            result[sender] = kept
-    return result
-
-
-def as_control(log: Log) -> Entries:
-    """Return a log as it travels: sorted by sender and clock, destinations sorted."""
-    return tuple(
-        (sender, clock, tuple(sorted(dests)))
-        for sender, entries in sorted(log.items())
-        for clock, dests in sorted(entries.items())
-    )
-
-
-def is_log(control: object) -> bool:
-    """Tell whether ``control`` has the form that :func:`as_control` gives."""
-    if type(control) is not tuple:
-        return False
-    last = ("", 0)
-    for entry in control:
-        if type(entry) is not tuple or len(entry) != 3:
-            return False
-        sender, clock, dests = entry
-        if type(sender) is not str or not is_count(clock, 1) or (sender, clock) <= last:
-            return False
-        if type(dests) is not tuple or any(type(dest) is not str for dest in dests):
-            return False
-        if any(a >= b for a, b in itertools.pairwise(dests)):
-            return False
-        last = (sender, clock)
-    return True
 
 
 def _without(log: Log, gone: frozenset[str]) -> Log:

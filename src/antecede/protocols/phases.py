@@ -54,10 +54,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Citation, Option, ProtocolInfo
+from antecede.core.info import Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_count, is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_count, is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,16 +74,7 @@ class Phases(Endpoint):
         name="phases",
         idea="one integer for each group; who is silent is asked",
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
-        citation=Citation(
-            tag="MR93",
-            authors=("A. Mostefaoui", "M. Raynal"),
-            title="Causal multicasts in overlapping groups: towards a low cost approach",
-            venue="4th IEEE Workshop on Future Trends of Distributed Computing Systems:136-142",
-            year=1993,
-            url="https://inria.hal.science/inria-00074802",
-        ),
         casts=("broadcast", "groups"),
-        guarantee="causal order",
         assumptions=(
             "fixed, closed groups; a holding buffer that does not fill; "
             "any network that brings every packet eventually"

@@ -62,10 +62,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
+from antecede.core.info import MULTICAST, Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,17 +83,8 @@ class Semantic(Endpoint):
         name="semantic",
         idea="leave out false causality",
         paper="Gambhire, Kshemkalyani 2000",
-        citation=Citation(
-            tag="GK00",
-            authors=("P. Gambhire", "A. D. Kshemkalyani"),
-            title="Reducing false causality in causal message ordering",
-            venue="High Performance Computing, HiPC 2000, LNCS 1970:61-72",
-            year=2000,
-            url="https://doi.org/10.1007/3-540-44467-X_6",
-        ),
         casts=MULTICAST,
         guarantee="semantic causal order: by what each send says it depends on",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=3,

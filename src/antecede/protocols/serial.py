@@ -51,10 +51,10 @@ import itertools
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import KS98, MULTICAST, ProtocolInfo
+from antecede.core.info import MULTICAST, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
-from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_count, malformed
 from antecede.errors import QueueFullError
 
 if TYPE_CHECKING:
@@ -73,10 +73,7 @@ class Serial(Endpoint):
         name="serial",
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        citation=KS98,
         casts=MULTICAST,
-        guarantee="causal order",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=15,

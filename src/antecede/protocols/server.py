@@ -48,10 +48,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
-from antecede.core.info import Citation, Formula, Option, ProtocolInfo
+from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,13 +68,6 @@ class Server(Endpoint):
         name="server",
         idea="the requests to one server in causal order",
         paper="Kearns, Koodalattupuram 1989",
-        citation=Citation(
-            tag="KK89",
-            authors=("P. Kearns", "B. Koodalattupuram"),
-            title="Immediate ordered service in distributed systems",
-            venue="9th International Conference on Distributed Computing Systems:611-618",
-            year=1989,
-        ),
         casts=("unicast",),
         guarantee="the server alone delivers in causal order; messages between clients are not ordered",
         assumptions="one server that all know; any network that brings every packet eventually",

@@ -47,10 +47,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import KS98, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import Need, Packet, Sending
-from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ class Synchronous(Endpoint):
         name="synchronous",
         idea="the sender stands still until the receiver has delivered",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        citation=KS98,
         casts=("unicast",),
         guarantee="causal order; no liveness: sends that cross deadlock",
         assumptions="no two sends cross; any network that brings every packet eventually",

@@ -47,10 +47,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
+from antecede.core.info import MULTICAST, Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,17 +68,7 @@ class Vectors(Endpoint):
         name="vectors",
         idea="a vector clock and one vector for each destination",
         paper="Schiper, Eggli, Sandoz 1989",
-        citation=Citation(
-            tag="SES89",
-            authors=("A. Schiper", "J. Eggli", "A. Sandoz"),
-            title="A new algorithm to implement causal ordering",
-            venue="3rd International Workshop on Distributed Algorithms, LNCS 392:219-232",
-            year=1989,
-            url="https://doi.org/10.1007/3-540-51687-5_45",
-        ),
         casts=MULTICAST,
-        guarantee="causal order",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="n integers, and n integers more for each destination known",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",

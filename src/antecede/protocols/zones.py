@@ -45,10 +45,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
-from antecede.core.info import Citation, Option, ProtocolInfo, Variant
+from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,15 +66,7 @@ class Zones(Endpoint):
         name="zones",
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
-        citation=Citation(
-            tag="RV95",
-            authors=("L. Rodrigues", "P. Verissimo"),
-            title="Causal separators for large-scale multicast communication",
-            venue="15th International Conference on Distributed Computing Systems:83-91",
-            year=1995,
-        ),
         casts=("broadcast",),
-        guarantee="causal order",
         assumptions="zones that form a tree; any network that brings every packet eventually",
         cost="one integer per member of the zone; one more hop per gateway",
         promises=frozenset({"safety", "liveness", "quiescence"}),
