@@ -244,7 +244,9 @@ def test_payload_and_after_are_checked() -> None:
     end = group()["a"]
     with pytest.raises(antecede.UsageError, match="payload is str; expected bytes"):
         end.send(["b"], "text")  # type: ignore[arg-type]
-    with pytest.raises(antecede.UsageError, match="after=7 is not a local event; there is none yet"):
+    with pytest.raises(
+        antecede.UsageError, match="after=7 is not a local event; there is none yet"
+    ):
         end.send(["b"], after=7)
     with pytest.raises(antecede.UsageError, match="takes a Packet, got bytes"):
         end.receive(b"")  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ References
    delivery in distributed system". 6th IEEE Workshop on Future Trends of Distributed Computing
    Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
 .. [JCY98] I. H. Jang, J. W. Cho and H. Yoon. "An efficient causal multicast algorithm for distributed
-   system". IEICE Transactions on Logrmation and Systems E81-D(1):27-36, 1998. The journal form.
+   system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. The journal form.
 """
 
 from __future__ import annotations
