@@ -224,6 +224,15 @@ def test_wrong_calls_are_refused(spark: SparkSession) -> None:
         audit(empty, windows=0)
 
 
+def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
+    from antecede.eventlog import Event
+
+    unpaired = table_of([Event("a", 1, "send", "m", ("b",)), Event("b", 1, "deliver", "other")])
+    for found in (audit(spark.createDataFrame(unpaired)), audit(unpaired, engine="local")):
+        assert (found.verdict, found.summary["causally_ordered"]) == ("undecidable", None)
+        assert found.reason == found.summary["reason"]
+
+
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 def test_a_cluster_gives_the_same_answer_also_after_a_lost_worker(

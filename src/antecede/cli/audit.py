@@ -87,8 +87,7 @@ def audit(
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show(result, folder.path)
-    if EXIT_CODES[result["verdict"]]:
-        raise typer.Exit(EXIT_CODES[result["verdict"]])
+    raise typer.Exit(EXIT_CODES[result["verdict"]])
 
 
 def _show(result: dict[str, Any], path: Path) -> None:

@@ -52,7 +52,8 @@ class OrderBroken:
     violations: int
 
     def __str__(self) -> str:
-        return f"it broke causal order {self.violations:,} times on this traffic"
+        times = "once" if self.violations == 1 else f"{self.violations:,} times"
+        return f"it broke causal order {times} on this traffic"
 
 
 @dataclass(frozen=True, slots=True)

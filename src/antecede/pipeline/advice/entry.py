@@ -8,7 +8,7 @@ order, breaks it, or leaves messages undelivered is not recommended.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,33 +30,13 @@ if TYPE_CHECKING:
     from antecede.core.info import ProtocolInfo
 
 
-@overload
-def advise(
-    events_or_schedule: DataFrame,
-    *,
-    protocols: Sequence[str] | None = None,
-    delay: str | None = None,
-    seed: int = 0,
-) -> DataFrame: ...
-
-
-@overload
-def advise(
-    events_or_schedule: pa.Table | Schedule,
-    *,
-    protocols: Sequence[str] | None = None,
-    delay: str | None = None,
-    seed: int = 0,
-) -> pa.Table: ...
-
-
 def advise(
     events_or_schedule: DataFrame | pa.Table | Schedule,
     *,
     protocols: Sequence[str] | None = None,
     delay: str | None = None,
     seed: int = 0,
-) -> DataFrame | pa.Table:
+) -> Any:  # noqa: ANN401  (a Spark frame for a Spark frame, else an Arrow table)
     """Return one row per protocol: what it would have carried, delayed, held and kept.
 
     A Spark frame gives a Spark frame, anything else an Arrow table. ``delay`` names a model, such
