@@ -178,7 +178,7 @@ def test_a_master_that_listens_and_says_nothing_is_given_up(
             [sys.executable, "-c", textwrap.dedent(code), master, str(tmp_path)],
             capture_output=True,
             text=True,
-            timeout=250,
+            timeout=1800,
             check=True,
             env=environment,
         )
