@@ -72,7 +72,7 @@ def run(place: Path, code: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
         env={**os.environ, "PYTHONPATH": str(place)},
         cwd=place.parent,
     )

@@ -60,7 +60,7 @@ def study(grid: DataFrame, *, run: Execute = execute) -> DataFrame:
 
 def _worker(run: Execute) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(RUNS)
