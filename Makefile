@@ -1,4 +1,4 @@
-# antecede: `make help` lists what there is.
+# antecede: `make help` lists the targets.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,13 +12,13 @@ ARGS ?=
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## make .venv with everything pinned (does nothing when it is up to date)
+setup: $(STAMP) ## create .venv with pinned versions (does nothing if it is up to date)
 
 $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "antecede needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11"; exit 2; }
+	  { echo "antecede needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11"; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing what antecede needs into $(VENV) (once; a few minutes) ..."
+	@echo "installing dependencies into $(VENV) (once; a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
@@ -29,32 +29,32 @@ study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
 test: setup ## run the tests (at most 10 minutes on two cores)
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-check: setup ## format, lint, types, import direction
+check: setup ## check format, lint, types and imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
-format: setup ## rewrite files in house style
+format: setup ## format all files and fix what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## the benchmarks, as ratios (ARGS="..." narrows them)
+bench: setup ## run the benchmarks (ARGS="..." selects some)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-explore: setup ## exhaust 3 processes x 4 messages for every protocol (long)
+explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 
 fuzz: setup ## feed damaged bytes to the Codec for ten minutes
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
 
-docs: setup ## write the generated pages and build the site into site/
+docs: setup ## write the generated pages and build the site in site/
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/zensical build --clean --strict
 
-lock: setup ## pin anew: versions and hashes, without addresses
+lock: setup ## pin versions and hashes again, without addresses
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --all-extras --group dev pyproject.toml --output-file $(LOCK)
 
-clean: ## remove what was built (not the results)
+clean: ## remove what was built, but no results
 	@rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache

@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured side by side in one run, never absolute promises."""
+"""Benchmarks: ratios measured side by side in one run, not absolute promises."""

@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick]``: run benchmarks by name, or all of them.
 
 A benchmark is a module beside this one with a function ``main(*, quick: bool) -> bool`` that
-prints its tables and says whether every stated bound was met.
+prints its tables and returns whether every stated bound was met.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact audit of large logs on Spark: events per second, growth, memory, and a yardstick.
+"""The exact audit of large logs on Spark: events per second, growth, memory, and a comparison.
 
 Bounds: from Parquet in the order of time at least 1 million events/s, from any DataFrame 600,000
 (20 million events, 50 processes, two cores, 4 GiB of driver memory, warm, chains for the worst
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROW_GROUP = 131_072
 BOUNDS = {"slices": 1_000_000, "blobs": 600_000}
 GROWTH = 1.5
-#: What `causal-order` orders: events with declared parents.
+#: How many events with declared parents the npm package `causal-order` has to order.
 YARDSTICK_EVENTS = 100_000
 _YARDSTICK = """
 import { orderEvents } from "causal-order";
@@ -53,7 +53,7 @@ console.log(seconds);
 
 
 def make_log(events: int, processes: int, seed: int = 0) -> pa.Table:
-    """Return a log of unicasts in the order of time: exponential gaps and delays, no order kept."""
+    """Return a log of unicasts sorted by time, with exponential gaps and delays and no ordering."""
     rng = np.random.default_rng(seed)
     count = events // 2
     sent = np.cumsum(rng.exponential(0.1 / processes, count))
@@ -89,7 +89,7 @@ def make_log(events: int, processes: int, seed: int = 0) -> pa.Table:
 
 
 def write_log(path: Path, events: int, processes: int) -> None:
-    """Write a log from a process of its own, so that making it is not counted as memory."""
+    """Write a log from a separate process, so that the memory it takes is not measured."""
     work = multiprocessing.get_context("spawn").Process(
         target=_write_log, args=(path, events, processes)
     )
@@ -106,7 +106,7 @@ def _write_log(path: Path, events: int, processes: int) -> None:
 
 
 class Memory(threading.Thread):
-    """Looks at the resident memory of this process, its JVM and their workers (Linux only)."""
+    """Measures the resident memory of this process, its JVM and their workers (Linux only)."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -122,7 +122,7 @@ class Memory(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Look twice a second."""
+        """Measure twice a second."""
         while not self._done.wait(0.5):
             now: dict[str, float] = {}
             for pid, name in _family().items():
@@ -140,7 +140,7 @@ class Memory(threading.Thread):
 
 
 def _family() -> dict[int, str]:
-    """Return this process and all that descend from it, with their names."""
+    """Return this process and all its descendants, with their names."""
     children: dict[int, list[tuple[int, str]]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -158,7 +158,7 @@ def _family() -> dict[int, str]:
 
 
 def _resident(pid: int) -> float:
-    """Return GiB of memory, what is shared with others counted in parts."""
+    """Return GiB of memory, counting shared memory in proportion."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -167,13 +167,13 @@ def _resident(pid: int) -> float:
 
 
 def frame_of(spark: SparkSession, path: Path, arrangement: str) -> DataFrame:
-    """Return the log as its files, or as a frame that is more than its files."""
+    """Return the log as its bare files, or as a frame that needs blobs."""
     frame = spark.read.parquet(str(path))
     return frame if arrangement == "slices" else frame.filter("seq > 0")
 
 
 def measure(spark: SparkSession, path: Path, arrangement: str, repeats: int) -> tuple[float, Audit]:
-    """Return the best seconds of some audits, and the last answer."""
+    """Return the fewest seconds of several audits, and the last result."""
     best, found = float("inf"), None
     for _ in range(repeats):
         start = time.perf_counter()
@@ -185,7 +185,7 @@ def measure(spark: SparkSession, path: Path, arrangement: str, repeats: int) -> 
 
 
 def yardstick(folder: Path) -> float | None:
-    """Return events/s of the npm package `causal-order`, where Node and the package are there."""
+    """Return events/s of the npm package `causal-order`, or None if it cannot be installed."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return None
@@ -248,10 +248,10 @@ def main(*, quick: bool) -> bool:
         local = local_speed(folder / f"log-{events}-{n}.parquet")
         print(f"local engine, one core, {events:,} events in memory: {local / 1e6:.2f} M events/s")
         speed = yardstick(folder)
-        said = (
+        shown = (
             "not measured (no Node, or no package)" if speed is None else f"{speed:,.0f} events/s"
         )
-        print(f"npm causal-order (orders by declared parents): {said}")
+        print(f"npm causal-order (orders by declared parents): {shown}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"peak memory: {memory}")
@@ -260,7 +260,7 @@ def main(*, quick: bool) -> bool:
 
 
 def _judged(arrangement: str, speeds: dict[Any, float]) -> bool:
-    """Compare with the bounds and say so."""
+    """Compare with the bounds and print the result."""
     speed = speeds[arrangement, 20_000_000, 50]
     growth = speeds[arrangement, 2_000_000, 50] / speed
     good = speed >= BOUNDS[arrangement] and growth <= GROWTH

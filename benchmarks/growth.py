@@ -1,7 +1,7 @@
 """How time and memory per delivery grow with the number of processes.
 
-Memory is what a kernel keeps for messages in flight and for its processes; what is recorded per
-copy (about 60 bytes each) is apart, as it grows with the schedule by design.
+Memory is what a kernel keeps for its processes and for messages in flight. What it records per
+copy (about 60 bytes each) is not counted: it grows with the schedule by design.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import time
 
+import antecede
 from antecede import sim
-from antecede.sim.kernels.registry import SIMULATORS
+from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import paper
 
 SIZES = (10, 20, 50, 100, 200)
@@ -25,7 +26,7 @@ def measure(protocol: str, n: int, cast: str, copies: int) -> tuple[float, float
     schedule = paper(n=n, cast=cast, received=received, seed=1, delay=delay)
     plan = schedule.plan()
     begin = time.process_time()
-    state = SIMULATORS[protocol](plan, n, {}, None)
+    state = KERNELS[protocol].simulate(plan, n)
     seconds = time.process_time() - begin
     return seconds / schedule.copies * 1e6, state.bytes() / 1e6
 
@@ -36,7 +37,7 @@ def main(*, quick: bool) -> bool:
     for cast in ("unicast", "multicast"):
         print(f"{cast}: microseconds per delivery, and megabytes of state")
         for protocol in sim.KERNELS:
-            if protocol == "buffered" and cast != "unicast":
+            if cast not in antecede.PROTOCOLS[protocol].casts:
                 continue
             sizes = SIZES[:2] if quick else SIZES
             if not quick and protocol in LARGE_KERNELS:

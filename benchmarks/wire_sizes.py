@@ -1,17 +1,17 @@
-"""Wire bytes against model bytes per copy, over papers/000's workload, encoded by the codec."""
+"""Wire bytes against model bytes per copy, on the workload of [JPCY97], encoded by the codec."""
 
 from __future__ import annotations
 
 import antecede
 from antecede import sim
-from antecede.sim.wire import wire_sizes
+from antecede.sim.wire_sizes import wire_sizes
 from antecede.sim.workloads import paper
 
 SIZES = (10, 30, 50)
 # Bounds on wire : model for the two protocols that carry the least.
 BOUNDS = {10: 0.75, 30: 0.60, 50: 0.60}
 BOUNDED = ("optimal", "pruned")
-# The first runs on papers/000's traffic as it is; these need traffic of another pattern.
+# These need traffic of another pattern.
 SKIPPED = {"server": "clients talk to one server only", "synchronous": "deadlocks on this traffic"}
 
 
@@ -24,7 +24,7 @@ def row(protocol: str, n: int, sample: int) -> tuple[str, bool]:
     met = True
     for kind in ("unicast", cast) if protocol in BOUNDED else (cast,):
         schedule = paper(n=n, cast=kind, received=40 + 4 * n + sample // n, seed=1)
-        # papers/000's runs are 60,000 received long: as many sent, or that by n / 2 as multicasts.
+        # The paper's runs are 60,000 received messages long: as many sent, or that by n / 2 as multicasts.
         late = 60_000 if kind == "unicast" else 120_000 // n
         try:
             sizes = wire_sizes(protocol, schedule, {}, sample, sent_before=late)

@@ -1,4 +1,4 @@
-"""Write the generated pages: one for each protocol, and their index. Run by ``make docs``.
+"""Write the generated pages: one per protocol, and their index. Run by ``make docs``.
 
 ``python docs/generate.py --check`` writes nothing and fails if a page is out of date.
 """
@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import antecede
-from antecede.cli.pages import protocol_page
+from antecede.report.protocol_page import protocol_page
 
 FOLDER = Path(__file__).parent / "algorithms"
 
 
 def pages() -> dict[Path, str]:
-    """Return every generated file and what it should contain."""
+    """Return the text of every generated file."""
     result = {
         FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
     }
@@ -24,11 +24,11 @@ def pages() -> dict[Path, str]:
 
 
 def index() -> str:
-    """Return the table of all protocols."""
+    """Return the page with the table of all protocols."""
     lines = [
         "# The protocols",
         "",
-        "One page each, made from the registry and the module's own text by `make docs`.",
+        "Each protocol has a page, which `make docs` writes from its record and its docstring.",
         "",
         "| name | idea | paper | casts | cost |",
         "| --- | --- | --- | --- | --- |",
@@ -48,7 +48,7 @@ def main() -> int:
     stale += [path for path in FOLDER.glob("*.md") if path not in wanted]
     if "--check" in sys.argv[1:]:
         for path in stale:
-            print(f"{path.name} is out of date: run make docs")
+            print(f"{path.name} is out of date; run: make docs")
         return 1 if stale else 0
     FOLDER.mkdir(exist_ok=True)
     for path in stale:
@@ -56,7 +56,7 @@ def main() -> int:
             path.write_text(wanted[path])
         else:
             path.unlink()
-    print(f"{len(wanted)} pages, {len(stale)} written")
+    print(f"{len(wanted)} pages, {len(stale)} of them rewritten")
     return 0
 
 

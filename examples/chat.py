@@ -6,12 +6,12 @@ Open three terminals and start one of these in each, in any order::
     python examples/chat.py bob
     python examples/chat.py ann --slow cat=5
 
-Type a line at ann, answer it at bob within five seconds, and look at cat: ann's line to cat takes
-its time, bob's answer does not. With ``--protocol none`` everywhere cat sees the answer first; with
-any protocol of ``antecede protocols`` that promises order it sees the question first. ``@cat hello``
-writes to cat alone. ``--log chat.jsonl`` writes what ``antecede audit chat.jsonl`` reads. A protocol
-that only unicasts (buffered) sends a line to one after the other, in the order of the roster.
-Ctrl-D leaves; the exit status is 1 if a line could not be sent.
+Type a line at ann, answer it at bob within five seconds, and look at cat: ann's line to cat is
+slow, bob's answer is not. With ``--protocol none`` everywhere, cat sees the answer first; with any
+protocol that promises causal order (see ``antecede protocols``), it sees the question first.
+``@cat hello`` writes only to cat. ``--log chat.jsonl`` writes a log for ``antecede audit``. A
+protocol that only unicasts (buffered) sends a line to one after the other, in the order of the
+roster. Ctrl-D leaves; the exit status is 1 if a line could not be sent.
 """
 
 import argparse
@@ -27,11 +27,11 @@ import antecede
 HOST = "127.0.0.1"
 ROSTER = {"cat": 7003, "bob": 7002, "ann": 7001}
 FRAME_BYTES_MAX = 1 << 20
-PATIENCE = 3.0  # seconds that we stay at the end for those who are not there
+PATIENCE = 3.0  # seconds to wait at the end for those who are not connected
 
 
 def tell(text: str) -> None:
-    """Say something about the chat, apart from what is said in it."""
+    """Print a remark about the chat itself."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -48,7 +48,7 @@ class Chat:
         log: str | None = None,
         show: Callable[[str, str], None] = lambda who, text: print(f"{who}: {text}"),
     ) -> None:
-        # Without order the packets are the same; only nobody holds them back.
+        # Without order the packets are the same, but nobody holds them back.
         self.is_ordered = protocol != "none"
         name = protocol if self.is_ordered else "matrix"
         self.endpoint = antecede.endpoint(name, process=me, members=tuple(roster))
@@ -66,8 +66,9 @@ class Chat:
         head, _, rest = line.partition(" ")
         dests = [head[1:]] if head.startswith("@") else list(self.links)
         text = rest if head.startswith("@") else line
-        if self.endpoint.INFO.name == "synchronous" and len(dests) > 1:
-            msg = "synchronous sends to one and waits; write to one (@name), or take buffered"
+        if self.endpoint.INFO.blocking and len(dests) > 1:
+            name = self.endpoint.INFO.name
+            msg = f"{name} sends to one and waits; write to one (@name), or use buffered"
             raise antecede.UsageError(msg)
         can_multicast = "broadcast" in self.endpoint.INFO.casts
         for targets in [dests] if can_multicast else [[dest] for dest in dests]:
@@ -86,7 +87,7 @@ class Chat:
             self.deliver(packet.message, packet.payload)
 
     def carry_out(self, effects: antecede.Effects) -> None:
-        """Do what the endpoint wants done: packets to the links, deliveries to the screen."""
+        """Hand packets to the links, and show deliveries."""
         for packet in effects.packets:
             is_data = packet.kind == "data"
             self.links[packet.dest].put_nowait((self.codec.encode(packet), is_data))
@@ -95,7 +96,7 @@ class Chat:
             self.deliver(delivery.message, delivery.payload)
 
     def deliver(self, message: antecede.MessageId, payload: bytes) -> None:
-        """Show a message, and log that."""
+        """Show a message, and log its delivery."""
         if self.log:
             self.log.deliver(message)
         self.show(message.sender, payload.decode(errors="replace"))
@@ -125,7 +126,7 @@ class Chat:
     async def _is_sent(self) -> bool:
         """Give the last messages time to leave; return whether they did."""
         end = time.monotonic() + PATIENCE + self.left() * max(self.slow.values(), default=0)
-        while self.left() and time.monotonic() < end:  # noqa: ASYNC110 - it has many causes
+        while self.left() and time.monotonic() < end:  # noqa: ASYNC110 - many things end it
             await asyncio.sleep(0.05)
         if self.left():
             whom = ", ".join(sorted(+self.unsent)) or "an acknowledgement"

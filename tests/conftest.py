@@ -1,7 +1,9 @@
-"""What all tests share: hypothesis profiles, the shared folder, and the rule on skips."""
+"""What all tests share: the Hypothesis profile, the shared folder, and the rule on skips."""
 
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,7 +22,7 @@ REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Return the folder of papers and data beside the project; skip where there is none."""
+    """Return the folder of papers and data beside the project; skip if there is none."""
     path = Path(__file__).resolve().parents[2] / "shared"
     if not path.is_dir():
         pytest.skip("no shared folder beside the project")
@@ -28,8 +30,10 @@ def shared() -> Path:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def] # noqa: ANN201
-    """Under ANTECEDE_REQUIRE_ALL=1 a skipped test is a failure."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, None]:
+    """Turn a skipped test into a failure if ANTECEDE_REQUIRE_ALL=1."""
     outcome = yield
     report = outcome.get_result()
     if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):

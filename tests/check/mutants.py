@@ -5,7 +5,7 @@ from typing import cast
 
 from antecede import Effects, Need, Packet
 from antecede.core.endpoint import Endpoint
-from antecede.core.messages import MessageId
+from antecede.core.messages import Sending
 from antecede.protocols.matrix import Matrix
 from antecede.protocols.optimal import Log, Optimal, merged, purged
 
@@ -42,9 +42,9 @@ class NoMerge(Matrix):
 class CountsItself(Matrix):
     """Attaches the matrix after counting the message: it waits for itself."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        super()._stamp(message, others, basis)
-        return dict.fromkeys(others, tuple(map(tuple, self._sent)))
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        super()._stamp(sending)
+        return dict.fromkeys(sending.others, tuple(map(tuple, self._sent)))
 
 
 class NeverWakes(Matrix):
@@ -93,9 +93,9 @@ class Chatty(Matrix):
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = {sender: dict(entries) for sender, entries in self._log.items()}
-        controls = super()._stamp(message, others, basis)
+        controls = super()._stamp(sending)
         for sender, entries in before.items():
             for clock, dests in entries.items():
                 self._log.setdefault(sender, {})[clock] = dests
@@ -105,9 +105,9 @@ class KeepsAll(Optimal):
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        controls = super()._stamp(message, others, basis)
-        self._log[self.process][message.seq] = frozenset()
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
+        self._log[self.process][sending.message.seq] = frozenset()
         return controls
 
 
@@ -125,11 +125,11 @@ class NoIntersection(Optimal):
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        controls = super()._stamp(message, others, basis)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
         return {
             dest: tuple(
-                (sender, clock, tuple(d for d in dests if d not in others))
+                (sender, clock, tuple(d for d in dests if d not in sending.others))
                 for sender, clock, dests in cast("tuple[tuple[str, int, tuple[str, ...]], ...]", c)
             )
             for dest, c in controls.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def test_a_clean_log_exits_with_0_and_a_late_one_with_1(tmp_path: Path) -> None:
     assert "Causal order was kept" in done.output
     late = call("audit", write(tmp_path / "l.jsonl", LATE), "--local", "--out", tmp_path / "l")
     assert late.exit_code == 1
-    assert "late deliveries, after an effect of the message: 1" in late.output
+    assert "Causal order was broken. 1 delivery (33.3%) came after an effect" in late.output
     rows = pq.read_table(tmp_path / "l" / "violations.parquet").to_pylist()
     assert [(row["message"], row["overtaker"]) for row in rows] == [("m1", "m3")]
     names = sorted(entry.name for entry in (tmp_path / "l").iterdir())
@@ -72,12 +73,15 @@ def test_a_clean_log_exits_with_0_and_a_late_one_with_1(tmp_path: Path) -> None:
 def test_json_says_what_the_contract_says(tmp_path: Path) -> None:
     path = write(tmp_path / "l.csv", LATE)
     done = call("audit", path, "--local", "--json", "--out", tmp_path / "l")
-    said = json.loads(done.output)
+    said = json.loads(done.stdout)
     assert {"verb", "version", "options", "seed", "started", "seconds", "result"} <= set(said)
     wanted = {"events", "processes", "messages", "deliveries", "violations", "fifo_violations"}
-    assert wanted | {"missing", "findings", "rejected", "causally_ordered"} <= set(said["result"])
-    assert said["result"]["violations"] == 1
-    assert not said["result"]["causally_ordered"]
+    wanted |= {"missing", "findings", "rejected", "verdict", "reason", "causally_ordered"}
+    result = said["result"]
+    assert wanted <= set(result)
+    assert result["violations"] == 1
+    assert (result["verdict"], result["causally_ordered"]) == ("broken", False)
+    assert result["reason"].startswith("1 delivery (33.3%) came after an effect of the message")
 
 
 def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
@@ -90,15 +94,16 @@ def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words", "reason"),
     [
-        ("process,seq,kind\na,1,local\n", ["--format", "csv"], "lacks message; it has process"),
+        (
+            "process,seq,kind\na,1,local\n",
+            ["--format", "csv"],
+            "lacks the column message; it has process",
+        ),
         ("", ["--format", "jsonl"], "has no events"),
         ("junk", ["--format", "parquet"], "as parquet"),
-        ("junk", ["--format", "xml"], "known: parquet, jsonl, csv, shiviz, otlp, edges"),
+        ("junk", ["--format", "xml"], "known: csv, edges, jsonl, otlp, parquet, shiviz"),
         ("junk", [], "give --format"),
-        ('a {"a":1}\nhello\n', ["--format", "shiviz"], "undecidable: .*--send and --deliver"),
         ('{"process":"a"}\n', ["--format", "jsonl", "--strict"], "--strict forbids"),
-        ("a b 1\nb c 2\n", ["--format", "edges"], "undecidable: .*nothing of deliveries.*advise"),
-        (UNPAIRED, ["--format", "jsonl"], "undecidable: .*2 sent messages and 3 deliveries, none"),
         (UNPAIRED, ["--format", "jsonl", "--windows", "0"], "windows is 0; give 1 or more"),
     ],
 )
@@ -113,6 +118,31 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     with pytest.raises(UsageError, match=reason):
         raise done.exception
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "reason"),
+    [
+        ('a {"a":1}\nhello\n', "shiviz", "--send and --deliver"),
+        ("a b 1\nb c 2\n", "edges", "nothing about deliveries.*advise"),
+        (UNPAIRED, "jsonl", "2 sent messages and 3 deliveries, but no"),
+    ],
+)
+def test_a_log_that_cannot_tell_is_undecidable(
+    tmp_path: Path, text: str, form: str, reason: str
+) -> None:
+    path = tmp_path / "log.strange"
+    path.write_text(text)
+    words = ["--local", "--json", "--format", form, "--out", tmp_path / "out"]
+    done = call("audit", path, *words)
+    assert done.exit_code == 2
+    assert re.match(f"antecede: undecidable: log.strange: .*{reason}", done.stderr)
+    assert done.stderr.count("\n") == 1
+    result = json.loads(done.stdout)["result"]
+    assert (result["verdict"], result["causally_ordered"]) == ("undecidable", None)
+    assert re.search(reason, result["reason"])
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["result"] == result
+    assert "cannot show whether" in (tmp_path / "out" / "index.html").read_text()
 
 
 def test_some_deliveries_without_a_send_are_findings(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The README is true: its example runs, its links lead somewhere, its verbs exist."""
+"""README and CONTRIBUTING are true: examples run, links and paths exist, commands exist."""
 
 from __future__ import annotations
 
@@ -21,12 +21,24 @@ def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert out[1:] == ["ann b'lunch?'", "bob b'yes!'"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/index.md", "docs/advise.md"]
+)
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text()
     links = [target for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in target]
     missing = [target for target in links if not ((ROOT / page).parent / target).exists()]
     assert not missing
+
+
+def test_the_recipes_name_folders_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    recipes = text[text.index("## Add a protocol") :]
+    paths = [path for path in re.findall(r"`([\w/]+NAME\.py)`", recipes) if "/" in path]
+    assert len(paths) >= 6
+    for path in paths:
+        folder = (ROOT / path).parent
+        assert any(folder.glob("test_*.py" if "tests" in path else "[a-z]*.py")), path
 
 
 def test_every_verb_is_shown() -> None:

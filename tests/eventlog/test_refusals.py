@@ -25,7 +25,7 @@ ANYWHERE: list[tuple[dict[str, object], str]] = [
     ({"dests": [None]}, "dests is not a list of strings"),
     ({"dests": b"bc"}, "dests is not a list of strings"),
     ({"dests": 5}, "dests is 5; give a list of process names"),
-    ({"dests": ["b", ""]}, "dests has an empty name"),
+    ({"dests": ["b", ""]}, "dests contains an empty name"),
     ({"dests": ["\ud800"]}, "lone surrogate"),
     ({"message": "m\udfff"}, "lone surrogate"),
 ]
@@ -106,7 +106,7 @@ def test_a_whole_log_with_a_bad_event_is_not_written(tmp_path: Path, suffix: str
     path = tmp_path / f"log.{suffix}"
     good = Event("a", 1, "local")
     eventlog.write(path, [good])
-    with pytest.raises(UsageError, match="a send needs a message"):
+    with pytest.raises(UsageError, match="a send event needs a message"):
         eventlog.write(path, [good, Event("a", 2, "send")])
     assert eventlog.read(path) == [good]
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -121,8 +121,8 @@ def test_the_seq_goes_on_for_a_process_with_a_quote_in_its_name(
             assert log.local() == expected
 
 
-def test_a_whole_number_too_large_for_a_time_is_rejected_on_reading(tmp_path: Path) -> None:
+@pytest.mark.parametrize("time", ["1" + "0" * 400, "1e400", "NaN", "-Infinity"])
+def test_a_time_that_is_not_finite_is_read_as_unknown(tmp_path: Path, time: str) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text('{"process":"a","seq":1,"kind":"local","time":1' + "0" * 400 + "}\n")
-    with pytest.raises(UsageError, match="time is not finite"):
-        eventlog.read(path)
+    path.write_text('{"process":"a","seq":1,"kind":"local","time":' + time + "}\n")
+    assert eventlog.read(path) == [Event("a", 1, "local")]

@@ -239,7 +239,7 @@ def test_synchronous_refuses_a_line_to_all_and_sends_none_of_it() -> None:
     try:
         error = people["ann"].communicate("one\n@bob two\n", timeout=60)[1]
         assert [line for line in error.splitlines() if "waiting" not in line] == [
-            "not sent: synchronous sends to one and waits; write to one (@name), or take buffered"
+            "not sent: synchronous sends to one and waits; write to one (@name), or use buffered"
         ]
         assert people["bob"].stdout
         assert people["bob"].stdout.readline() == "ann: two\n"

@@ -1,4 +1,4 @@
-"""Advice: a log's own sends as schedule, every protocol that fits, a choice with its reason."""
+"""Advice: the traffic of a log, every protocol that fits it, a recommendation and its reason."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import antecede
 from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
-from antecede.eventlog import Event, Rejected
+from antecede.eventlog import Event
+from antecede.eventlog.edges import read_edges
 from antecede.pipeline.advice import traffic
-from antecede.pipeline.advice.entry import (
-    FORMULAS,
-    advise,
-    advise_table,
-    pack_schedule,
-    unpack_schedule,
-    violations_of,
-)
-from antecede.pipeline.advice.recommendation import recommend
+from antecede.pipeline.advice.costs import Cost, OrderBroken, Status, Undelivered, WeakGuarantee
+from antecede.pipeline.advice.entry import advise, costs_on
+from antecede.pipeline.advice.recommendation import Traffic
+from antecede.pipeline.advice.replays import pack_schedule, unpack_schedule, violations_of
 from antecede.pipeline.advice.traffic import schedule_of, schedule_of_edges
-from antecede.pipeline.logs.sources import read_edges, table_of
+from antecede.pipeline.advice.wording import recommend
+from antecede.pipeline.logs.formats.edges import to_events
+from antecede.pipeline.logs.sources import table_of
 from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
@@ -46,8 +45,12 @@ WIDE = history(Shape(processes=5, sends=80, fan_out=3, delay=0.5, own=0.0), 3)
 CROSSING = history(Shape(processes=5, sends=150, fan_out=1, delay=2.0, own=0.0), 3)
 
 
-def rows_of(table: pa.Table) -> dict[str, dict[str, object]]:
+def rows_of(table: pa.Table) -> dict[str, dict[str, Any]]:
     return {row["protocol"]: row for row in table.to_pylist()}
+
+
+def costs_of(table: pa.Table) -> dict[str, Cost]:
+    return {cost.protocol: cost for cost in costs_on(schedule_of(table))}
 
 
 def test_delays_are_those_of_the_log() -> None:
@@ -114,7 +117,7 @@ def test_whole_numbers_are_names() -> None:
     }
     schedule = schedule_of(pa.table(columns))
     assert schedule.names == ("1", "2", "3")
-    rows = rows_of(advise_table(schedule, protocols=["optimal"]))
+    rows = rows_of(advise(schedule, protocols=["optimal"]))
     assert rows["optimal"]["status"] == "run"
 
 
@@ -125,14 +128,14 @@ def test_a_long_log_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert schedule.about["log_messages"] == 60
     words = messages_in_words({"messages": 20, "log_messages": 60})
     assert words == "the first 20 of 60 messages"
-    rows = advise_table(schedule, protocols=PLAIN).to_pylist()
-    choice = recommend(rows, 0.5, traffic=words)
-    assert "ran all of the first 20 of 60 messages" in choice.reason
+    choice = recommend(costs_on(schedule, PLAIN), Traffic(0.5), messages=words)
+    assert "ran on all of the first 20 of 60 messages" in choice.reason
 
 
-def test_an_edge_list_gets_a_stated_model() -> None:
-    rejected: list[Rejected] = []
-    events = table_of(read_edges("a b 1\na c 1\nb c 2\nb b 3\n", rejected))
+def test_an_edge_list_gets_a_stated_model(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("a b 1\na c 1\nb c 2\nb b 3\n")
+    events = table_of(to_events(read_edges(path, [])))
     schedule = schedule_of_edges(events)
     assert schedule.messages == 2
     assert schedule.cast == "multicast"
@@ -140,32 +143,53 @@ def test_an_edge_list_gets_a_stated_model() -> None:
 
 
 def test_multicasts_have_all_figures_under_every_protocol() -> None:
-    rows = rows_of(advise_table(table_of(WIDE)))
-    ran = [row for row in rows.values() if row["status"] == "run"]
-    assert {"central", "hierarchy", "history", "optimal"} <= {str(row["protocol"]) for row in ran}
-    for row in ran:
-        assert float(str(row["added_delay_mean"])) >= 0
-        assert float(str(row["added_delay_p99"])) >= 0
-    assert rows["history"]["added_delay_mean"] == 0
-    assert "payloads count as empty" in str(rows["history"]["reason"])
-    # One more packet at most: the second hop takes the place of the copy's own packet.
-    assert 0 < float(str(rows["central"]["extra_packets_per_message"])) <= 1
-    choice = recommend(list(rows.values()), 0.5, 2.0)
+    costs = costs_of(table_of(WIDE))
+    ran = [cost for cost in costs.values() if cost.status is Status.RUN]
+    assert {"central", "hierarchy", "history", "optimal"} <= {cost.protocol for cost in ran}
+    for cost in ran:
+        assert cost.added_delay_mean is not None
+        assert cost.added_delay_mean >= 0
+        assert cost.added_delay_p99 is not None
+        assert cost.added_delay_p99 >= 0
+    assert costs["history"].added_delay_mean == 0
+    assert [cost.protocol for cost in ran if cost.carries_messages] == ["history"]
+    assert "payloads count as empty" in costs["history"].reason
+    # One more packet at most: the second hop replaces the copy's own packet.
+    assert 0 < (costs["central"].extra_packets_per_message or 0) <= 1
+    choice = recommend(list(costs.values()), Traffic(0.5, 2.0))
     assert choice.protocol not in {None, "history", "two_hop"}
     assert "history adds 0 ms" in choice.otherwise
 
 
-def test_what_breaks_order_is_never_chosen() -> None:
-    rows = rows_of(advise_table(table_of(CROSSING)))
+def test_what_breaks_order_is_never_recommended() -> None:
+    costs = costs_of(table_of(CROSSING))
     for name in ("server", "two_hop", "synchronous"):
-        assert str(rows[name]["reason"]).startswith("not to be chosen: its guarantee is: ")
-    assert "causal order broken" in str(rows["server"]["reason"])
-    assert "copies never delivered" in str(rows["synchronous"]["reason"])
-    for chosen in (["server", "optimal"], ["synchronous", "optimal"], ["two_hop", "optimal"]):
-        assert recommend([rows[name] for name in chosen], 0.5).protocol == "optimal"
-    choice = recommend([rows["server"], rows["synchronous"]], 0.5)
+        assert isinstance(costs[name].faults[0], WeakGuarantee)
+        assert costs[name].reason.startswith("not recommended: its guarantee is too weak (")
+    assert any(isinstance(fault, OrderBroken) for fault in costs["server"].faults)
+    assert any(isinstance(fault, Undelivered) for fault in costs["synchronous"].faults)
+    assert not costs["optimal"].faults
+    for names in (["server", "optimal"], ["synchronous", "optimal"], ["two_hop", "optimal"]):
+        choice = recommend([costs[name] for name in names], Traffic(0.5))
+        assert choice.protocol == "optimal"
+    choice = recommend([costs["server"], costs["synchronous"]], Traffic(0.5))
     assert choice.protocol is None
     assert "their remarks say why" in choice.reason
+
+
+def test_the_words_of_a_reason_decide_nothing() -> None:
+    """A name or an option may contain any words: only the typed fields count."""
+    words = "not recommended: ran on the first messages; its copies contain earlier messages"
+    sound = Cost(
+        protocol="odd",
+        status=Status.RUN,
+        note=words,
+        model_bytes_per_copy=1.0,
+        added_delay_mean=0.0,
+    )
+    choice = recommend([sound], Traffic(0.5))
+    assert choice.protocol == "odd"
+    assert "all of this traffic" in choice.reason
 
 
 def test_runs_of_protocols_that_keep_order_are_found_to() -> None:
@@ -175,7 +199,7 @@ def test_runs_of_protocols_that_keep_order_are_found_to() -> None:
 
 
 def test_a_row_per_protocol_with_all_columns() -> None:
-    table = advise_table(table_of(LOG), protocols=PLAIN)
+    table = advise(table_of(LOG), protocols=PLAIN)
     assert tuple(table.column_names) == ADVISE_COLUMNS
     rows = rows_of(table)
     assert set(rows) == set(PLAIN)
@@ -183,27 +207,29 @@ def test_a_row_per_protocol_with_all_columns() -> None:
     assert rows["matrix"]["model_bytes_per_copy"] == 100
     assert rows["buffered"]["extra_packets_per_message"] == 1
     assert rows["optimal"]["added_delay_mean"] == rows["matrix"]["added_delay_mean"]
-    assert 0 < float(str(rows["optimal"]["model_bytes_per_copy"])) < 100
+    assert 0 < rows["optimal"]["model_bytes_per_copy"] < 100
     assert rows["optimal"]["wire_bytes_per_copy"] is not None
 
 
 def test_a_matrix_that_would_not_fit_is_computed(shared: Path) -> None:
-    from antecede.sim.replay import replay_edges
+    from antecede.sim.workloads.replay import replay_edges
 
     schedule = replay_edges(shared / "data" / "collegemsg.txt", limit=8000)
     assert schedule.n > 512
-    rows = rows_of(advise_table(schedule, protocols=["matrix", "pruned", "central", "two_hop"]))
+    rows = rows_of(advise(schedule, protocols=["matrix", "pruned", "central", "two_hop"]))
     assert rows["two_hop"]["status"] == "computed"
-    assert str(rows["two_hop"]["reason"]).startswith(
-        "not to be chosen: its guarantee is: order over"
+    assert rows["two_hop"]["reason"].startswith(
+        "not recommended: its guarantee is too weak (order over"
     )
-    assert "ran on the first" in str(rows["central"]["reason"])
+    assert "ran on the first" in rows["central"]["reason"]
     n = schedule.n
     assert rows["matrix"]["status"] == "computed"
     assert rows["matrix"]["model_bytes_per_copy"] == 4 * n * n
-    assert "would not fit" in str(rows["matrix"]["reason"])
+    assert "would not fit" in rows["matrix"]["reason"]
     assert rows["pruned"]["status"] == "run"
-    assert FORMULAS["matrix"].state(1899) == 4 * 1899 * 1899
+    formula = antecede.PROTOCOLS["matrix"].formula
+    assert formula is not None
+    assert formula.state(1899) == 4 * 1899 * 1899
 
 
 def test_schedules_survive_packing() -> None:
@@ -213,46 +239,55 @@ def test_schedules_survive_packing() -> None:
     assert back.names == schedule.names
 
 
+def cost(name: str, size: float, delay: float | None, packets: float = 0.0) -> Cost:
+    return Cost(
+        protocol=name,
+        status=Status.RUN,
+        model_bytes_per_copy=size,
+        added_delay_mean=delay,
+        extra_packets_per_message=packets,
+        state_bytes_peak=10.0,
+    )
+
+
 def test_the_choice_weighs_bytes_against_delay() -> None:
-    base: dict[str, Any] = {
-        "status": "run",
-        "reason": "",
-        "wire_bytes_per_copy": None,
-        "state_bytes_peak": 10.0,
-    }
-
-    def row(name: str, size: float, delay: float, packets: float = 0.0) -> dict[str, Any]:
-        return base | {
-            "protocol": name,
-            "model_bytes_per_copy": size,
-            "added_delay_mean": delay,
-            "extra_packets_per_message": packets,
-        }
-
-    rows = [row("wide", 400, 0.0), row("lean", 30, 0.001), row("slow", 0, 2.0)]
-    choice = recommend(rows, usual_delay=0.05)
+    traffic = Traffic(0.05)
+    lean = cost("lean", 30, 0.0)
+    choice = recommend(
+        [cost("wide", 400, 0.0), cost("lean", 30, 0.001), cost("slow", 0, 2.0)], traffic
+    )
     assert choice.protocol == "lean"
     assert "If latency does not matter, slow costs 0 bytes" in choice.otherwise
-    assert recommend([row("chatty", 0, 0.0, 9.0), row("lean", 30, 0.0)], 0.05).protocol == "lean"
-    assert recommend([], 0.05).protocol is None
+    assert recommend([cost("chatty", 0, 0.0, 9.0), lean], traffic).protocol == "lean"
+    assert recommend([], traffic).protocol is None
     # Two packets for each message of twenty copies are a tenth of one for each copy.
-    shared = [row("chatty", 0, 0.0, 2.0), row("lean", 30, 0.0)]
-    assert recommend(shared, 0.05).protocol == "lean"
-    choice = recommend(shared, 0.05, 20.0)
+    shared = [cost("chatty", 0, 0.0, 2.0), lean]
+    assert recommend(shared, traffic).protocol == "lean"
+    choice = recommend(shared, Traffic(0.05, 20.0))
     assert choice.protocol == "chatty"
-    assert choice.reason.startswith("chatty: 4 bytes a copy")
-    unknown = row("unknown", 0, float("nan"))
-    assert recommend([unknown, row("lean", 30, 0.0)], 0.05).protocol == "lean"
-    assert recommend([unknown], 0.05).protocol is None
-    assert "no other that keeps" in recommend([row("lean", 30, 0.0)], 0.05).reason
-    begun = row("begun", 10, 0.0) | {"reason": "ran on the first 3,000 messages (no kernel)"}
-    choice = recommend([row("lean", 30, 0.0), row("next", 40, 0.0), begun], 0.05)
+    assert choice.reason.startswith("chatty costs 4 bytes a copy")
+    unknown = cost("unknown", 0, None)
+    assert recommend([unknown, lean], traffic).protocol == "lean"
+    assert recommend([unknown], traffic).protocol is None
+    assert "No other protocol that keeps" in recommend([lean], traffic).reason
+
+
+def test_a_partial_run_is_mentioned_not_chosen() -> None:
+    begun = replace(cost("begun", 10, 0.0), is_partial=True)
+    lean = cost("lean", 30, 0.0)
+    choice = recommend([lean, cost("next", 40, 0.0), begun], Traffic(0.05))
     assert choice.protocol == "lean"
     assert "Next best is next" in choice.otherwise
     assert "begun costs 10 bytes a copy and adds 0 ms on the beginning" in choice.otherwise
+    close = replace(begun, model_bytes_per_copy=29.0)
+    assert (
+        "begun cost 29 bytes a copy on the beginning"
+        in recommend([lean, close], Traffic(0.05)).otherwise
+    )
+    assert recommend([begun], Traffic(0.05)).protocol == "begun"
 
 
-def test_rows_that_are_no_events_are_told_and_kept(tmp_path: Path) -> None:
+def test_rejected_rows_are_reported_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     lines = [json.dumps(dataclasses.asdict(e) | {"dests": e.dests and [*e.dests]}) for e in LOG]
     path.write_text("\n".join([*lines, "no event", '{"process": "a"}']) + "\n")
@@ -265,7 +300,7 @@ def test_rows_that_are_no_events_are_told_and_kept(tmp_path: Path) -> None:
     assert said["rejected_first"][0]["line"] == len(LOG) + 1
     assert pq.read_table(tmp_path / "o" / "rejected.parquet").num_rows == 2
     page = (tmp_path / "o" / "index.html").read_text()
-    assert "2 rows are no events" in page
+    assert "2 rows of the log are not valid events" in page
     assert "delays as seen" in page
     assert said["added_delays"] in page
     with pytest.raises(SystemExit) as ended:
@@ -285,10 +320,10 @@ def test_the_page_has_no_figure_that_is_none() -> None:
     row["model_bytes_per_copy"] = 4.0
     page = advise_page(result, [row], log="l", facts={})
     assert "<dt>odd*</dt>" in page
-    assert "* not to be chosen" in page
+    assert "* not recommended" in page
     assert "nan" not in page.lower().split("<body", 1)[1].split("<script", 1)[0]
     assert "The first 20 of 60 messages" in page
-    assert "1 row of the log is no event" in page
+    assert "1 row of the log is not a valid event" in page
 
 
 def test_an_unknown_protocol_is_refused() -> None:
@@ -300,4 +335,4 @@ def test_an_unknown_protocol_is_refused() -> None:
 def test_spark_gives_the_same_advice(spark: SparkSession) -> None:
     table = table_of(LOG)
     found = advise(spark.createDataFrame(table), protocols=PLAIN).toArrow()
-    assert found.to_pylist() == advise_table(table, protocols=PLAIN).to_pylist()
+    assert found.to_pylist() == advise(table, protocols=PLAIN).to_pylist()

@@ -1,4 +1,4 @@
-"""Parquet of every kind is read alike in this process and on Spark, or refused with one line."""
+"""Every kind of Parquet file is read alike in this process and on Spark, or refused in one line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit, audit_table
 from antecede.pipeline.logs import sources
 from antecede.pipeline.logs.sources import Source
+from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,10 +32,10 @@ TIME = [1.0, 2.0, 3.0, 4.0, 5.0]
 def on_spark(spark: SparkSession, path: Path) -> tuple[dict[str, Any], pa.Table]:
     """Return what the command's path on Spark finds: the summary and the rejected rows."""
     source = Source(path)
-    events, _ = sources.frame(spark, source)
-    with sources.readable(source):
+    events, _ = read_frame(spark, source)
+    with readable(source):
         found = audit(events)
-        return found.summary, sources.rejected_rows(events, "log", found.summary["rejected"])
+        return found.summary, rejected_rows(events, "log", found.summary["rejected"])
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_both_engines_take_and_reject_the_same(
 @pytest.mark.parametrize(
     ("extra", "reason"),
     [
-        ({}, "kind is 'SEND', expected one of send"),
-        ({"time": TIME}, "kind is 'SEND', expected one of send"),
+        ({}, "kind is 'SEND'; expected one of send"),
+        ({"time": TIME}, "kind is 'SEND'; expected one of send"),
         ({"time": TIME, "process": [""] * 5}, "process is missing"),
     ],
 )
@@ -78,7 +79,7 @@ def test_a_log_of_nothing_but_bad_rows_says_what_is_wrong(
 ) -> None:
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table(BASE | {"kind": ["SEND"] * 5} | extra), path)
-    words = f"no events: 5 rows are none; .* {reason}"
+    words = f"no events: none of its 5 rows is a valid event; .*: {reason}"
     with pytest.raises(UsageError, match=words):
         sources.read(Source(path))
     with pytest.raises(UsageError, match=words):

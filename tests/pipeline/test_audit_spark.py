@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline.audits.arrange import plain_files
+from antecede.pipeline.audits.arrangements import plain_files
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.logs.sources import table_of
@@ -59,7 +59,7 @@ def many(
     return log, truth
 
 
-def told(found: Audit) -> Truth:
+def truth_of(found: Audit) -> Truth:
     truth = Truth()
     for row in found.tables["violations"].to_pylist():
         place = (row["process"], row["message"])
@@ -101,7 +101,7 @@ def test_any_frame_gives_the_oracles_answer(spark: SparkSession) -> None:
     table = table_of(log)
     found = audit(spark.createDataFrame(table), windows=5)
     assert found.summary["arrangement"] == "blobs"
-    assert told(found) == truth
+    assert truth_of(found) == truth
     assert same_tables(found, audit_table(table))
     assert found.violations.count() == len(truth.violations)
 
@@ -110,7 +110,7 @@ def test_a_frame_without_times_gives_the_oracles_answer(spark: SparkSession) -> 
     log, truth = many(timed=False, seeds=range(600, 602), shapes=SHAPES[:4])
     table = table_of(log)
     found = audit(spark.createDataFrame(table.drop_columns(["time"])), windows=4)
-    assert told(found) == truth
+    assert truth_of(found) == truth
     assert same_tables(found, audit_table(table))
 
 
@@ -124,7 +124,7 @@ def test_files_in_the_order_of_time_are_read_by_their_tasks(
     frame = spark.read.parquet(write_in_time(table, tmp_path / "log.parquet", 80))
     found = audit(frame, windows=4)
     assert found.summary["arrangement"] == "slices"
-    assert told(found) == truth
+    assert truth_of(found) == truth
     assert same_tables(found, audit_table(table))
 
 
@@ -136,7 +136,7 @@ def test_files_in_the_order_of_processes_are_packed_instead(
     pq.write_table(table_of(log), tmp_path / "log.parquet", row_group_size=200)
     found = audit(spark.read.parquet(str(tmp_path / "log.parquet")), windows=4)
     assert found.summary["arrangement"] == "blobs"
-    assert told(found) == truth
+    assert truth_of(found) == truth
 
 
 def test_a_frame_is_its_files_only_as_it_was_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_frame_is_its_files_only_as_it_was_read(spark: SparkSession, tmp_path:
 
 @pytest.mark.parametrize("arrangement", ["slices", "blobs"])
 def test_hard_logs(spark: SparkSession, tmp_path: Path, arrangement: str) -> None:
-    """Skewed clocks, gaps, bursts, silent processes, and one that has half of all events."""
+    """Skewed clocks, gaps, bursts, silent processes, and one process with half of all events."""
     log = hard_log()
     table = table_of(log)
     local = audit_table(table)
@@ -208,7 +208,7 @@ def test_rows_that_are_no_events_are_counted(spark: SparkSession, tmp_path: Path
     sliced = audit(frame, windows=2)
     for found in (whole, packed, sliced):
         assert found.summary["rejected"] == 4
-        assert told(found) == truth
+        assert truth_of(found) == truth
 
 
 def test_wrong_calls_are_refused(spark: SparkSession) -> None:

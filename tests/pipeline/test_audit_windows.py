@@ -19,9 +19,9 @@ from antecede.core.tables import (
 from antecede.errors import UsageError
 from antecede.eventlog import Event
 from antecede.pipeline.audits.entry import audit
-from antecede.pipeline.audits.local import Whole
+from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.windows import window as window_module
-from antecede.pipeline.audits.windows.cuts import UNSAID, lower
+from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Answer, add_chains, check
@@ -54,13 +54,13 @@ def run(log: list[Event], cuts: Ints | None) -> tuple[Truth, Answer]:
     def lookup(rows: Ints) -> list[tuple[str | None, tuple[str, ...] | None]]:
         return [(log[row].message, log[row].dests) for row in rows]
 
-    where = Whole(events, names, lookup, cuts)
-    answer = check(where)
-    add_chains(where, answer, answer.joined.late)
-    return told(answer, names), answer
+    arrangement = Local(events, names, lookup, cuts)
+    answer = check(arrangement)
+    add_chains(arrangement, answer, answer.joined.late)
+    return truth_of(answer, names), answer
 
 
-def told(answer: Answer, names: list[str]) -> Truth:
+def truth_of(answer: Answer, names: list[str]) -> Truth:
     joined, truth, name = answer.joined, Truth(), {}
     for window in answer.windows:
         assert not window.collision
@@ -79,13 +79,13 @@ def told(answer: Answer, names: list[str]) -> Truth:
             lost.effect.seq,
         )
     found = [(DELIVERY_WITHOUT_SEND, row) for row in joined.unsent]
-    found += [(DELIVERED_TWICE, row) for row in joined.repeats]
+    found += [(DELIVERED_TWICE, row) for row in joined.redelivered]
     for window in answer.windows:
         for kind, rows in (
-            (DELIVERED_TWICE, window.again),
+            (DELIVERED_TWICE, window.redelivered),
             (CAUSAL_CYCLE, window.cycles),
             (CONTRADICTORY_SEQ, window.clashes),
-            (SENT_TWICE, window.repeated),
+            (SENT_TWICE, window.resent),
         ):
             found += [(kind, tuple(row)) for row in rows.tolist()]
     for kind, (process, seq, which) in found:
@@ -94,7 +94,7 @@ def told(answer: Answer, names: list[str]) -> Truth:
 
 
 def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints:
-    """Return cuts at random places of the log, consistent ones or not even that."""
+    """Return cuts at random places of the log, consistent or not."""
     rng = random.Random(seed)
     events, names = columns(log)
     found = np.zeros((count, len(names)), np.int64)
@@ -104,7 +104,7 @@ def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints
             found[k, p] = max(found[k, p], events.seq[e] + rng.randint(-1, 1) * (not fixed))
         if fixed:
             found[k] = lower(found[k], events)
-    assert (found != UNSAID).all()
+    assert (found != NO_SEQ).all()
     return np.maximum.accumulate(found, axis=0)
 
 
@@ -137,16 +137,16 @@ def test_every_cut_gives_the_same_chains(shape: Shape) -> None:
         assert cut.joined.chains == whole.joined.chains, f"shape={shape} seed={seed}"
 
 
-@pytest.mark.parametrize("limit", ["bits", "told", "both"])
+@pytest.mark.parametrize("limit", ["bits", "detailed", "both"])
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_windows_that_may_tell_little_are_asked_again(
     shape: Shape, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if limit != "told":
+    if limit != "detailed":
         monkeypatch.setattr(window_module, "BITS_MAX", 0)
         monkeypatch.setattr(window_module, "BITS_PER_PROCESS", 0)
     if limit != "bits":
-        monkeypatch.setattr(window_module, "TOLD_MAX", 0)
+        monkeypatch.setattr(window_module, "DETAILED_MAX", 0)
     for seed in range(1200, 1206):
         log = history(shape, seed)
         truth, _ = run(log, random_cuts(log, 1 + seed % 5, seed, fixed=True))
@@ -211,8 +211,8 @@ def plant(log: list[Event], seed: int) -> tuple[list[Event], tuple[str, str]]:
         span.append(e)
     moved = {e.seq: replace(e, seq=e.seq - 1) for e in span[1:]}
     moved[victim.seq] = replace(victim, seq=span[-1].seq)
-    told = [moved.get(e.seq, e) if e.process == victim.process else e for e in log]
-    return told, (victim.process, str(victim.message))
+    spoilt = [moved.get(e.seq, e) if e.process == victim.process else e for e in log]
+    return spoilt, (victim.process, str(victim.message))
 
 
 def test_a_call_with_something_else_is_refused_in_one_line() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from antecede import eventlog
 from antecede.eventlog import Event, Rejected
-from antecede.pipeline.logs.jsonlines import read_quickly
+from antecede.pipeline.logs.formats.jsonl import read_quickly
 from antecede.pipeline.logs.sources import Source, read, table_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.audits.neighbourhood import CONTEXT, REACH, FrameRows, TableRows, scenes
-from antecede.report.scenes import diagram_of
+from antecede.pipeline.audits.neighbourhood import (
+    CONTEXT,
+    REACH,
+    FrameRows,
+    TableRows,
+    neighbourhoods,
+)
+from antecede.report.diagrams import diagram_of
 from tests.pipeline.histories import SHAPES, Shape, history
 
 if TYPE_CHECKING:
@@ -48,18 +54,18 @@ def test_the_neighbourhood_counts_events_not_seqs(step: int) -> None:
         for k in range(60)
     ]
     rows[40] = {**rows[40], "kind": "send", "message": "m"}
-    (scene,) = scenes(TableRows(pa.Table.from_pylist(rows)), [{"message": "m"}])
-    assert list(scene.places) == list(range(40 - CONTEXT, 41 + CONTEXT))
-    assert [e.seq for e in scene.events] == [rows[k]["seq"] for k in scene.places]
+    (near,) = neighbourhoods(TableRows(pa.Table.from_pylist(rows)), [{"message": "m"}])
+    assert list(near.places) == list(range(40 - CONTEXT, 41 + CONTEXT))
+    assert [e.seq for e in near.events] == [rows[k]["seq"] for k in near.places]
 
 
 def test_what_is_left_out_is_counted_and_near_places_are_joined() -> None:
     rows = [{"process": "a", "seq": 7 * k, "kind": "local", "message": None} for k in range(100)]
     for k in (10, 20, 70):
         rows[k] = {**rows[k], "kind": "send", "message": "m"}
-    (scene,) = scenes(TableRows(pa.Table.from_pylist(rows)), [{"message": "m"}])
-    assert list(scene.places) == [*range(7, 24), *range(67, 74)]
-    diagram = diagram_of("m", scene.events, scene.row, scene.places)
+    (near,) = neighbourhoods(TableRows(pa.Table.from_pylist(rows)), [{"message": "m"}])
+    assert list(near.places) == [*range(7, 24), *range(67, 74)]
+    diagram = diagram_of("m", near.events, near.row, near.places)
     assert [node.hidden for node in diagram.nodes if node.hidden] == [43]
 
 

@@ -15,8 +15,10 @@ from antecede.errors import UsageError
 from antecede.eventlog import Event, EventLog
 from antecede.pipeline import schemas
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.logs import shiviz, sources
+from antecede.pipeline.logs import base, sources
+from antecede.pipeline.logs.formats import shiviz
 from antecede.pipeline.logs.sources import Source, table_of
+from antecede.pipeline.spark.frames import cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,10 +65,12 @@ def test_bad_lines_are_kept_and_may_be_fatal(tmp_path: Path) -> None:
             "source": "log.jsonl",
             "line": 3,
             "text": '{"process":"a","seq":"x","kind":"local"}',
-            "reason": "seq is not a whole number of 64 bits",
+            "reason": "seq is not a 64-bit integer",
         },
     ]
-    with pytest.raises(UsageError, match=r"line 2 is no event: not JSON; got 'nonsense' \(2 such"):
+    with pytest.raises(
+        UsageError, match=r"line 2 is not a valid event: not JSON; got 'nonsense' \(invalid rows: 2"
+    ):
         sources.read(Source(path, strict=True))
 
 
@@ -125,11 +129,11 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
     path.write_text('a {"a":1}\nhello\n')
     with pytest.raises(UsageError, match="lacks the named group message"):
         sources.read(Source(path, send="hello", deliver="(?<message>x)"))
-    with pytest.raises(UsageError, match="is no regular expression"):
+    with pytest.raises(UsageError, match="is not a regular expression"):
         sources.read(Source(path, pattern="("))
     found = sources.read(Source(path, send="(?<message>hello)", deliver="(?<message>bye)"))
     assert found.undecidable is not None
-    assert "none of them the same" in found.undecidable
+    assert "no message is in both" in found.undecidable
     path.write_text('a {"a":1}\nhello\na {"a":99999999999999999999}\nhi\na {"a":-2}\nho\n')
     reasons = [row["reason"] for row in sources.read(Source(path)).rejected.to_pylist()]
     assert reasons == ["the clock is not JSON with counts"] * 2
@@ -240,7 +244,7 @@ def test_lines_that_are_not_utf8_are_rejected_in_every_form(tmp_path: Path) -> N
     row = b'{"process":"a","seq":1,"kind":"send","message":"caf%s"}\n'
     lines.write_bytes(row % b"\xe9" + row % b"\xe8" + row % b"e")
     assert sources.read(Source(lines)).bad == 2
-    with pytest.raises(UsageError, match="line 1 is no event: not UTF-8"):
+    with pytest.raises(UsageError, match="line 1 is not a valid event: not UTF-8"):
         sources.read(Source(lines, strict=True))
 
 
@@ -248,7 +252,8 @@ def test_when_no_row_is_an_event_the_first_is_quoted(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"proc":"a","seq":1,"kind":"send","message":"m1"}\n')
     with pytest.raises(
-        UsageError, match=r'1 row is none; line 1 .* process is missing; got .*proc"'
+        UsageError,
+        match=r'its only row is not a valid event; line 1: process is missing; got .*proc"',
     ):
         sources.read(Source(path))
 
@@ -257,7 +262,7 @@ def test_only_the_first_bad_rows_are_kept_and_all_counted(tmp_path: Path) -> Non
     rows = {"process": ["a"] + [None] * 3000, "seq": [1] * 3001, "kind": ["local"] * 3001}
     pq.write_table(pa.table({**rows, "message": ["m"] * 3001}), tmp_path / "log.parquet")
     found = sources.read(Source(tmp_path / "log.parquet"))
-    assert (found.bad, len(found.rejected)) == (3000, sources.QUOTED)
+    assert (found.bad, len(found.rejected)) == (3000, base.QUOTED)
     first = found.rejected.to_pylist()[0]
     assert (first["line"], first["reason"]) == (2, "process is missing")
 
@@ -300,12 +305,12 @@ def test_tables_of_any_kind_of_strings_are_read_as_strings(columns: dict[str, An
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"seq": pa.array([2**64 - 1, 1, 2, 1, 2], pa.uint64())}, "seq is not a whole number"),
+        ({"seq": pa.array([2**64 - 1, 1, 2, 1, 2], pa.uint64())}, "seq is not a 64-bit integer"),
         ({"process": [b"a\xff", b"b", b"b", b"c", b"c"]}, "process is not UTF-8"),
         ({"message": pa.array([b"\xff", b"m1", b"m2", b"m2", b"m1"]).view(pa.string())}, "message"),
         ({"dests": [["b", None], None, ["c"], None, None]}, "dests is not a list of strings"),
         ({"dests": pa.array([[b"\xff"], None, [b"c"], None, None])}, "dests"),
-        ({"kind": ["SEND", "deliver", "send", "deliver", "deliver"]}, "kind is 'SEND', expected"),
+        ({"kind": ["SEND", "deliver", "send", "deliver", "deliver"]}, "kind is 'SEND'; expected"),
     ],
 )
 def test_values_without_a_plain_form_make_rejected_rows(
@@ -332,8 +337,8 @@ def test_java_errors_are_told_by_their_cause() -> None:
 Caused by: java.lang.RuntimeException: x.parquet is not a Parquet file
 \tat more
 """
-    assert sources.cause(said) == "RuntimeException: x.parquet is not a Parquet file"
-    assert sources.cause("") == "no reason given"
+    assert cause(said) == "RuntimeException: x.parquet is not a Parquet file"
+    assert cause("") == "no reason given"
 
 
 def test_edges_are_messages(tmp_path: Path) -> None:
@@ -354,9 +359,9 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
         sources.read(Source(tmp_path / "absent.jsonl"))
     strange = tmp_path / "log.xyz"
     strange.write_text("")
-    with pytest.raises(UsageError, match="give --format, one of parquet, jsonl"):
+    with pytest.raises(UsageError, match="give --format, one of csv, edges"):
         sources.read(Source(strange))
-    with pytest.raises(UsageError, match="unknown format 'xml'; known: parquet"):
+    with pytest.raises(UsageError, match="unknown format 'xml'; known: csv, edges, jsonl"):
         sources.read(Source(strange, form="xml"))
     with pytest.raises(UsageError, match="has no events"):
         sources.read(Source(strange, form="jsonl"))
@@ -375,9 +380,9 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "values", "reason"),
     [
-        ("seq", ["1"], "the column seq has the type string; expected a whole number"),
-        ("time", ["now"], "the column time has the type string; expected a number of seconds"),
-        ("dests", ["b"], "the column dests has the type string; expected a list of strings"),
+        ("seq", ["1"], "the column seq has the type string; expected integers"),
+        ("time", ["now"], "the column time has the type string; expected numbers of seconds"),
+        ("dests", ["b"], "the column dests has the type string; expected lists of strings"),
         ("kind", [1], "the column kind has the type int64; expected the strings send, deliver"),
         ("message", [{"a": 1}], "the column message has the type struct<a: int64>; expected str"),
     ],

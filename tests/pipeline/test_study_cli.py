@@ -45,7 +45,7 @@ def _call(*words: str) -> None:
         (("--experiment", "traffic"), "--traffic FILE"),
         (("--traffic", "/nonexistent/edges.txt"), "cannot read --traffic"),
         (("--traffic", __file__, "--experiment", "special"), "only the experiment traffic uses"),
-        (("--seed", "-5"), "--seed -5 will not do"),
+        (("--seed", "-5"), "--seed -5 is out of range"),
         (("--resume",), "--resume needs --out"),
         (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),
         (("--out", "/dev/null/x"), "choose another folder"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from antecede import sim
-from antecede.pipeline.studies.replays import KINDS, false_causality, redundancy
-from antecede.sim.semantics import with_semantics
+from antecede.pipeline.studies.replays import KINDS, redundancy
+from antecede.sim.semantics import false_causality, with_semantics
 from antecede.sim.workloads import paper
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import antecede
 from antecede.check import World
-from antecede.core.messages import Need, Packet
+from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.broadcast import Broadcast
@@ -133,8 +133,8 @@ def test_going_on_after_a_restart() -> None:
 class OwnGroupsOnly(Broadcast):
     """Carries only the vectors of the sender's own groups: unsafe on rings."""
 
-    def _stamp(self, message: object, others: object, basis: object) -> dict[str, object]:
-        stamped = super()._stamp(message, others, basis)  # type: ignore[arg-type]
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        stamped = super()._stamp(sending)
         own = tuple(
             tuple(vector.values()) if self.process in vector else (0,) * len(vector)
             for vector in self._vectors.values()

@@ -268,8 +268,8 @@ class NewestFirst(Buffered):
 class WithoutOrder(Buffered):
     """Pipelining without channel order."""
 
-    def _start(self, **options: object) -> None:
-        super()._start(**options)
+    def _start(self) -> None:
+        super()._start()
         self._fifo = False
 
 

@@ -145,8 +145,7 @@ class SkipsTheHigherLevel(Hierarchy):
 
     def _on_data(self, packet: Packet) -> None:
         if self._is_from_above(packet):
-            assert packet.message is not None
-            self._send_down(packet.message, packet.dests, packet.payload)
+            self._send_down(packet)
             self._keep(packet)
         else:
             super()._on_data(packet)

@@ -149,8 +149,8 @@ class IgnoresWhatIsGone(Optimal):
 class WithoutChannelOrder(Optimal):
     """Applies differences in the order of arrival."""
 
-    def _start(self, **options: object) -> None:
-        super()._start(**options)
+    def _start(self) -> None:
+        super()._start()
         self._fifo = False
 
 

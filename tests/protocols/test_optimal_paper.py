@@ -10,6 +10,7 @@ from antecede.check import BrokenPromiseError, History, World, random_script, ru
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
 from antecede.core.differences import Entry
+from antecede.core.messages import Sending
 from antecede.protocols.optimal import Log, Optimal, as_control, merged, purged
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
@@ -325,10 +326,10 @@ def chain_of_three(world: World) -> None:
 class Forgets(Optimal):
     """Leaves one instance of information, "d is a destination of m's message", out of messages."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         return {
             dest: tuple(entry for entry in control if entry[0] != "m")  # type: ignore[attr-defined]
-            for dest, control in super()._stamp(message, others, basis).items()
+            for dest, control in super()._stamp(sending).items()
         }
 
 

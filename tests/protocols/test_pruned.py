@@ -1,4 +1,4 @@
-"""pruned against [JCY98]: figure 1, the four kinds of redundancy, and exactness."""
+"""pruned against [JPCY97]: figure 1, the four kinds of redundancy, and exactness."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
     from antecede import Endpoint, Need, Packet
     from antecede.core.info import Cast
+    from antecede.core.messages import Sending
 
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 
 def pruned_at(world: World, process: str) -> dict[str, int]:
-    return cast("Pruned", world.endpoints[process]).pruned
+    return world.endpoints[process].notes()
 
 
 def control_of(world: World, message: MessageId, dest: str) -> Control:
@@ -304,9 +305,9 @@ class WithoutConstraints(Pruned):
 class WithoutEntering(Pruned):
     """S5 left out: the sender forgets what it sent."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        controls = super()._stamp(message, others, basis)
-        del self._info[self.process][message.seq]
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
+        del self._info[self.process][sending.message.seq]
         if not self._info[self.process]:
             del self._info[self.process]
         return controls
@@ -325,11 +326,11 @@ class WithoutReceived(Pruned):
 class WithoutReplacing(Pruned):
     """S2 carries the constraints, but the sender does not prune them."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = self._info
-        controls = super()._stamp(message, others, basis)
+        controls = super()._stamp(sending)
         self._info = before
-        self._info.setdefault(self.process, {})[message.seq] = frozenset(others)
+        self._info.setdefault(self.process, {})[sending.message.seq] = frozenset(sending.others)
         return controls
 
 

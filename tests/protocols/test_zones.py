@@ -98,7 +98,7 @@ class RelaysOnArrival(Zones):
         assert packet.message is not None
         for place in self._vectors:
             if place != self._shared[packet.source]:
-                self._spread(place, packet.message, packet.dests, packet.payload)
+                self._spread(place, packet)
         super()._on_data(packet)
 
     def _absorb(self, packet: Packet) -> object:  # type: ignore[override]

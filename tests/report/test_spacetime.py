@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.eventlog import Event
-from antecede.pipeline.audits.entry import audit_table, sentence
-from antecede.pipeline.audits.neighbourhood import TableRows, scenes
+from antecede.pipeline.audits.entry import audit_table
+from antecede.pipeline.audits.illustrations import illustrate
+from antecede.pipeline.audits.neighbourhood import TableRows
 from antecede.pipeline.logs.sources import table_of
-from antecede.report.audit_page import Story, audit_page
-from antecede.report.scenes import diagram_of
+from antecede.report.audit_page import Illustration, audit_page
 from antecede.report.spacetime import Arrow, Diagram, Node, draw, places
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-STORY = [
+LATE = [
     Event("a", 1, "send", "m1", ("c",), 0.0),
     Event("a", 2, "send", "m2", ("b",), 1.0),
     Event("b", 1, "deliver", "m2", None, 2.0),
@@ -30,19 +30,16 @@ STORY = [
 ]
 
 
-def story_of(log: list[Event]) -> tuple[Story, Any]:
+def illustrated(log: list[Event]) -> tuple[Illustration, Any]:
     table = table_of(log)
     found = audit_table(table)
-    row = found.tables["violations"].to_pylist()[0]
-    scene = scenes(TableRows(table), [row])[0]
-    return Story(
-        "m1 came late", sentence(row), diagram_of("m1 came late", scene.events, row, scene.places)
-    ), found
+    (shown,) = illustrate(TableRows(table), found.tables["violations"].slice(0, 1).to_pylist())
+    return shown, found
 
 
 def test_arrows_lead_to_the_right_and_are_marked() -> None:
-    story, _ = story_of(STORY)
-    diagram = story.diagram
+    shown, _ = illustrated(LATE)
+    diagram = shown.diagram
     column = places(diagram)
     assert all(column[arrow.source] < column[arrow.target] for arrow in diagram.arrows)
     marks = {arrow.label: arrow.mark for arrow in diagram.arrows}
@@ -60,10 +57,10 @@ def test_only_the_arrows_of_the_chain_are_marked_as_chain() -> None:
         Event("d", 1, "deliver", "m1"),
         Event("d", 2, "deliver", "m2"),
     ]
-    story, _ = story_of(log)
+    shown, _ = illustrated(log)
     ends = {
-        (arrow.tip.split(":")[0], story.diagram.nodes[arrow.target].process): arrow.mark
-        for arrow in story.diagram.arrows
+        (arrow.tip.split(":")[0], shown.diagram.nodes[arrow.target].process): arrow.mark
+        for arrow in shown.diagram.arrows
     }
     assert ends["m1", "c"] == "late"
     assert ends["m2", "c"] == "early"
@@ -72,8 +69,8 @@ def test_only_the_arrows_of_the_chain_are_marked_as_chain() -> None:
 
 
 def test_the_sentence_tells_the_chain() -> None:
-    story, _ = story_of(STORY)
-    assert story.sentence == (
+    shown, _ = illustrated(LATE)
+    assert shown.sentence == (
         "c delivered m3 (seq 1) before m1 (seq 3; 1 event in between), although a sent m1 first: "
         "m2 was sent by a process that had sent or delivered m1, and b had sent or delivered m2 "
         "when it sent m3."
@@ -84,11 +81,11 @@ def test_a_neighbourhood_of_a_long_log_is_small() -> None:
     before = [Event(p, s, "local", None) for p in "abc" for s in range(-3000, 0)]
     between = [Event("c", 2 + s, "local", None) for s in range(5000)]
     last = Event("c", 9000, "deliver", "m1")
-    story, _ = story_of([*before, *STORY[:5], *between, last])
-    nodes = story.diagram.nodes
+    shown, _ = illustrated([*before, *LATE[:5], *between, last])
+    nodes = shown.diagram.nodes
     assert len(nodes) < 40
     assert max(node.hidden for node in nodes) > 1000
-    assert "are not shown here" in draw(story.diagram)
+    assert "are not shown here" in draw(shown.diagram)
 
 
 def test_a_log_that_goes_round_in_circles_is_drawn_too() -> None:
@@ -111,9 +108,9 @@ def test_names_are_escaped() -> None:
 def test_a_browser_shows_the_marked_messages(
     browser: Browser, tmp_path: Path, width: int, height: int
 ) -> None:
-    story, found = story_of(STORY)
+    shown, found = illustrated(LATE)
     tables = {name: table.to_pylist() for name, table in found.tables.items()} | {"rejected": []}
-    html = audit_page(found.summary, tables, [story], log="story.jsonl", facts={"seed": None})
+    html = audit_page(found.summary, tables, [shown], log="shop.jsonl", facts={"seed": None})
     path = tmp_path / "index.html"
     path.write_text(html, encoding="utf-8")
     page = browser.new_page(viewport={"width": width, "height": height})
@@ -133,7 +130,7 @@ def test_a_browser_shows_the_marked_messages(
     assert "a seq 1: send m1 to c" in (tip.text_content() or "")
     drawn = page.locator("figure.st svg")
     before = float(drawn.get_attribute("width") or 0)
-    page.get_by_label("closer").click()
+    page.get_by_label("zoom in").click()
     assert float(drawn.get_attribute("width") or 0) > before
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width

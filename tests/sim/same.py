@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from antecede import sim
-from antecede.sim.kernels.common import Trace
+from antecede.sim.trace import Trace
 from antecede.sim.workloads import WORKLOADS, with_semantics
 
 PROTOCOLS = tuple(sim.KERNELS)

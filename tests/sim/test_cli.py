@@ -65,15 +65,15 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["optimal", "-n", "1"], "n=1 processes"),
-        (["optimal", "--workload", "pape"], "workload 'pape' is not known"),
+        (["optimal", "--workload", "pape"], "unknown workload 'pape'"),
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
         (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
         (["bounded", "--option", "k"], "use NAME=VALUE"),
-        (["optimal", "--delay", "slow"], "delay 'slow' not understood"),
+        (["optimal", "--delay", "slow"], "delay 'slow' is not understood"),
         (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),
         (["optimal", "--edges", "a", "--schedule", "b"], "give one of them"),
         (["optimal", "--edges", "nowhere.txt"], "cannot read edge list"),
-        (["optimal", "--seed", "-1"], "--seed -1 will not do"),
+        (["optimal", "--seed", "-1"], "--seed -1 is out of range"),
         (["optimum"], "did you mean optimal"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the kernels' speed and safety hang on: private options, bounds, and mutants that are found."""
+"""What the kernels' speed and safety depend on: private options, bounds, and mutants that fail."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 import antecede
 from antecede import sim
-from antecede.sim.kernels import common, logs, matrix, optimal
+from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, registry
 from antecede.sim.workloads import paper
-from tests.sim.same import differences
+from tests.sim.same import PROTOCOLS, differences
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,77 +31,123 @@ for protocol in {protocols}:
         assert run.metrics["undelivered"] == 0
 print("in bounds")
 """
+UNCOMPILED = """
+import antecede
+from antecede import sim
+from antecede.sim.kernels import loop
+from tests.sim.same import differences, random_schedule
+assert not hasattr(loop.run, "py_func")
+for protocol in sim.KERNELS:
+    unicast = "multicast" not in antecede.PROTOCOLS[protocol].casts
+    for seed in range(4):
+        schedule = random_schedule(seed, 4, 40, unicast=unicast)
+        kernel = sim.run(protocol, schedule, engine="kernel").trace
+        plain = sim.run(protocol, schedule, engine="plain").trace
+        assert differences(kernel, plain) == [], (protocol, seed)
+    print(protocol)
+"""
+
+
+def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    sources = [str(Path(antecede.__file__).parents[1]), str(Path(__file__).parents[2])]
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sources), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
 
 
 def test_numba_still_takes_the_private_option() -> None:
-    """Without `_nrt=False` kernels run, two to three times slower: fail here instead."""
-    kernel: Any = optimal.run
+    """Without `_nrt=False` kernels run, but two to three times slower: fail here instead."""
+    kernel: Any = loop.run
     helper: Any = common.push
     assert kernel.targetoptions["_nrt"] is False
     assert helper.targetoptions["_nrt"] is False
 
 
-def test_the_cache_knows_the_helpers_of_other_files() -> None:
-    kernel: Any = optimal.run
-    assert kernel._cache._cache_file._source_stamp == common._digest()
-    assert len(common._digest()) == 32
+def test_the_cache_covers_the_helpers_of_other_files() -> None:
+    kernel: Any = loop.run
+    assert kernel._cache._cache_file._source_stamp == compiling.digest()
+    assert len(compiling.digest()) == 32
+
+
+def test_a_kernel_is_loaded_from_the_cache(tmp_path: Path) -> None:
+    """Compiling takes seconds: the shared loop must not keep Numba from caching it."""
+    program = """
+from antecede import sim
+from antecede.sim.kernels import loop
+from antecede.sim.workloads import paper
+for protocol in ("matrix", "buffered"):
+    sim.run(protocol, paper(n=2, received=2), engine="kernel")
+print(sum(loop.run.stats.cache_hits.values()))
+"""
+    hits = [python(program, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip() for _ in range(2)]
+    assert hits == ["0", "2"]
 
 
 @pytest.mark.parametrize("protocols", [("optimal",), ("bounded",)])
 def test_no_index_is_out_of_bounds(protocols: tuple[str, ...], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SMALL.format(protocols=protocols)],
-        env={
-            **os.environ,
-            "NUMBA_BOUNDSCHECK": "1",
-            "NUMBA_CACHE_DIR": str(tmp_path),
-            "PYTHONPATH": str(Path(antecede.__file__).parents[1]),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    program = SMALL.format(protocols=protocols)
+    done = python(program, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
     assert done.stdout.strip() == "in bounds", done.stderr
 
 
+def test_kernels_run_uncompiled() -> None:
+    """As plain Python they can be debugged and covered, and still equal the plain engine."""
+    done = python(UNCOMPILED, NUMBA_DISABLE_JIT="1")
+    assert done.stdout.split() == list(PROTOCOLS), done.stderr
+
+
 def mutant(module: ModuleType, old: str, new: str) -> dict[str, Any]:
-    """Compile a kernel module with one line changed, without the cache."""
-    assert module.__spec__ is not None
+    """Return the contents of a kernel module with one line changed."""
     name = module.__name__.rpartition(".")[2]
     text = resources.files("antecede.sim.kernels").joinpath(f"{name}.py").read_text()
     assert text.count(old) == 1, old
     space: dict[str, Any] = {"__name__": f"mutant_{name}"}
-    source = text.replace(old, new).replace("    entry,\n", "    helper as entry,\n", 1)
-    exec(compile(source, f"<mutant of {name}>", "exec"), space)
+    exec(compile(text.replace(old, new), f"<mutant of {name}>", "exec"), space)
     return space
 
 
+def run_mutant(
+    protocol: str, steps: loop.Steps, monkeypatch: pytest.MonkeyPatch
+) -> tuple[sim.Run, Any]:
+    """Run a kernel with other steps, compiled without the cache; return the loop too."""
+    monkeypatch.setitem(loop.STEPS, registry.KERNELS[protocol].own, steps)
+    uncached: Any = compiling.helper(loop.run.py_func)  # type: ignore[attr-defined]  # Numba's
+    monkeypatch.setattr(loop, "run", uncached)
+    schedule = paper(n=5, cast="multicast", received=40, seed=1)
+    wrong = sim.run(protocol, schedule, engine="kernel")
+    assert differences(wrong.trace, sim.run(protocol, schedule, engine="plain").trace)
+    return wrong, uncached
+
+
 def test_a_mutant_of_the_merge_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One character in RCV(4): an entry both sides know to be empty would come back."""
+    """One character in RCV(4): an entry that both sides know to be empty would come back."""
     space = mutant(
-        optimal,
+        log_steps,
         "CLOCK_MASK <= logs.newest[at(b0 + (key >> SENDER_SHIFT))]",
         "CLOCK_MASK < logs.newest[at(b0 + (key >> SENDER_SHIFT))]",
     )
-    monkeypatch.setattr(logs, "run", space["run"])
-    schedule = paper(n=5, cast="multicast", received=40, seed=1)
-    wrong = sim.run("optimal", schedule, engine="kernel")
-    assert differences(wrong.trace, sim.run("optimal", schedule, engine="plain").trace)
+    run_mutant("optimal", space["STEPS"], monkeypatch)
 
 
 def test_a_mutant_of_the_send_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The matrix counts the message at one destination too few.
 
-    Compiled here and not cached, so its code can be looked at: no array is counted.
+    Compiled here and not cached, so its code can be inspected: no array is counted.
     """
+    original = dict(loop.STEPS)
     space = mutant(
-        matrix, "    for copy in range(start, stop):\n", "    for copy in range(start + 1, stop):\n"
+        matrix,
+        "    for row in range(plan.offsets[at(message)], ",
+        "    for row in range(plan.offsets[at(message)] + 1, ",
     )
-    monkeypatch.setattr(matrix, "run", space["run"])
-    schedule = paper(n=5, cast="multicast", received=40, seed=1)
-    wrong = sim.run("matrix", schedule, engine="kernel")
-    assert differences(wrong.trace, sim.run("matrix", schedule, engine="plain").trace)
-    code = "".join(space["run"].inspect_llvm().values())
+    del loop.STEPS[space["Matrix"]]
+    assert original == loop.STEPS
+    _, compiled = run_mutant("matrix", space["KERNEL"].steps, monkeypatch)
+    code = "".join(compiled.inspect_llvm().values())
     assert "call void @NRT_incref" not in code
     assert "call void @NRT_decref" not in code

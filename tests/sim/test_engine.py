@@ -105,7 +105,7 @@ def test_the_warm_up_is_left_out() -> None:
 
 
 def test_a_queue_at_load_one_is_saturated() -> None:
-    """ALGORITHMS 3c: a round trip as long as the mean gap is load 1."""
+    """A round trip as long as the mean gap is load 1."""
     for delay, saturated in ((0.03, False), (0.05, True), (0.08, True)):
         metrics = sim.run("buffered", paper(n=20, received=3000, seed=2, delay=delay)).metrics
         assert metrics["saturated"] is saturated
@@ -151,11 +151,11 @@ def test_every_protocol_runs_on_some_schedule(protocol: str) -> None:
     ("arguments", "told"),
     [
         ({"protocol": "optimum"}, "unknown protocol 'optimum'; did you mean optimal"),
-        ({"engine": "fast"}, "engine 'fast' is not known"),
+        ({"engine": "fast"}, "unknown engine 'fast'"),
         ({"protocol": "history", "engine": "kernel"}, "no kernel for 'history'"),
         ({"protocol": "bounded", "options": {"k": 2}}, "k=2 is out of bounds"),
         ({"protocol": "optimal", "options": {"k": 2}}, "optimal has no option 'k'"),
-        ({"protocol": "buffered"}, "buffered carries unicast messages only"),
+        ({"protocol": "buffered"}, "buffered carries only unicast messages"),
         ({"warm_up": -1}, "warm_up=-1"),
         ({"engine": "kernel", "options": {"lookahead": True}}, "no kernel with option lookahead"),
     ],
@@ -175,15 +175,8 @@ def test_options_without_a_kernel_run_on_the_plain_engine() -> None:
 
 def test_all_kernels_compile() -> None:
     sim.warm()
-    assert set(sim.KERNELS) == {
-        "matrix",
-        "direct",
-        "pruned",
-        "optimal",
-        "semantic",
-        "bounded",
-        "buffered",
-    }
+    assert set(sim.KERNELS) >= {"matrix", "direct", "pruned", "optimal", "semantic", "bounded"}
+    assert "buffered" in sim.KERNELS
 
 
 @pytest.mark.parametrize("protocol", ["central", "hierarchy"])

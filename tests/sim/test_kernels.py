@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from importlib import resources
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import antecede
 from antecede import sim
+from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import WORKLOADS, paper
 from tests.sim.same import PROTOCOLS, differences, random_schedule, workload_schedule
 
@@ -15,6 +19,26 @@ OPTIONS: dict[str, list[dict[str, str]]] = {
     "direct": [{"prune": "literal"}, {"prune": "full"}],
     "bounded": [{"column": "sparsest"}, {"column": "rotating"}],
 }
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_kernel_says_all_that_is_needed(protocol: str) -> None:
+    kernel = KERNELS[protocol]
+    info = antecede.PROTOCOLS[protocol]
+    assert kernel.protocol == protocol
+    assert kernel.options <= set(info.options)
+    assert kernel.options == {name for options in OPTIONS.get(protocol, []) for name in options} | (
+        {"k"} if protocol == "bounded" else set()
+    )
+    assert issubclass(kernel.own, tuple)
+    assert all(callable(getattr(kernel.steps, field.name)) for field in fields(kernel.steps))
+
+
+def test_every_kernel_module_is_found() -> None:
+    folder = resources.files("antecede.sim.kernels")
+    files = [file for file in folder.iterdir() if file.name.endswith(".py")]
+    defined = {file.name[:-3] for file in files if "\nKERNEL = Kernel(" in file.read_text()}
+    assert defined == set(KERNELS)
 
 
 def assert_same(protocol: str, schedule: sim.Schedule, **options: object) -> None:
@@ -61,7 +85,7 @@ def test_on_schedules_where_anything_goes(protocol: str, seed: int, n: int, unic
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_on_sets_of_more_than_one_word(protocol: str, n: int) -> None:
     """The border of a machine word, and beyond two of them."""
-    cast = "unicast" if protocol == "buffered" else "multicast"
+    cast = "multicast" if "multicast" in antecede.PROTOCOLS[protocol].casts else "unicast"
     assert_same(protocol, paper(n=n, cast=cast, received=2, seed=n, delay="exponential:0.2"))
 
 
@@ -75,7 +99,7 @@ def test_growing_arrays_on_the_way_changes_nothing(protocol: str) -> None:
 def test_a_pause_for_the_progress_bar_changes_nothing(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antecede.sim.kernels.drive.CHUNK", 7)
+    monkeypatch.setattr("antecede.sim.kernels.loop.CHUNK", 7)
     schedule = paper(n=5, received=40, seed=2)
     seen: list[float] = []
     paused = sim.run(protocol, schedule, engine="kernel", progress=seen.append)

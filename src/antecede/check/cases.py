@@ -1,12 +1,11 @@
 """How each protocol is put to the test: its casts, and its options worth trying.
 
-The default options with every cast are always tried; the table below adds variants, with the widest
-cast. Options that need names (groups, zones, clusters) are made for the members at hand.
+Every cast is tried with the default options, and the widest cast with each of the variants that the
+protocol's record names. Options that need names (groups, zones, clusters) are made for the members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,13 +13,7 @@ from typing import TYPE_CHECKING
 from antecede.core.registry import PROTOCOLS
 
 if TYPE_CHECKING:
-    from antecede.core.info import Cast
-
-Members = tuple[str, ...]
-Options = dict[str, object]
-
-WITH_ROLES = frozenset({"bounded", "central", "hierarchy", "serial", "server", "zones"})
-"""Protocols that tell processes apart by position or option: no renaming for them."""
+    from antecede.core.info import Cast, Members, Options
 
 
 @dataclass(frozen=True)
@@ -39,7 +32,7 @@ class Case:
     @property
     def is_symmetric(self) -> bool:
         """Whether processes may be renamed."""
-        return self.protocol not in WITH_ROLES and "groups" not in self.options
+        return not PROTOCOLS[self.protocol].has_roles and "groups" not in self.options
 
 
 def chain_of_groups(members: Members) -> dict[str, Members]:
@@ -61,45 +54,6 @@ def random_groups(members: Members, seed: int) -> dict[str, Members]:
     return groups
 
 
-def chain_of_zones(members: Members) -> tuple[Members, ...]:
-    """Return zones of two or three in a row, each sharing one gateway with the next."""
-    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
-    width = 3 if len(members) > 4 else 2
-    return tuple(members[i : i + width] for i in starts)
-
-
-def pairs(members: Members) -> tuple[Members, ...]:
-    """Return disjoint clusters of two; an odd member is alone."""
-    return tuple(members[i : i + 2] for i in range(0, len(members), 2))
-
-
-_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
-_NONE: frozenset[str] = frozenset()
-
-Variant = tuple[str, Callable[[Members], Options], frozenset[str]]
-VARIANTS: dict[str, tuple[Variant, ...]] = {
-    "optimal": (
-        ("hardware", lambda _: {"hardware_multicast": True}, _NONE),
-        ("lookahead", lambda _: {"lookahead": True}, _LOOKAHEAD),
-        ("both", lambda _: {"hardware_multicast": True, "lookahead": True}, _LOOKAHEAD),
-        ("differential", lambda _: {"differential": True}, _NONE),
-    ),
-    "bounded": (
-        ("tight", lambda members: {"k": len(members) + 1}, _NONE),
-        ("rotating", lambda members: {"k": len(members) + 1, "column": "rotating"}, _NONE),
-    ),
-    "buffered": (("pipelined", lambda _: {"pipelined": True}, _NONE),),
-    "central": (("last", lambda members: {"relay": members[-1]}, _NONE),),
-    "direct": (
-        ("literal", lambda _: {"prune": "literal"}, _NONE),
-        ("full", lambda _: {"prune": "full"}, _NONE),
-    ),
-    "hierarchy": (("pairs", lambda members: {"clusters": pairs(members)}, _NONE),),
-    "zones": (("chain", lambda members: {"zones": chain_of_zones(members)}, _NONE),),
-}
-"""For each protocol: label, options for these members, promises that do not hold then."""
-
-
 def cases(protocol: str, members: Members) -> list[Case]:
     """Return every way in which a protocol is to be tried."""
     info = PROTOCOLS[protocol]
@@ -111,8 +65,7 @@ def cases(protocol: str, members: Members) -> list[Case]:
             made.append(Case(protocol, cast, info.promises, options, "groups"))
         else:
             made.append(Case(protocol, cast, info.promises))
-    for label, options_for, lost in VARIANTS.get(protocol, ()):
-        options = options_for(members)
-        if set(options) <= set(info.options):
-            made.append(Case(protocol, widest, info.promises - lost, options, label))
+    for variant in info.variants:
+        promises = info.promises - variant.broken_promises
+        made.append(Case(protocol, widest, promises, variant.options(members), variant.label))
     return made

@@ -23,6 +23,7 @@ from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TextIO
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import Cast
@@ -185,10 +186,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         names = [protocol_class(name).INFO.name for name in chosen.protocol or PROTOCOLS]
     except UsageError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - this is the command line
+        _say(error, sys.stderr)
         return 2
     if chosen.processes < 2 or chosen.messages < 1:
-        print("expected at least 2 processes and 1 message", file=sys.stderr)  # noqa: T201
+        _say("expected at least 2 processes and 1 message", sys.stderr)
         return 2
     is_clean = True
     for name in names:
@@ -200,11 +201,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             progress=_show if sys.stderr.isatty() else None,
         )
         for result in found:
-            print(json.dumps(result.figures()) if chosen.json else result, flush=True)  # noqa: T201
+            _say(json.dumps(result.figures()) if chosen.json else result)
             if result.script is not None:
-                print(f"  shortest failing script: {result.script!r}")  # noqa: T201
+                _say(f"  shortest failing script: {result.script!r}")
             is_clean = is_clean and not result.promise
     return 0 if is_clean else 1
+
+
+def _say(line: object, stream: TextIO | None = None) -> None:
+    stream = stream or sys.stdout
+    stream.write(f"{line}\n")
+    stream.flush()
 
 
 def _show(line: str) -> None:

@@ -10,9 +10,9 @@ kept as images of the whole endpoint, which are quick to wake up.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from antecede.check.world import BLOCKING, SEMANTIC, shown
+from antecede.check.world import shown
 from antecede.core.messages import MessageId
 from antecede.core.registry import endpoint, protocol_class
 from antecede.errors import UsageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.messages import Effects, Packet
+    from antecede.core.state import State
 
 
 class Node(NamedTuple):
@@ -68,9 +69,8 @@ class Machine:
     ) -> None:
         self.members = members
         self.promises = promises
-        self.is_semantic = protocol in SEMANTIC
-        self.is_blocking = protocol in BLOCKING
         self._class = endpoint_class or protocol_class(protocol)
+        self.info = self._class.INFO
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
         self.views: list[View] = []
@@ -130,7 +130,7 @@ class Machine:
         try:
             effects = one.send(dests, b"%d" % node, after=after)
         except UsageError:
-            if not self.is_blocking:
+            if not self.info.blocking:
                 raise
             return None
         view = self._grown(view, view.known | known | {node})
@@ -218,7 +218,7 @@ class Machine:
         return result
 
     def _grown(self, view: View, known: frozenset[int]) -> View:
-        if not self.is_semantic:
+        if not self.info.orders_by_after:
             return view._replace(known=known)
         return view._replace(known=known, prefixes=(*view.prefixes, known))
 
@@ -241,8 +241,8 @@ class Machine:
             self._images.append(pickle.dumps(one, pickle.HIGHEST_PROTOCOL))
             self.views.append(view)
             self.is_idle.append(not one.held and not one.queued)
-            self._seqs.append(cast("int", state["seq"]))
-            self.event_counts.append(cast("int", state["events"]))
+            self._seqs.append(state["seq"])
+            self.event_counts.append(state["events"])
         return number
 
     def _revive(self, local: int) -> Endpoint:
@@ -254,23 +254,18 @@ _CONSTANT = frozenset({"protocol", "members", "options", "pull", "held_max", "qu
 _APART = frozenset({"held", "arrivals"})
 
 
-def frozen_state(state: Mapping[str, object]) -> object:
+def frozen_state(state: State) -> object:
     """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
-    held = state["held"]
-    assert isinstance(held, list)
     rest = (
         frozen(value) for key, value in state.items() if key not in _CONSTANT and key not in _APART
     )
-    return tuple(packet for _, packet in held), tuple(rest)
+    return tuple(packet for _, packet in state["held"]), tuple(rest)
 
 
 def frozen(value: object) -> object:
     """Return plain data as something hashable; the order of keys does not matter."""
-    kind = type(value)
-    if kind is dict:
-        return frozenset((key, frozen(item)) for key, item in value.items())  # type: ignore[attr-defined]
-    if kind is list:
-        return tuple(map(frozen, value))  # type: ignore[call-overload]
-    if kind is set:
-        return frozenset(value)  # type: ignore[call-overload]
-    return value
+    if isinstance(value, dict):
+        return frozenset((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(map(frozen, value))
+    return frozenset(value) if isinstance(value, set) else value

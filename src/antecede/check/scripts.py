@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, cast
 
 from antecede.check.promises import BrokenPromiseError, Script, Step
-from antecede.check.world import BLOCKING, World
+from antecede.check.world import World
 from antecede.core.registry import protocol_class
 from antecede.errors import HoldFullError, UsageError
 
@@ -184,5 +184,5 @@ def _send(world: World, process: str, dests: tuple[str, ...], rank: int | None) 
     except HoldFullError:
         return
     except UsageError:
-        if world.protocol not in BLOCKING:
+        if not world.info.blocking:
             raise

@@ -299,7 +299,7 @@ class Explorer:
             self._failure = (cost, situation, actions, broken)
 
     def _afters(self, local: int) -> tuple[int | None, ...]:
-        if not self.machine.is_semantic:
+        if not self.machine.info.orders_by_after:
             return (None,)
         return tuple(range(self.machine.event_counts[local] + 1))
 
@@ -337,8 +337,8 @@ class Explorer:
         )
         for action in actions:
             match action:
-                case ("send", str(process), tuple(dests), after):
-                    world.send(process, dests, after=after)  # type: ignore[arg-type]
+                case ("send", str(process), tuple(dests), None | int() as after):
+                    world.send(process, dests, after=after)
                 case ("arrive", int(number)):
                     packet = self.machine.packets[number]
                     world.arrive_packet(packet.source, packet.dest, packet.n)

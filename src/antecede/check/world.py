@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from antecede.core.endpoint import Endpoint
     from antecede.core.messages import Delivery, Effects, Packet
 
-SEMANTIC = frozenset({"semantic"})
-"""Protocols that order by ``after``; for the others a send depends on everything before it."""
-BLOCKING = frozenset({"synchronous"})
-"""Protocols whose sender must wait; a script passes over the sends that they refuse."""
-
 
 class World:
     """Processes of one protocol, joined by a network whose every step is chosen from outside."""
@@ -51,8 +46,8 @@ class World:
         self.fifo = fifo
         self.held_max = held_max
         self.endpoint_class = endpoint_class
-        info = protocol_class(protocol).INFO
-        self.promises = frozenset(info.promises if promises is None else promises)
+        self.info = protocol_class(protocol).INFO
+        self.promises = frozenset(self.info.promises if promises is None else promises)
         first = tuple(members)
         self._first_members = first
         self.history = History(first)
@@ -98,7 +93,7 @@ class World:
         message = MessageId(process, self._sends.get(process, 0) + 1)
         self._sends[process] = message.seq
         self._payloads[message] = payload
-        basis = after if self.protocol in SEMANTIC else None
+        basis = after if self.info.orders_by_after else None
         self.history.send(process, message, self._targets(process, names), basis)
         if effects.event != count + 1:
             self._broken(

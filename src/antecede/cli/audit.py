@@ -1,43 +1,29 @@
-"""``antecede audit``: tell whether, where and by which messages causal order was broken."""
+"""``antecede audit``: check a log for violations of causal order."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.core.tables import DELIVERED_TWICE, DELIVERY_WITHOUT_SEND
-from antecede.errors import UsageError
+from antecede.cli.options import (
+    AsJson,
+    DeliverPattern,
+    Form,
+    Local,
+    LogPath,
+    Master,
+    Out,
+    Pattern,
+    SendPattern,
+    Strict,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
-    import pyarrow as pa
-
-    from antecede.pipeline.audits.entry import Audit
-    from antecede.pipeline.audits.neighbourhood import Rows
-    from antecede.pipeline.logs.sources import Source
-    from antecede.pipeline.runs import RunFolder
-
-#: How many violations the page draws.
-DRAWN = 12
-
-LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of Parquet files.")]
-Form = Annotated[
-    str | None,
-    typer.Option("--format", help="parquet, jsonl, csv, shiviz, otlp or edges [by the name]."),
-]
-Pattern = Annotated[
-    str | None, typer.Option(help="For shiviz: a regex with groups host, clock and event.")
-]
-SendPattern = Annotated[
-    str | None, typer.Option("--send", help="For shiviz: a regex for sends with a group message.")
-]
-DeliverPattern = Annotated[
-    str | None, typer.Option("--deliver", help="For shiviz: the same for deliveries.")
-]
+EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
 def audit(
@@ -47,30 +33,29 @@ def audit(
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
-    strict: Annotated[
-        bool, typer.Option(help="Refuse a log with rows that are no events.")
-    ] = False,
-    local: Annotated[
-        bool, typer.Option("--local", help="Check in this process, no Spark.")
-    ] = False,
-    windows: Annotated[int | None, typer.Option(help="Windows to cut the log into.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results [antecede-out/audit-TIME].")
+    strict: Strict = False,
+    local: Local = False,
+    windows: Annotated[
+        int | None, typer.Option(help="How many windows to cut the log into.")
     ] = None,
-    master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    out: Out = None,
+    master: Master = None,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark.")] = "4g",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Tell whether, where and how often causal order was broken in a log.
+    """Check whether, where and how often causal order was broken in a log.
 
-    Writes one folder with tables (Parquet), summary.json and index.html, a page with the worst
-    violations drawn. Exit status: 0 order was kept, 1 it was broken, 2 the call or log is wrong.
+    Writes a folder with tables (Parquet), summary.json and index.html, a page that draws the worst
+    violations. Exit status: 0 order was kept, 1 it was broken, 2 the log cannot tell or the call
+    is wrong.
 
     Example: `antecede audit shop.jsonl --local`
     """
     from antecede.pipeline.audits.entry import require_windows
-    from antecede.pipeline.logs.sources import Source, form_of
+    from antecede.pipeline.audits.files import audit_here, audit_on, write_results
+    from antecede.pipeline.logs.sources import Source, form_of, require_file
     from antecede.pipeline.runs import RunFolder
+    from antecede.pipeline.spark.session import session
 
     source = Source(log, form, pattern, send, deliver, strict)
     if windows is not None:
@@ -86,104 +71,35 @@ def audit(
         "windows": windows,
         "master": None if local else master or "local[*]",
     }
-    if not log.exists():
-        msg = f"there is no log {str(log)!r}"
-        raise UsageError(msg)
+    require_file(source)
     with RunFolder.open(out, "audit", options=options) as folder:
         if local:
-            summary = _run_local(source, folder)
+            summary = write_results(folder, audit_here(source))
         else:
-            summary = _run_spark(source, folder, master, memory, windows)
+            with session(master, app="antecede-audit", memory=memory) as spark:
+                summary = write_results(folder, audit_on(spark, source, windows))
+    result = summary["result"]
+    if result["verdict"] == "undecidable":
+        typer.echo(f"antecede: undecidable: {log.name}: {result['reason']}", err=True)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        _show(summary["result"], folder.path)
-    if not summary["result"]["causally_ordered"]:
-        raise typer.Exit(1)
-
-
-def _run_local(source: Source, folder: RunFolder) -> dict[str, Any]:
-    from antecede.pipeline.audits.entry import audit_table
-    from antecede.pipeline.audits.neighbourhood import TableRows
-    from antecede.pipeline.logs.sources import read, why_unauditable
-
-    log = read(source)
-    _refuse(source, why_unauditable(log))
-    found = audit_table(log.events)
-    found.summary["rejected"] = log.bad
-    return _write(folder, source, found, TableRows(log.events), log.rejected)
-
-
-def _run_spark(
-    source: Source, folder: RunFolder, master: str | None, memory: str, windows: int | None
-) -> dict[str, Any]:
-    from antecede.pipeline.audits.entry import audit as check
-    from antecede.pipeline.audits.neighbourhood import FrameRows
-    from antecede.pipeline.logs.plain_columns import plain_frame
-    from antecede.pipeline.logs.sources import frame, readable, rejected_rows, why_unauditable
-    from antecede.pipeline.spark.session import session
-
-    with session(master, app="antecede-audit", memory=memory) as spark:
-        events, log = frame(spark, source)
-        _refuse(source, why_unauditable(log) if log else None)
-        with readable(source):
-            found = check(events, windows=windows)
-            if log:
-                found.summary["rejected"] = log.bad
-            count = found.summary["rejected"]
-            rejected = log.rejected if log else rejected_rows(events, source.path.name, count)
-        return _write(folder, source, found, FrameRows(plain_frame(events)), rejected)
-
-
-def _refuse(source: Source, reason: str | None) -> None:
-    """Refuse a log that cannot be audited, for a reason."""
-    if reason is not None:
-        msg = f"undecidable: {source.path.name} cannot be audited: {reason}"
-        raise UsageError(msg)
-
-
-def _write(
-    folder: RunFolder, source: Source, found: Audit, rows: Rows, rejected: pa.Table
-) -> dict[str, Any]:
-    """Write tables, page and summary; return the summary."""
-    from antecede.cli.stories import tell
-    from antecede.report.audit_page import ROWS_MAX, audit_page
-
-    _refuse(source, _why_unpaired(found.summary))
-    result = dict(found.summary)
-    result["rejected_kept"] = len(rejected)
-    tables = {**found.tables, "rejected": rejected}
-    for name, table in tables.items():
-        folder.write_table(name, table)
-    first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
-    stories = tell(rows, first["violations"][:DRAWN])
-    facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
-    page = audit_page(result, first, stories, log=source.path.name, facts=facts)
-    folder.write_text("index.html", page)
-    return folder.finish(result)
-
-
-def _why_unpaired(summary: Mapping[str, Any]) -> str | None:
-    """Return why no delivery could be judged, if none could: none belongs to a send."""
-    found = summary["findings_by_kind"]
-    unsent = found.get(DELIVERY_WITHOUT_SEND, 0)
-    if not unsent or unsent + found.get(DELIVERED_TWICE, 0) < summary["deliveries"]:
-        return None
-    return (
-        f"it has {summary['messages']:,} sent messages and {summary['deliveries']:,} deliveries, "
-        "none of them of a message that was sent; write a message's id alike at both ends"
-    )
+        _show(result, folder.path)
+    if EXIT_CODES[result["verdict"]]:
+        raise typer.Exit(EXIT_CODES[result["verdict"]])
 
 
 def _show(result: dict[str, Any], path: Path) -> None:
     from antecede.report.audit_page import lead
 
-    typer.echo(lead(result))
+    if result["verdict"] != "undecidable":
+        typer.echo(lead(result))
     if result["findings"]:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["findings_by_kind"].items())
-        typer.echo(f"What cannot be so: {kinds}.")
+        typer.echo(f"Inconsistencies: {kinds}.")
     if result["rejected"]:
         count, kept = result["rejected"], result["rejected_kept"]
-        which = "they" if kept == count else f"the first {kept:,} of them"
-        typer.echo(f"{count:,} rows are no events; {which} are in rejected.parquet.")
+        rows = "1 row is not an event" if count == 1 else f"{count:,} rows are not events"
+        kept_rows = "see" if kept == count else f"the first {kept:,} are in"
+        typer.echo(f"{rows}; {kept_rows} rejected.parquet.")
     typer.echo(f"Tables and page: {path / 'index.html'}")

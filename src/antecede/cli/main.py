@@ -26,9 +26,9 @@ VERBS = {
     "study": ("spark", "Compare the protocols on Spark; the papers' figures and claims."),
     "simulate": ("sim", "Run one protocol over one workload; sizes, delays, event log."),
     "audit": ("spark", "Tell from a log whether, where and why causal order was broken."),
-    "advise": ("spark", "Tell what each protocol would have cost on a log's traffic."),
+    "advise": ("spark", "Show what each protocol would have cost on the traffic of a log."),
     "report": ("sim", "Draw what happened around a message as a space-time diagram."),
-    "protocols": ("", "List the protocols, or tell all about one."),
+    "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Say what this machine has, and how to mend what is missing."),
 }
 """Each verb is the function of that name in the module of that name; the extra it needs; its help."""

@@ -1,4 +1,4 @@
-"""``antecede protocols``: the table of protocols, or one protocol's page, from the registry."""
+"""``antecede protocols``: a table of all protocols, or the page of one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 import antecede
-from antecede.cli.pages import protocol_page
 from antecede.core.registry import protocol_class
+from antecede.report.protocol_page import protocol_page
 
 
 def protocols(
-    name: Annotated[str | None, typer.Argument(help="A protocol, for its page.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show the page of this protocol.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the registry as JSON.")] = False,
 ) -> None:
-    """List the protocols, or tell all about one.
+    """List the protocols, or describe one.
 
     Example: `antecede protocols optimal`
     """
@@ -37,7 +37,7 @@ def protocols(
 
 
 def _console() -> Console:
-    """Return where to print: the terminal as wide as it is, a file or pipe wide enough to search."""
+    """Return a console: as wide as the terminal, or wide enough that a pipe gets whole lines."""
     console = Console()
     return console if console.is_terminal else Console(width=250)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path  # noqa: TC003  (Typer reads it)
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.cli.audit import (  # noqa: TC001  (Typer reads them)
+from antecede.cli.options import (
+    AsJson,
     DeliverPattern,
     Form,
     LogPath,
+    Out,
     Pattern,
     SendPattern,
 )
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from antecede.pipeline.logs.sources import Log, Source
-    from antecede.report.audit_page import Story
+    from antecede.report.audit_page import Illustration
 
 #: Events drawn when no message is asked for.
 SHOWN = 120
@@ -37,10 +38,8 @@ def report(
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the page [antecede-out/report-TIME].")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    out: Out = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw a log around one message: who sent it, who delivered it, what overtook it and why.
 
@@ -56,12 +55,12 @@ def report(
     found = read(source)
     options = {"log": str(log), "around": around, "format": found.form}
     with RunFolder.open(out, "report", options=options) as folder:
-        stories, result = _stories(found, source, around)
+        drawn, result = _illustrations(found, source, around)
         from antecede.report.audit_page import report_page
 
         title = f"{log.name} around {around}" if around else f"The beginning of {log.name}"
         facts = {**options, "started": folder.started}
-        folder.write_text("index.html", report_page(title, str(result["text"]), stories, facts))
+        folder.write_text("index.html", report_page(title, str(result["text"]), drawn, facts))
         summary = folder.finish(result)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
@@ -70,7 +69,9 @@ def report(
         typer.echo(f"Page: {folder.path / 'index.html'}")
 
 
-def _stories(log: Log, source: Source, around: str | None) -> tuple[list[Story], dict[str, Any]]:
+def _illustrations(
+    log: Log, source: Source, around: str | None
+) -> tuple[list[Illustration], dict[str, Any]]:
     if log.undecidable is not None:
         return _by_clocks(source, around)
     if around is None:
@@ -78,12 +79,12 @@ def _stories(log: Log, source: Source, around: str | None) -> tuple[list[Story],
     return _around(log.events, around)
 
 
-def _around(events: pa.Table, message: str) -> tuple[list[Story], dict[str, Any]]:
-    from antecede.cli.stories import tell
+def _around(events: pa.Table, message: str) -> tuple[list[Illustration], dict[str, Any]]:
     from antecede.pipeline.audits.entry import audit_table
-    from antecede.pipeline.audits.neighbourhood import TableRows, scenes
-    from antecede.report.audit_page import Story
-    from antecede.report.scenes import diagram_of
+    from antecede.pipeline.audits.illustrations import illustrate
+    from antecede.pipeline.audits.neighbourhood import TableRows, neighbourhoods
+    from antecede.report.audit_page import Illustration
+    from antecede.report.diagrams import diagram_of
 
     rows = TableRows(events)
     if not rows.of_messages([message]):
@@ -95,14 +96,14 @@ def _around(events: pa.Table, message: str) -> tuple[list[Story], dict[str, Any]
     }
     late = [row for row in tables["violations"] if row["message"] == message]
     early = [row for row in tables["violations"] if row["overtaker"] == message]
-    stories = tell(rows, late or early[:3])
-    told = [story.sentence for story in stories] + _other_trouble(tables, message)
+    drawn = illustrate(rows, late or early[:3])
+    told = [one.sentence for one in drawn] + _other_trouble(tables, message)
     text = " ".join(told) or f"{message} overtook nothing and was not overtaken."
-    if not stories:
-        scene = scenes(rows, [{"message": message}])[0]
-        diagram = diagram_of(message, scene.events, scene.row, scene.places)
-        stories = [Story(message, text, diagram)]
-    return stories, {"text": text, "late_at": [row["process"] for row in late]}
+    if not drawn:
+        near = neighbourhoods(rows, [{"message": message}])[0]
+        diagram = diagram_of(message, near.events, near.row, near.places)
+        drawn = [Illustration(message, text, diagram)]
+    return drawn, {"text": text, "late_at": [row["process"] for row in late]}
 
 
 def _other_trouble(tables: Mapping[str, Sequence[Mapping[str, Any]]], message: str) -> list[str]:
@@ -126,20 +127,20 @@ def _example(events: pa.Table) -> str:
     return str(names[0].as_py()) if len(names) else ""
 
 
-def _beginning(events: pa.Table) -> tuple[list[Story], dict[str, Any]]:
+def _beginning(events: pa.Table) -> tuple[list[Illustration], dict[str, Any]]:
     from antecede.pipeline.audits.neighbourhood import TableRows
-    from antecede.report.audit_page import Story
-    from antecede.report.scenes import diagram_of
+    from antecede.report.audit_page import Illustration
+    from antecede.report.diagrams import diagram_of
 
     first = sorted(TableRows(events).beginning(SHOWN), key=lambda e: (e.process, e.seq))
     text = f"The first {len(first):,} of {len(events):,} events, causes before effects."
-    return [Story("beginning", text, diagram_of("beginning", first))], {"text": text}
+    return [Illustration("beginning", text, diagram_of("beginning", first))], {"text": text}
 
 
-def _by_clocks(source: Source, around: str | None) -> tuple[list[Story], dict[str, Any]]:
+def _by_clocks(source: Source, around: str | None) -> tuple[list[Illustration], dict[str, Any]]:
     """Draw a log of vector clocks whose messages cannot be paired."""
-    from antecede.pipeline.logs.shiviz import clock_arrows, parse_log
-    from antecede.report.audit_page import Story
+    from antecede.pipeline.logs.formats.shiviz import clock_arrows, parse_log
+    from antecede.report.audit_page import Illustration
     from antecede.report.spacetime import Arrow, Diagram, Node
 
     parsed = parse_log(source.path.read_text(encoding="utf-8", errors="replace"), source.pattern)
@@ -168,4 +169,4 @@ def _by_clocks(source: Source, around: str | None) -> tuple[list[Story], dict[st
         f"{len(chosen)} of {len(parsed.entries)} events, by their vector clocks; which delivery "
         "belongs to which send they do not tell."
     )
-    return [Story("clocks", text, Diagram("clocks", nodes, arrows))], {"text": text}
+    return [Illustration("clocks", text, Diagram("clocks", nodes, arrows))], {"text": text}

@@ -1,4 +1,4 @@
-"""``antecede simulate``: one protocol over one workload; a summary, an event log, a page."""
+"""``antecede simulate``: run one protocol on one workload."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import contextlib
 import inspect
 import json
 import sys
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.options import AsJson, Out, Seed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,61 +20,37 @@ if TYPE_CHECKING:
     from antecede import sim
     from antecede.pipeline.runs import RunFolder
 
-# What the terminal and the page show, and how it is called there.
-SHOWN = {
-    "deliveries": "deliveries measured",
-    "entries_per_copy": "control entries per copy",
-    "destinations_per_copy": "destinations in them",
-    "model_bytes_per_copy": "model bytes per copy",
-    "wire_bytes_per_copy": "wire bytes per copy (sampled)",
-    "log_entries_mean": "entries kept per process, mean",
-    "log_entries_peak": "entries kept per process, peak",
-    "held_fraction": "fraction of copies held",
-    "held_time_mean": "time held, mean (s)",
-    "held_time_p95": "time held, 95% (s)",
-    "held_time_p99": "time held, 99% (s)",
-    "held_time_max": "time held, longest (s)",
-    "latency_mean": "send to delivery, mean (s)",
-    "buffer_mean": "copies waiting per process, mean",
-    "buffer_peak": "copies waiting per process, peak",
-    "extra_packets_per_message": "packets added per message",
-    "extra_bytes_per_message": "bytes of those per message",
-    "undelivered": "copies never delivered",
-    "saturated": "saturated: queues grow without bound",
-}
-
 
 def simulate(
-    protocol: Annotated[str, typer.Argument(help="See `antecede protocols`.")],
+    protocol: Annotated[str, typer.Argument(help="A name that `antecede protocols` lists.")],
     *,
     workload: Annotated[str, typer.Option(help="paper, bursts, client_server, groups, ring or "
                                                "gossip.")] = "paper",
     n: Annotated[int, typer.Option("-n", "--processes", help="Number of processes.")] = 10,
     cast: Annotated[str | None, typer.Option(help="unicast, multicast or broadcast.")] = None,
     received: Annotated[int, typer.Option(help="Messages received per process.")] = 1000,
-    warm_up: Annotated[int, typer.Option(help="As many again before measuring begins.")] = 100,
+    warm_up: Annotated[int, typer.Option(help="Messages received before measuring.")] = 100,
     delay: Annotated[str, typer.Option(help="constant:S, exponential:MEAN, lognormal:MEAN:SIGMA "
                                             "or uniform:LOW:HIGH.")] = "exponential:0.05",
-    fifo: Annotated[bool, typer.Option("--fifo", help="Channels keep their order.")] = False,
+    fifo: Annotated[bool, typer.Option("--fifo", help="Channels deliver in order.")] = False,
     semantics: Annotated[str | None, typer.Option(help="Semantic dependence as "
                                                        "PROBABILITY:REACH.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the protocol; may be "
+    option: Annotated[list[str] | None, typer.Option(help="Protocol option NAME=VALUE. May be "
                                                           "repeated.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Replay an edge list instead.")] = None,
     schedule: Annotated[Path | None, typer.Option(help="Replay a schedule (Parquet) "
                                                        "instead.")] = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or plain.")] = "auto",
-    wire_sample: Annotated[int, typer.Option(help="Encode that many copies' control.")] = 0,
+    wire_sample: Annotated[int, typer.Option(help="Copies to encode to measure their size.")] = 0,
     events: Annotated[bool, typer.Option(help="Write the event log.")] = True,
-    seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results "
-                                                  "[antecede-out/simulate-TIME].")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Run one protocol over one workload.
+    """Run one protocol on one workload.
 
-    Writes one folder: metrics, schedule and event log (Parquet), summary.json and index.html.
-    Exit status 1 if the run is saturated or something was never delivered.
+    Writes a folder with metrics, schedule and event log (Parquet), summary.json and index.html.
+    The exit status is 1 if the run is saturated or copies were never delivered.
 
     Example: `antecede simulate optimal -n 50 --cast multicast --received 1000`
     """
@@ -81,7 +58,9 @@ def simulate(
         from antecede.pipeline.runs import RunFolder
         from antecede.sim import run
     except ModuleNotFoundError as error:
-        msg = f"simulate needs {error.name}, which is not installed: pip install 'antecede[all]'"
+        msg = (
+            f"simulate needs {error.name}, which is not installed; run: pip install 'antecede[all]'"
+        )
         raise UsageError(msg) from None
     asked: dict[str, Any] = {
         "protocol": protocol, "workload": workload, "n": n, "cast": cast, "received": received,
@@ -113,7 +92,7 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
 
     check_seed(seed)
     if asked["edges"] and asked["schedule"]:
-        msg = "--edges and --schedule both say what is sent; give one of them"
+        msg = "--edges and --schedule exclude each other; give one of them"
         raise UsageError(msg)
     if asked["schedule"]:
         made = Schedule.read(asked["schedule"])
@@ -124,11 +103,11 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
         names = ("n", "cast", "received", "warm_up", "delay", "fifo")
         chosen = {name: asked[name] for name in names if asked[name] is not None}
         if "cast" in chosen and "cast" not in inspect.signature(make).parameters:
-            msg = f"workload {asked['workload']!r} has its own destinations; leave --cast out"
+            msg = f"workload {asked['workload']!r} sets its own destinations; leave --cast out"
             raise UsageError(msg)
         made = make(seed=seed, **chosen)
     else:
-        msg = f"workload {asked['workload']!r} is not known; use one of {', '.join(WORKLOADS)}"
+        msg = f"unknown workload {asked['workload']!r}; known: {', '.join(WORKLOADS)}"
         raise UsageError(msg)
     if asked["semantics"] is None:
         return made
@@ -136,17 +115,19 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
         probability, reach = asked["semantics"].split(":")
         return with_semantics(made, probability=float(probability), reach=int(reach))
     except ValueError:
-        msg = f"--semantics {asked['semantics']!r} not understood; use PROBABILITY:REACH as 0.5:3"
+        msg = (
+            f"cannot read --semantics {asked['semantics']!r}; use PROBABILITY:REACH, such as 0.5:3"
+        )
         raise UsageError(msg) from None
 
 
 def _options(texts: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE: a number, true or false, JSON, or text."""
+    """Parse NAME=VALUE, where the value is JSON (a number, true, false ...) or text."""
     options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            msg = f"--option {text!r} not understood; use NAME=VALUE"
+            msg = f"cannot read --option {text!r}; use NAME=VALUE"
             raise UsageError(msg)
         try:
             options[name] = json.loads(value)
@@ -158,30 +139,25 @@ def _options(texts: list[str]) -> dict[str, Any]:
 def _write(folder: RunFolder, schedule: sim.Schedule, run: sim.Run) -> dict[str, Any]:
     import pyarrow as pa
 
-    from antecede.report.page import Page, Section, Table, Text, render
+    from antecede.report.simulate_page import simulate_page
 
     folder.write_table("metrics", pa.Table.from_pylist([{"protocol": run.protocol, **run.metrics}]))
     folder.write_table("schedule", schedule.to_arrow())
     if run.events is not None:
         folder.write_table("events", run.events)
-    rows = [(SHOWN.get(name, name), value) for name, value in run.metrics.items()]
     lead = (
         f"{schedule.messages:,} messages among {schedule.n} processes, {schedule.copies:,} copies, "
         f"run by the {run.engine} engine."
     )
-    files = "metrics.parquet, schedule.parquet and events.parquet stand beside this page."
-    page = Page(
-        f"antecede simulate {run.protocol}", lead,
-        [Section("figures", "Figures", [Table(("figure", "value"), rows), Text((files,))])],
-        {"options": folder.options, "seed": folder.seed, "started": folder.started},
-    )  # fmt: skip
-    folder.write_text("index.html", render(page))
+    facts = {"options": folder.options, "seed": folder.seed, "started": folder.started}
+    page = simulate_page(run.protocol, run.metrics, lead=lead, facts=facts)
+    folder.write_text("index.html", page)
     return folder.finish({"engine": run.engine, "messages": schedule.messages, **run.metrics})
 
 
 @contextlib.contextmanager
 def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
-    """Show a bar, only on a terminal."""
+    """Show a progress bar if there is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -198,11 +174,12 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.table import Table
 
     from antecede.report.numbers import figure
+    from antecede.report.simulate_page import LABELS
 
     result = summary["result"]
     title = f"antecede simulate {summary['options']['protocol']} ({result['engine']} engine)"
     table = Table(title=title, show_header=False)
-    for name, label in SHOWN.items():
+    for name, label in LABELS.items():
         if result.get(name) is not None:
             table.add_row(label, figure(result[name]))
     table.add_row("page", str(path / "index.html"))

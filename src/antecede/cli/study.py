@@ -6,7 +6,7 @@ import contextlib
 import json
 import signal
 import threading
-from pathlib import Path  # noqa: TC003 - Typer reads it
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer

@@ -5,8 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from antecede.core.plain import copied
+
 if TYPE_CHECKING:
     from antecede.core.messages import Packet
+    from antecede.core.state import ChannelsState
 
 
 class Channels:
@@ -21,6 +24,20 @@ class Channels:
         self.prefix: dict[str, int] = {}
         self.ahead: dict[str, list[tuple[int, int]]] = {}
         self.parked: dict[str, dict[int, Packet]] = {}
+
+    def state(self) -> ChannelsState:
+        """Return a copy of everything as plain data."""
+        return {
+            "sent": copied(self.sent),
+            "prefix": copied(self.prefix),
+            "ahead": copied(self.ahead),
+            "parked": copied(self.parked),
+        }
+
+    def load(self, state: ChannelsState) -> None:
+        """Take over what :meth:`state` returned."""
+        self.sent, self.prefix = state["sent"], state["prefix"]
+        self.ahead, self.parked = state["ahead"], state["parked"]
 
     def next_number(self, dest: str) -> int:
         """Return the next packet number on the channel to ``dest`` and use it up."""

@@ -7,9 +7,9 @@ without saying: an entry without destinations is gone as soon as its sender has 
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES
+from antecede.core.messages import ID_BYTES, PAIR_BYTES
 from antecede.core.plain import is_count
 
 Entry = tuple[str, int, tuple[str, ...]]
@@ -40,7 +40,7 @@ def difference(before: Entries, after: Entries) -> Entries | Difference:
 def applied(before: Entries, control: Entries | Difference) -> Entries:
     """Return the control that :func:`difference` was made for; any difference can be applied."""
     if not is_difference(control):
-        return control  # type: ignore[return-value]
+        return cast("Entries", control)
     entries = _by_id(before)
     for key in control[1]:
         entries.pop(key, None)
@@ -70,7 +70,7 @@ def size_of(control: Entries | Difference) -> tuple[int, int]:
 def model_bytes(control: Entries | Difference) -> int:
     """Return the bytes by the papers' model."""
     entries, dests = size_of(control)
-    return (ID_BYTES + CLOCK_BYTES) * entries + ID_BYTES * dests
+    return PAIR_BYTES * entries + ID_BYTES * dests
 
 
 def _by_id(entries: Entries) -> dict[tuple[str, int], tuple[str, ...]]:

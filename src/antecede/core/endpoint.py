@@ -18,7 +18,16 @@ from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
 from antecede.core.heads import check_address, check_message
 from antecede.core.hold import HoldingBuffer
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet
+from antecede.core.messages import (
+    NO_CONTROL,
+    ControlSize,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import copied, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from antecede.core.info import ProtocolInfo
-    from antecede.core.messages import ControlSize
+    from antecede.core.state import State
 
 HELD_MAX = 100_000
 QUEUE_MAX = 100_000
@@ -74,7 +83,7 @@ class Endpoint:
         self._fifo = self.FIFO
         if self._removed:
             self._check_dynamic()
-        self._start(**options)
+        self._start()
 
     # What applications and drivers call.
 
@@ -98,7 +107,7 @@ class Endpoint:
         message = MessageId(self.process, self._seq)
         others = tuple(dest for dest in targets if dest != self.process)
         if others:
-            self._post(message, targets, others, payload, basis)
+            self._post(Sending(message, targets, payload, others, basis))
         if self.process in targets:
             self._events += 1
             self._delivered.append(Delivery(message, targets, payload, self._events))
@@ -165,6 +174,17 @@ class Endpoint:
         msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
         raise UsageError(msg)
 
+    def kept_entries(self) -> int | None:
+        """Return how many entries of control information this process keeps.
+
+        Each protocol counts entries of its own kind; None: it does not say.
+        """
+        return None
+
+    def notes(self) -> dict[str, int]:
+        """Return what the protocol counts for whoever studies it, by name; most count nothing."""
+        return {}
+
     def add(self, process: str) -> Effects:
         """Admit a process at run time; do it everywhere, in any order."""
         self._check_dynamic()
@@ -199,7 +219,7 @@ class Endpoint:
         self._drain()
         return self._flush()
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> State:
         """Return the whole state as plain data; :func:`registry.restore` is the way back."""
         return {
             "protocol": self.INFO.name,
@@ -212,42 +232,39 @@ class Endpoint:
             "queue_max": self.queue_max,
             "seq": self._seq,
             "events": self._events,
-            "channels": {name: copied(value) for name, value in vars(self._channels).items()},
+            "channels": self._channels.state(),
             "arrivals": self._hold.arrivals,
             "held": list(self._hold),
             "own": {name: copied(getattr(self, name)) for name in self.STATE},
         }
 
-    def load(self, state: Mapping[str, object]) -> None:
+    def load(self, state: State) -> None:
         """Take over a state made by :meth:`state` on an endpoint of the same kind."""
-        saved = copied(dict(state))
-        self._removed = saved["removed"]  # type: ignore[assignment]
-        self._seq = saved["seq"]  # type: ignore[assignment]
-        self._events = saved["events"]  # type: ignore[assignment]
-        vars(self._channels).update(saved["channels"])  # type: ignore[call-overload]
-        for name, value in saved["own"].items():  # type: ignore[attr-defined]
+        saved = copied(state)
+        self._removed = saved["removed"]
+        self._seq = saved["seq"]
+        self._events = saved["events"]
+        self._channels.load(saved["channels"])
+        for name, value in saved["own"].items():
             setattr(self, name, value)
-        self._hold.arrivals = saved["arrivals"]  # type: ignore[assignment]
-        for arrival, packet in saved["held"]:  # type: ignore[attr-defined]
+        self._hold.arrivals = saved["arrivals"]
+        for arrival, packet in saved["held"]:
             self._hold.packets[arrival] = packet
             self._hold.file(arrival, self._first_unmet(packet))
 
     # What protocols use.
 
-    def _emit(
-        self, dest: str, control: object, message: MessageId, dests: tuple[str, ...], payload: bytes
-    ) -> None:
-        """Put a data packet on the channel to ``dest``."""
-        n = self._channels.next_number(dest)
-        name = self.INFO.name
+    def _emit(self, dest: str, control: object, content: Sending | Packet) -> None:
+        """Put a message, our own or one to pass on, on the channel to ``dest``."""
+        n, name = self._channels.next_number(dest), self.INFO.name
+        message, dests, payload = content.message, content.dests, content.payload
         self._out.append(
             Packet(self.process, dest, n, "data", message, dests, payload, control, name)
         )
 
     def _emit_control(self, dest: str, control: object) -> None:
         """Put a packet of the protocol's own on the channel to ``dest``."""
-        n = self._channels.next_number(dest)
-        name = self.INFO.name
+        n, name = self._channels.next_number(dest), self.INFO.name
         self._out.append(Packet(self.process, dest, n, "control", None, (), b"", control, name))
 
     def _advance(self, reached: Iterable[Need]) -> None:
@@ -273,7 +290,7 @@ class Endpoint:
                     f"a member of {self.members}; if it is joining, offer the packet after add(); "
                     f"if it left before, make this endpoint with removed=({name!r},)"
                 )
-                raise UnknownProcessError(msg)
+                raise UnknownProcessError(msg, process=name, members=self.members)
 
     # The base's own steps.
 
@@ -325,7 +342,7 @@ class Endpoint:
             f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
             f"already (held_max={self.held_max}); offer it again after others have arrived"
         )
-        raise HoldFullError(msg)
+        raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 
     def _is_blocked(self, packet: Packet) -> bool:
         """Tell whether the packet must wait for others."""
@@ -402,25 +419,18 @@ class Endpoint:
 
     # The hooks: what a protocol states.
 
-    def _start(self, **options: object) -> None:
-        """Set the protocol's initial state; check its options."""
+    def _start(self) -> None:
+        """Check the options and set the initial state."""
 
-    def _admit(self, targets: tuple[str, ...]) -> None:
-        """Refuse a send before anything changes (a queue that is full, a call out of turn)."""
+    def _admit(self, targets: tuple[str, ...], /) -> None:
+        """Refuse a send before anything changes (a full queue, a call out of turn)."""
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,
-    ) -> None:
-        """Carry out a send to ``others``: by default one packet to each with its control."""
-        for dest, control in self._stamp(message, others, basis).items():
-            self._emit(dest, control, message, targets, payload)
+    def _post(self, sending: Sending) -> None:
+        """Carry out a send: by default one packet to each of the others, with its control."""
+        for dest, control in self._stamp(sending).items():
+            self._emit(dest, control, sending)
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         """Return the control for each destination, and record the send."""
         raise NotImplementedError
 
@@ -428,11 +438,11 @@ class Endpoint:
         """Raise PeerError unless the packet's control is one that this protocol sends."""
         raise NotImplementedError
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
+    def _unmet(self, packet: Packet, /) -> Iterator[Need]:
         """Yield what the packet still waits for; nothing means it is deliverable."""
         raise NotImplementedError
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
+    def _absorb(self, packet: Packet, /) -> Iterable[Need]:
         """Record the delivery of a packet; return the levels that it reached."""
         raise NotImplementedError
 
@@ -440,7 +450,7 @@ class Endpoint:
         """Treat a data packet on arrival: by default it goes to the holding buffer."""
         self._arrive(packet)
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
+    def _on_control(self, packet: Packet, /) -> Iterable[Need]:
         """Treat a packet of the protocol's own; return the levels that it reached."""
         raise NotImplementedError
 
@@ -452,5 +462,16 @@ class Endpoint:
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the packet's control by the papers' model."""
-        raise NotImplementedError
+        """Return the size of the packet's control by the model of [JPCY97]."""
+        assert cls.INFO.bytes_per_entry == 0, f"{cls.INFO.name} does not measure {packet}"
+        return NO_CONTROL
+
+    @classmethod
+    def _sized(cls, entries: int, destinations: int = 0) -> ControlSize:
+        info = cls.INFO
+        assert info.bytes_per_entry is not None
+        return ControlSize(
+            entries,
+            destinations,
+            info.bytes_per_entry * entries + info.bytes_per_destination * destinations,
+        )

@@ -71,6 +71,20 @@ class Effects:
     event: int = 0
 
 
+class Sending(NamedTuple):
+    """One call of ``send``, as protocols see it.
+
+    ``dests`` are all destinations, ``others`` those other than the sender itself; ``basis`` is the
+    number of the last local event that the message depends on.
+    """
+
+    message: MessageId
+    dests: tuple[str, ...]
+    payload: bytes
+    others: tuple[str, ...] = ()
+    basis: int = 0
+
+
 class Need(NamedTuple):
     """One thing a held message waits for.
 
@@ -105,7 +119,7 @@ class Need(NamedTuple):
 
 
 class ControlSize(NamedTuple):
-    """The size of a packet's control by the model of [JCY98] (papers' 2-byte ids, 4-byte clocks)."""
+    """The size of a packet's control by the model of [JPCY97]: 2 bytes an id, 4 bytes a clock."""
 
     entries: int
     destinations: int
@@ -114,4 +128,5 @@ class ControlSize(NamedTuple):
 
 ID_BYTES: Final = 2
 CLOCK_BYTES: Final = 4
+PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
 NO_CONTROL: Final = ControlSize(0, 0, 0)

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import ProtocolInfo
     from antecede.core.messages import ControlSize
+    from antecede.core.state import State
 
     E = TypeVar("E", bound=type[Endpoint])
 
 _classes: dict[str, type[Endpoint]] = {}
 _infos: dict[str, ProtocolInfo] = {}
+_by_wire_number: dict[int, str] = {}
 
 PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_infos)
 """What there is to choose from, by name."""
@@ -28,10 +30,19 @@ _LIMITS = ("held_max", "queue_max")
 def register(cls: E) -> E:
     """Enter a protocol's class; used as a decorator by the modules in ``protocols``."""
     name = cls.INFO.name
+    number = cls.INFO.wire_number
     assert name not in _classes, f"two protocols are named {name}"
+    assert number not in _by_wire_number, f"{name} has the wire number of {_by_wire_number[number]}"
     _classes[name] = cls
     _infos[name] = cls.INFO
+    if number:
+        _by_wire_number[number] = name
     return cls
+
+
+def protocol_of_number(number: int) -> str | None:
+    """Return the name of the protocol with this number on the wire."""
+    return _by_wire_number.get(number)
 
 
 def protocol_class(name: str) -> type[Endpoint]:
@@ -85,16 +96,15 @@ def endpoint(
     return cls(process=process, members=names, options=chosen, pull=pull, removed=gone, **limits)
 
 
-def restore(state: Mapping[str, object]) -> Endpoint:
+def restore(state: State) -> Endpoint:
     """Make an endpoint that goes on where ``Endpoint.state()`` was taken."""
-    cls = protocol_class(str(state["protocol"]))
-    made = cls(
-        process=state["process"],  # type: ignore[arg-type]
-        members=state["members"],  # type: ignore[arg-type]
-        options=state["options"],  # type: ignore[arg-type]
-        pull=state["pull"],  # type: ignore[arg-type]
-        held_max=state["held_max"],  # type: ignore[arg-type]
-        queue_max=state["queue_max"],  # type: ignore[arg-type]
+    made = protocol_class(state["protocol"])(
+        process=state["process"],
+        members=state["members"],
+        options=state["options"],
+        pull=state["pull"],
+        held_max=state["held_max"],
+        queue_max=state["queue_max"],
     )
     made.load(state)
     return made

@@ -1,23 +1,60 @@
-"""The columns of the tables that rooms exchange, and the words that stand in them.
+"""The columns of the package's tables, and the values they may hold.
 
-They are named once, here and with the standard library alone, so that what writes a table and
-what reads it cannot drift apart, and so that small programs can use them with nothing installed.
+They are stated once, with the standard library alone, so that writers and readers of a table
+cannot drift apart.
+
+What an event is
+----------------
+``EVENT_SCHEMA`` states it; a row is an event if every column fits its line:
+
+- A *name* is a non-empty string. A whole number is read as its text.
+- A *whole* is an integer of 64 bits, a *kind* one of ``EVENT_KINDS``.
+- *Names* is a list of names, possibly empty.
+- *Seconds* is a number. One that is not finite is read as null, for time is only a hint.
+- A value may be null (or an empty name) unless the event's kind needs it.
+
+Three readers follow these lines, each in one place: ``eventlog.rule`` for plain Python,
+``pipeline.logs.columns`` for Arrow tables, ``pipeline.spark.events`` for Spark. One table of cases
+tests all three.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 SEND: Final = "send"
 DELIVER: Final = "deliver"
 LOCAL: Final = "local"
 EVENT_KINDS: Final = (SEND, DELIVER, LOCAL)
 
-#: One row per event; ``dests`` and ``time`` may be missing.
-EVENT_COLUMNS: Final = ("process", "seq", "kind", "message", "dests", "time")
-EVENT_COLUMNS_NEEDED: Final = ("process", "seq", "kind", "message")
+NAME: Final = "name"
+WHOLE: Final = "whole"
+KIND: Final = "kind"
+NAMES: Final = "names"
+SECONDS: Final = "seconds"
 
-#: What stands between the destinations of a send in a CSV field.
+
+class EventColumn(NamedTuple):
+    """One column of the event log: its name, what it holds, and the kinds that need a value."""
+
+    name: str
+    holds: str
+    needed_by: tuple[str, ...] = ()
+
+
+#: One row per event. A column that no kind needs may be absent.
+EVENT_SCHEMA: Final = (
+    EventColumn("process", NAME, EVENT_KINDS),
+    EventColumn("seq", WHOLE, EVENT_KINDS),
+    EventColumn("kind", KIND, EVENT_KINDS),
+    EventColumn("message", NAME, (SEND, DELIVER)),
+    EventColumn("dests", NAMES),
+    EventColumn("time", SECONDS),
+)
+EVENT_COLUMNS: Final = tuple(column.name for column in EVENT_SCHEMA)
+EVENT_COLUMNS_NEEDED: Final = tuple(column.name for column in EVENT_SCHEMA if column.needed_by)
+
+#: Separates the destinations of a send in a CSV field.
 DESTS_SEPARATOR: Final = ";"
 
 FIFO: Final = "fifo"
@@ -53,7 +90,7 @@ FINDING_KINDS: Final = (
     CONTRADICTORY_SEQ,
 )
 
-#: One row per thing in a log that cannot be so, with the event that showed it.
+#: One row per inconsistency of a log, with the event that shows it.
 FINDING_COLUMNS: Final = ("kind", "process", "seq", "message", "detail")
 
 #: One row per line or row that could not be read as an event.

@@ -6,35 +6,44 @@ import pyarrow as pa
 
 from antecede.core.tables import (
     ADVISE_COLUMNS,
-    EVENT_COLUMNS,
+    EVENT_SCHEMA,
     FINDING_COLUMNS,
+    KIND,
     MISSING_COLUMNS,
+    NAME,
+    NAMES,
     REJECTED_COLUMNS,
+    SECONDS,
     VIOLATION_COLUMNS,
+    WHOLE,
 )
+
+#: The Arrow type of what an event's column holds.
+EVENT_TYPES: dict[str, pa.DataType] = {
+    NAME: pa.string(),
+    WHOLE: pa.int64(),
+    KIND: pa.string(),
+    NAMES: pa.list_(pa.string()),
+    SECONDS: pa.float64(),
+}
 
 _TYPES: dict[str, pa.DataType] = {
     "seq": pa.int64(),
     "overtaker_seq": pa.int64(),
     "lateness": pa.int64(),
     "line": pa.int64(),
-    "time": pa.float64(),
-    "dests": pa.list_(pa.string()),
     "chain": pa.list_(pa.string()),
 }
 
 
-def _schema(columns: tuple[str, ...], other: pa.DataType | None = None) -> pa.Schema:
-    return pa.schema([(name, _TYPES.get(name, other or pa.string())) for name in columns])
+def _schema(columns: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([(name, _TYPES.get(name, pa.string())) for name in columns])
 
 
-EVENTS = _schema(EVENT_COLUMNS)
+EVENTS = pa.schema([(column.name, EVENT_TYPES[column.holds]) for column in EVENT_SCHEMA])
 VIOLATIONS = _schema(VIOLATION_COLUMNS)
 MISSING = _schema(MISSING_COLUMNS)
 FINDINGS = _schema(FINDING_COLUMNS)
 REJECTED = _schema(REJECTED_COLUMNS)
-_ADVICE: dict[str, pa.DataType] = {
-    name: pa.string() if name in {"protocol", "status", "reason"} else pa.float64()
-    for name in ADVISE_COLUMNS
-}
-ADVICE = pa.schema(_ADVICE)
+_WORDS = {"protocol", "status", "reason"}
+ADVICE = pa.schema([(n, pa.string() if n in _WORDS else pa.float64()) for n in ADVISE_COLUMNS])

@@ -1,48 +1,14 @@
-"""One module for each published algorithm; importing this package registers them all.
+"""One module per published algorithm; importing this package registers them all.
 
 The modules never import each other. Where one protocol runs another inside, it asks the registry.
+To add a protocol, add its module: nothing here lists them. A name with a leading underscore is
+left out.
 """
 
-from antecede.protocols import (
-    bounded,
-    broadcast,
-    buffered,
-    central,
-    context,
-    direct,
-    hierarchy,
-    history,
-    matrix,
-    optimal,
-    phases,
-    pruned,
-    semantic,
-    serial,
-    server,
-    synchronous,
-    two_hop,
-    vectors,
-    zones,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "bounded",
-    "broadcast",
-    "buffered",
-    "central",
-    "context",
-    "direct",
-    "hierarchy",
-    "history",
-    "matrix",
-    "optimal",
-    "phases",
-    "pruned",
-    "semantic",
-    "serial",
-    "server",
-    "synchronous",
-    "two_hop",
-    "vectors",
-    "zones",
-]
+__all__ = [module.name for module in iter_modules(__path__) if module.name[0] != "_"]
+
+for _name in __all__:
+    import_module(f"{__name__}.{_name}")

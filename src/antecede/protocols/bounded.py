@@ -46,8 +46,8 @@ sender's own row is always kept, since it numbers the channels.
 References
 ----------
 .. [SA00] C. Sanchez and A. Alvarez. "A lightweight asynchronous algorithm for causal delivery using
-   extra message insertion". Short paper at the 14th International Symposium on Distributed
-   Computing, DISC 2000.
+   extra message insertion". 14th International Symposium on Distributed Computing (DISC), short
+   paper, 2000.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -65,7 +65,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Entry = tuple[str, str, int]
 Column = dict[int, int]
@@ -81,6 +80,13 @@ class Bounded(Endpoint):
         name="bounded",
         idea="at most k entries, by extra messages",
         paper="Sanchez, Alvarez 2000",
+        citation=Citation(
+            tag="SA00",
+            authors=("C. Sanchez", "A. Alvarez"),
+            title="A lightweight asynchronous algorithm for causal delivery using extra message insertion",
+            venue="14th International Symposium on Distributed Computing (DISC), short paper",
+            year=2000,
+        ),
         casts=MULTICAST,
         guarantee="causal order; never more than k entries kept or sent",
         assumptions="fixed membership; any network that brings every packet eventually",
@@ -93,46 +99,43 @@ class Bounded(Endpoint):
                 doc="whose constraints an extra message takes over: fullest, sparsest or rotating",
             ),
         },
+        wire_number=4,
+        bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
+        formula=Formula(
+            lambda n: n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, most=True, cubic=True
+        ),
+        has_roles=True,
+        variants=(
+            Variant("tight", lambda members: {"k": len(members) + 1}),
+            Variant("rotating", lambda members: {"k": len(members) + 1, "column": "rotating"}),
+        ),
     )
     STATE: ClassVar = ("_columns", "_counts", "_turn")
 
-    def _start(self, **options: object) -> None:
+    def _start(self) -> None:
         n = len(self.members)
-        self._k = _limit(options["k"], n)
-        if options["column"] not in CHOICES:
-            msg = f"column={options['column']!r} is unknown; expected one of {', '.join(CHOICES)}"
+        self._k = _limit(self.options["k"], n)
+        if self.options["column"] not in CHOICES:
+            msg = f"column={self.options['column']!r} is unknown; expected one of {', '.join(CHOICES)}"
             raise UsageError(msg)
-        self._choice = options["column"]
+        self._choice = self.options["column"]
         self._columns: list[Column] = [{} for _ in range(n)]
         self._counts = [0] * n
         self._turn = 0
 
-    @property
-    def entries(self) -> int:
-        """How many constraints are kept; never more than ``k``."""
+    def kept_entries(self) -> int:
+        """Return how many constraints are kept; never more than ``k``."""
         return sum(map(len, self._columns))
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,
-    ) -> None:
-        super()._post(message, targets, others, payload, basis)
+    def _post(self, sending: Sending) -> None:
+        super()._post(sending)
         self._trim()
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         carried = self._entries_of(range(len(self.members)))
-        for dest in others:
+        for dest in sending.others:
             self._stand_in(self._positions[dest])
-        return dict.fromkeys(others, carried)
+        return dict.fromkeys(sending.others, carried)
 
     def _stand_in(self, dest: int) -> None:
         """Let the message that now goes to ``dest`` stand for all constraints on it."""
@@ -141,7 +144,7 @@ class Bounded(Endpoint):
 
     def _trim(self) -> None:
         """Send extra messages until no more than k entries are left."""
-        while self.entries > self._k:
+        while self.kept_entries() > self._k:
             dest = self._chosen_column()
             self._emit_control(self.members[dest], self._entries_of((dest,)))
             self._stand_in(dest)
@@ -193,9 +196,8 @@ class Bounded(Endpoint):
             mine = self._columns[place]
             if place in dests:  # the message waits there for all it carries: it stands for that
                 mine = {k: n for k, n in mine.items() if k == me or n > theirs.get(k, 0)}
-                theirs = {source: theirs.get(source, 0) + 1}  # noqa: PLW2901
-            known = sorted(mine.keys() | theirs.keys())
-            self._columns[place] = {k: max(mine.get(k, 0), theirs.get(k, 0)) for k in known}
+                carried[place] = {source: theirs.get(source, 0) + 1}
+            self._columns[place] = _larger(mine, carried[place])
         self._trim()
         return (self._count(packet),)
 
@@ -228,7 +230,7 @@ class Bounded(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried, two ids and a count each."""
         entries = len(cast("tuple[Entry, ...]", packet.control))
-        return ControlSize(entries, 0, (2 * ID_BYTES + CLOCK_BYTES) * entries)
+        return cls._sized(entries)
 
 
 def _limit(k: object, n: int) -> int:
@@ -238,6 +240,10 @@ def _limit(k: object, n: int) -> int:
         msg = f"k={k!r} is out of bounds; with {n} members it is from {n + 1} to {n * n}, or None"
         raise UsageError(msg)
     return k
+
+
+def _larger(one: Column, two: Column) -> Column:
+    return {k: max(one.get(k, 0), two.get(k, 0)) for k in sorted(one.keys() | two.keys())}
 
 
 def _is_entry(entry: object) -> bool:

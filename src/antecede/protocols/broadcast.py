@@ -45,15 +45,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import Citation, Formula, Option, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Vectors = tuple[tuple[int, ...], ...]
 
@@ -66,6 +65,14 @@ class Broadcast(Endpoint):
         name="broadcast",
         idea="a vector of broadcasts delivered, one for each group",
         paper="Birman, Schiper, Stephenson 1991",
+        citation=Citation(
+            tag="BSS91",
+            authors=("K. Birman", "A. Schiper", "P. Stephenson"),
+            title="Lightweight causal and atomic group multicast",
+            venue="ACM Transactions on Computer Systems 9(3):272-314",
+            year=1991,
+            url="https://doi.org/10.1145/128738.128742",
+        ),
         casts=("broadcast", "groups"),
         guarantee="causal order",
         assumptions="fixed, closed groups; any network that brings every packet eventually",
@@ -77,27 +84,26 @@ class Broadcast(Endpoint):
                 doc="names of groups to their members, by default {'all': members}",
             )
         },
+        short_name="BSS",
+        wire_number=8,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
     )
     STATE: ClassVar = ("_vectors",)
 
-    def _start(self, **options: object) -> None:
-        self._groups = as_groups(options["groups"], self.members)
+    def _start(self) -> None:
+        self._groups = as_groups(self.options["groups"], self.members)
         self.options["groups"] = self._groups
         self._vectors: dict[str, dict[str, int]] = {
             name: dict.fromkeys(members, 0) for name, members in self._groups.items()
         }
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
-        group = group_of(self._groups, self.process, others)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        group = group_of(self._groups, self.process, sending.others)
         assert group is not None
         self._vectors[group][self.process] += 1
         vectors: Vectors = tuple(tuple(vector.values()) for vector in self._vectors.values())
-        return dict.fromkeys(others, vectors)
+        return dict.fromkeys(sending.others, vectors)
 
     def _check(self, packet: Packet) -> None:
         vectors, groups = packet.control, self._groups
@@ -147,4 +153,4 @@ class Broadcast(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one entry of one clock for each member of each group."""
         counts = sum(map(len, cast("Vectors", packet.control)))
-        return ControlSize(counts, 0, CLOCK_BYTES * counts)
+        return cls._sized(counts)

@@ -58,8 +58,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import NO_CONTROL, ControlSize, MessageId, Packet
+from antecede.core.info import Citation, Option, ProtocolInfo, Variant
+from antecede.core.messages import MessageId, Packet, Sending
 from antecede.core.plain import malformed
 from antecede.core.registry import register
 from antecede.errors import PeerError, QueueFullError, UsageError
@@ -80,6 +80,14 @@ class Buffered(Endpoint):
         name="buffered",
         idea="no control information; acknowledged FIFO buffers",
         paper="Mattern, Fünfrocken 1995",
+        citation=Citation(
+            tag="MF95",
+            authors=("F. Mattern", "S. Fünfrocken"),
+            title="A non-blocking lightweight implementation of causal order message delivery",
+            venue="Theory and Practice in Distributed Systems, LNCS 938:197-213",
+            year=1995,
+            url="https://doi.org/10.1007/3-540-60042-6_14",
+        ),
         casts=("unicast",),
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually; unicast",
@@ -91,18 +99,26 @@ class Buffered(Endpoint):
                 doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
             )
         },
+        wire_number=5,
+        bytes_per_entry=0,
+        queueing=True,
+        variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
     )
     STATE: ClassVar = ("_output", "_receiver", "_awaited")
 
-    def _start(self, **options: object) -> None:
-        if type(options["pipelined"]) is not bool:
-            msg = f"pipelined={options['pipelined']!r} is neither True nor False"
+    def _start(self) -> None:
+        if type(self.options["pipelined"]) is not bool:
+            msg = f"pipelined={self.options['pipelined']!r} is neither True nor False"
             raise UsageError(msg)
-        self._pipelined = options["pipelined"]
+        self._pipelined = self.options["pipelined"]
         self._fifo = self._pipelined
         self._output: list[Posting] = []
         self._receiver = ""
         self._awaited = 0
+
+    def kept_entries(self) -> int:
+        """Return 0: it keeps messages, but no control information."""
+        return 0
 
     @property
     def queued(self) -> int:
@@ -119,27 +135,20 @@ class Buffered(Endpoint):
                 f"(queue_max={self.queue_max}); send again after an acknowledgement by "
                 f"{self._receiver!r}"
             )
-            raise QueueFullError(msg)
+            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
-        (dest,) = others
-        self._output.append((dest, message, targets, payload))
+    def _post(self, sending: Sending) -> None:
+        (dest,) = sending.others
+        self._output.append((dest, sending.message, sending.dests, sending.payload))
         self._post_due()
 
     def _post_due(self) -> None:
         """[MF95] 3.2, posting messages: the oldest first, and only when nothing is awaited."""
         while self._output and self._can_post(self._output[0][0]):
-            dest, message, targets, payload = self._output.pop(0)
+            dest, message, dests, payload = self._output.pop(0)
             self._receiver = dest
             self._awaited += 1
-            self._emit(dest, (), message, targets, payload)
+            self._emit(dest, (), Sending(message, dests, payload))
 
     def _can_post(self, dest: str) -> bool:
         return not self._awaited or (self._pipelined and dest == self._receiver)
@@ -169,17 +178,17 @@ class Buffered(Endpoint):
         parked = sum(packet.kind == "control" for packet in early)
         return source == self._receiver and self._awaited > parked
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:  # noqa: ARG002 - nothing ever
+    def _unmet(self, _: Packet) -> Iterator[Need]:
         yield from ()
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - leaves nothing behind
+    def _absorb(self, _: Packet) -> Iterable[Need]:
         return ()
 
     def _on_data(self, packet: Packet) -> None:
         self._arrive(packet)
         self._emit_control(packet.source, ())
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - it says all by coming
+    def _on_control(self, _: Packet) -> Iterable[Need]:
         self._awaited -= 1
         self._post_due()
         return ()
@@ -190,8 +199,3 @@ class Buffered(Endpoint):
         if oldest is None or source not in (None, oldest.source):
             return None
         return self._hold.pop_ready()
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - always the same
-        """Return nothing: acknowledgements are packets and are counted as such."""
-        return NO_CONTROL

@@ -43,30 +43,27 @@ References
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import NO_CONTROL, ControlSize, Need, Packet
+from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
 from antecede.core.plain import malformed
 from antecede.core.registry import register
+from antecede.core.relayed import Relayed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from antecede.core.messages import MessageId
+    from antecede.core.messages import Packet, Sending
 
 
 @register
-class Central(Endpoint):
+class Central(Relayed):
     """The relay, or one of those it serves."""
 
     INFO: ClassVar = ProtocolInfo(
         name="central",
         idea="a relay sends everything on, one message after the other",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="a relay that all know; any network that brings every packet eventually",
@@ -75,27 +72,20 @@ class Central(Endpoint):
         options={
             "relay": Option(default=None, doc="the relay's name, by default the first member")
         },
+        wire_number=14,
+        bytes_per_entry=0,
+        has_roles=True,
+        variants=(Variant("last", lambda members: {"relay": members[-1]}),),
     )
-    STATE: ClassVar = ("_arrived", "_taken")
-    FIFO: ClassVar = True
-    RELAYS: ClassVar = True
 
-    def _start(self, **options: object) -> None:
-        self._relay = as_member("relay", options["relay"], self.members)
+    def _start(self) -> None:
+        super()._start()
+        self._relay = as_member("relay", self.options["relay"], self.members)
         self.options["relay"] = self._relay
-        self._arrived = 0
-        self._taken = 0
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - the relay's order covers every event
-    ) -> None:
-        for dest in others if self.process == self._relay else (self._relay,):
-            self._emit(dest, None, message, targets, payload)
+    def _post(self, sending: Sending) -> None:
+        for dest in sending.others if self.process == self._relay else (self._relay,):
+            self._emit(dest, None, sending)
 
     def _check(self, packet: Packet) -> None:
         message = packet.message
@@ -118,22 +108,5 @@ class Central(Endpoint):
         if self.process == self._relay:
             for dest in packet.dests:
                 if dest not in (self._relay, packet.source):
-                    self._emit(dest, None, packet.message, packet.dests, packet.payload)
-        if self.process in packet.dests:
-            self._arrived += 1
-            self._arrive(replace(packet, control=self._arrived))
-
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """Keep the order of arrival; only in pull mode is there a choice."""
-        place = packet.control
-        if isinstance(place, int) and place > self._taken + 1:
-            yield Need(self._relay, place - 1, "count")
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - one is like another
-        self._taken += 1
-        return (Need(self._relay, self._taken, "count"),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - whatever it is
-        """Return nothing: what the relay adds are packets, counted apart."""
-        return NO_CONTROL
+                    self._emit(dest, None, packet)
+        self._keep(packet)

@@ -44,15 +44,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.info import Citation, Formula, ProtocolInfo
+from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Pairs = tuple[tuple[str, int], ...]
 
@@ -65,28 +64,34 @@ class Context(Endpoint):
         name="context",
         idea="ids of direct predecessors",
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
+        citation=Citation(
+            tag="PBS89",
+            authors=("L. L. Peterson", "N. C. Buchholz", "R. D. Schlichting"),
+            title="Preserving and using context information in interprocess communication",
+            venue="ACM Transactions on Computer Systems 7(3):217-246",
+            year=1989,
+            url="https://doi.org/10.1145/65000.65001",
+        ),
         casts=("broadcast",),
         guarantee="causal order",
         assumptions="one fixed group; any network that brings every packet eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        wire_number=10,
+        bytes_per_entry=PAIR_BYTES,
+        formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
     )
     STATE: ClassVar = ("_newest", "_leaves")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._newest: dict[str, int] = {}
         self._leaves: dict[str, int] = {}
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         predecessors: Pairs = tuple(sorted(self._leaves.items()))
-        self._newest[self.process] = message.seq
-        self._leaves = {self.process: message.seq}
-        return dict.fromkeys(others, predecessors)
+        self._newest[self.process] = sending.message.seq
+        self._leaves = {self.process: sending.message.seq}
+        return dict.fromkeys(sending.others, predecessors)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_pairs(packet.control):
@@ -112,4 +117,4 @@ class Context(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one entry for each direct predecessor."""
         pairs = len(cast("Pairs", packet.control))
-        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+        return cls._sized(pairs)

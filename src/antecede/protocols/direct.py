@@ -50,8 +50,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.info import MULTICAST, Citation, Formula, Option, ProtocolInfo, Variant
+from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -59,7 +59,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]
@@ -74,6 +73,14 @@ class Direct(Endpoint):
         name="direct",
         idea="direct predecessors for each destination",
         paper="Prakash, Raynal, Singhal 1997",
+        citation=Citation(
+            tag="PRS97",
+            authors=("R. Prakash", "M. Raynal", "M. Singhal"),
+            title="An adaptive causal ordering algorithm suited to mobile computing environments",
+            venue="Journal of Parallel and Distributed Computing 41(2):190-204",
+            year=1997,
+            url="https://doi.org/10.1006/jpdc.1996.1300",
+        ),
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
@@ -85,30 +92,39 @@ class Direct(Endpoint):
                 doc="what a delivery prunes: 'literal', 'direct' or 'full' (same deliveries)",
             )
         },
+        short_name="PRS",
+        wire_number=7,
+        bytes_per_entry=PAIR_BYTES,
+        formula=Formula(
+            lambda n: n * n, lambda n: 6 * n * n, lambda n: 6 * n * n, most=True, cubic=True
+        ),
+        variants=(
+            Variant("literal", lambda _: {"prune": "literal"}),
+            Variant("full", lambda _: {"prune": "full"}),
+        ),
     )
     STATE: ClassVar = ("_known", "_barriers")
 
-    def _start(self, **options: object) -> None:
-        if options["prune"] not in PRUNES:
-            msg = f"prune={options['prune']!r} is unknown; expected one of {', '.join(PRUNES)}"
+    def _start(self) -> None:
+        if self.options["prune"] not in PRUNES:
+            msg = f"prune={self.options['prune']!r} is unknown; expected one of {', '.join(PRUNES)}"
             raise UsageError(msg)
-        self._prune = options["prune"]
+        self._prune = self.options["prune"]
         self._known: dict[str, Pairs] = {member: {} for member in self.members}
         self._barriers: dict[str, Pairs] = {member: {} for member in self.members}
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = tuple(tuple(sorted(self._barriers[member].items())) for member in self.members)
         own, me = self._barriers[self.process], self.process
-        for dest in others:
+        for dest in sending.others:
             kept = {} if self._prune == "full" else minus(self._barriers[dest], own)
-            self._barriers[dest] = kept | {me: message.seq}
-        self._barriers[me] = {me: message.seq}
-        return dict.fromkeys(others, before)
+            self._barriers[dest] = kept | {me: sending.message.seq}
+        self._barriers[me] = {me: sending.message.seq}
+        return dict.fromkeys(sending.others, before)
+
+    def kept_entries(self) -> int:
+        """Return the pairs in all barriers."""
+        return sum(map(len, self._barriers.values()))
 
     def _check(self, packet: Packet) -> None:
         sets, n = packet.control, len(self.members)
@@ -160,7 +176,7 @@ class Direct(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the pairs of all sets."""
         pairs = sum(map(len, cast("Sets", packet.control)))
-        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+        return cls._sized(pairs)
 
 
 def union_max(left: Pairs, right: Pairs) -> Pairs:

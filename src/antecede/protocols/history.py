@@ -48,8 +48,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.info import MULTICAST, Citation, ProtocolInfo
+from antecede.core.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import is_count, is_pairs, malformed
 from antecede.core.registry import register
 from antecede.errors import HoldFullError
@@ -73,34 +81,38 @@ class History(Endpoint):
         name="history",
         idea="the whole causal past travels along, pruned when known delivered",
         paper="Birman, Joseph 1987",
+        citation=Citation(
+            tag="BJ87",
+            authors=("K. P. Birman", "T. A. Joseph"),
+            title="Reliable communication in the presence of failures",
+            venue="ACM Transactions on Computer Systems 5(1):47-76",
+            year=1987,
+            url="https://doi.org/10.1145/7351.7478",
+        ),
         casts=MULTICAST,
         guarantee="causal order, and no message ever waits",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="every earlier message, payload and all, that is not known delivered; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        wire_number=11,
+        bytes_per_entry=None,
+        carries_messages=True,
     )
     STATE: ClassVar = ("_past", "_seen", "_known")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._past: dict[MessageId, tuple[Names, bytes]] = {}
         self._seen: dict[str, int] = {}
         self._known: dict[str, dict[str, int]] = {self.process: {}}
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: Names,
-        others: Names,
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
+    def _post(self, sending: Sending) -> None:
         rows = ((name, tuple(sorted(row.items()))) for name, row in sorted(self._known.items()))
         before = tuple((*old, *self._past[old]) for old in self._past)
         control: Control = (tuple(row for row in rows if row[1]), before)
-        self._past[message] = (targets, payload)
-        self._seen[self.process] = self._known[self.process][self.process] = message.seq
-        for dest in others:
-            self._emit(dest, control, message, targets, payload)
+        self._past[sending.message] = (sending.dests, sending.payload)
+        self._seen[self.process] = self._known[self.process][self.process] = sending.message.seq
+        for dest in sending.others:
+            self._emit(dest, control, sending)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not _is_control(packet.control):
@@ -119,7 +131,7 @@ class History(Endpoint):
                 f"packet {packet.n} from {packet.source!r} brings {fresh} messages to hold, but "
                 f"{self.held} are held already (held_max={self.held_max}); offer it again later"
             )
-            raise HoldFullError(msg)
+            raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 
     def _is_fresh(self, entry: Entry) -> bool:
         return entry[1] > self._seen.get(entry[0], 0)
@@ -178,7 +190,7 @@ class History(Endpoint):
         _, entries = cast("Control", packet.control)
         dests = sum(len(entry[2]) for entry in entries)
         payload_bytes = sum(len(entry[3]) for entry in entries)
-        heads = (ID_BYTES + CLOCK_BYTES) * len(entries)
+        heads = PAIR_BYTES * len(entries)
         return ControlSize(len(entries), dests, heads + ID_BYTES * dests + payload_bytes)
 
 

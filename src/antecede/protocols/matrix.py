@@ -46,15 +46,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Rows = tuple[tuple[int, ...], ...]
 
@@ -67,30 +66,41 @@ class Matrix(Endpoint):
         name="matrix",
         idea="an n x n matrix of messages sent",
         paper="Raynal, Schiper, Toueg 1991",
+        citation=Citation(
+            tag="RST91",
+            authors=("M. Raynal", "A. Schiper", "S. Toueg"),
+            title="The causal ordering abstraction and a simple way to implement it",
+            venue="Information Processing Letters 39(6):343-350",
+            year=1991,
+            url="https://doi.org/10.1016/0020-0190(91)90008-6",
+        ),
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        short_name="RST",
+        wire_number=6,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
     )
     STATE: ClassVar = ("_sent", "_counts")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         n = len(self.members)
         self._sent = [[0] * n for _ in range(n)]
         self._counts = [0] * n
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before: Rows = tuple(map(tuple, self._sent))
         row = self._sent[self._positions[self.process]]
-        for dest in others:
+        for dest in sending.others:
             row[self._positions[dest]] += 1
-        return dict.fromkeys(others, before)
+        return dict.fromkeys(sending.others, before)
+
+    def kept_entries(self) -> int:
+        """Return the size of the matrix."""
+        return len(self.members) ** 2
 
     def _check(self, packet: Packet) -> None:
         rows, n = packet.control, len(self.members)
@@ -123,4 +133,4 @@ class Matrix(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return n*n entries of one clock each."""
         cells = len(cast("Rows", packet.control)) ** 2
-        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+        return cls._sized(cells)

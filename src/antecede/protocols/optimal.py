@@ -65,12 +65,19 @@ from antecede.core.differences import (
     applied,
     difference,
     is_difference,
-    model_bytes,
     size_of,
 )
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Option, ProtocolInfo
-from antecede.core.messages import ControlSize, MessageId, Need, Packet
+from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -79,6 +86,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Log = dict[str, dict[int, frozenset[str]]]
+_LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
 
 @register
@@ -89,6 +97,7 @@ class Optimal(Endpoint):
         name="optimal",
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         assumptions="any network that brings every packet eventually; processes may join and leave",
@@ -106,20 +115,35 @@ class Optimal(Endpoint):
             ),
         },
         dynamic=True,
+        short_name="KS",
+        wire_number=1,
+        bytes_per_entry=PAIR_BYTES,
+        bytes_per_destination=ID_BYTES,
+        names_only=True,
+        variants=(
+            Variant("hardware", lambda _: {"hardware_multicast": True}),
+            Variant("lookahead", lambda _: {"lookahead": True}, _LOST_BY_LOOKAHEAD),
+            Variant(
+                "both",
+                lambda _: {"hardware_multicast": True, "lookahead": True},
+                _LOST_BY_LOOKAHEAD,
+            ),
+            Variant("differential", lambda _: {"differential": True}),
+        ),
     )
     STATE: ClassVar = ("_log", "_newest", "_last_sent", "_last_received")
 
-    def _start(self, **options: object) -> None:
+    def _start(self) -> None:
         for name in ("hardware_multicast", "lookahead", "differential"):
-            if type(options[name]) is not bool:
-                msg = f"{name}={options[name]!r} is neither True nor False"
+            if type(self.options[name]) is not bool:
+                msg = f"{name}={self.options[name]!r} is neither True nor False"
                 raise UsageError(msg)
-        if options["hardware_multicast"] and options["differential"]:
+        if self.options["hardware_multicast"] and self.options["differential"]:
             msg = "hardware_multicast sends all the same, differential to each its own; choose one"
             raise UsageError(msg)
-        self._hardware = options["hardware_multicast"]
-        self._fifo = self._is_differential = bool(options["differential"])
-        self._lookahead = options["lookahead"]
+        self._hardware = self.options["hardware_multicast"]
+        self._fifo = self._is_differential = bool(self.options["differential"])
+        self._lookahead = self.options["lookahead"]
         self._log: Log = {}
         self._newest: dict[str, int] = {}
         self._last_sent: dict[str, Entries] = {}
@@ -134,14 +158,9 @@ class Optimal(Endpoint):
             if dests
         }
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = self._log
-        targets = frozenset(others)
+        targets = frozenset(sending.others)
         # SND(3) is also what SND(2) carries to all, so it is computed once; a copy for d differs
         # only in the entries that named d.
         after: Log = {
@@ -149,13 +168,19 @@ class Optimal(Endpoint):
             for sender, entries in before.items()
         }
         if self._hardware:
-            controls = dict.fromkeys(others, as_control(before))
+            controls = dict.fromkeys(sending.others, as_control(before))
         else:
             common = purged(after)
-            controls = {dest: as_control(_copy_for(dest, before, common)) for dest in others}
-        after.setdefault(self.process, {})[message.seq] = targets  # SND(4)
+            controls = {
+                dest: as_control(_copy_for(dest, before, common)) for dest in sending.others
+            }
+        after.setdefault(self.process, {})[sending.message.seq] = targets  # SND(4)
         self._log = purged(after)  # SND(5)
         return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
+
+    def kept_entries(self) -> int:
+        """Return the entries of the log."""
+        return sum(map(len, self._log.values()))
 
     def _outgoing(self, dest: str, control: Entries) -> object:
         if not self._is_differential:
@@ -247,7 +272,7 @@ class Optimal(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
         control = cast("Entries | Difference", packet.control)
-        return ControlSize(*size_of(control), model_bytes(control))
+        return cls._sized(*size_of(control))
 
 
 def merged(log: Log, carried: Log) -> Log:

@@ -54,15 +54,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import Citation, Option, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_count, is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Control = tuple[int, tuple[int, ...]]
 
@@ -75,6 +74,14 @@ class Phases(Endpoint):
         name="phases",
         idea="one integer for each group; who is silent is asked",
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
+        citation=Citation(
+            tag="MR93",
+            authors=("A. Mostefaoui", "M. Raynal"),
+            title="Causal multicasts in overlapping groups: towards a low cost approach",
+            venue="4th IEEE Workshop on Future Trends of Distributed Computing Systems:136-142",
+            year=1993,
+            url="https://inria.hal.science/inria-00074802",
+        ),
         casts=("broadcast", "groups"),
         guarantee="causal order",
         assumptions=(
@@ -90,12 +97,14 @@ class Phases(Endpoint):
             )
         },
         reconstruction=True,
+        wire_number=18,
+        bytes_per_entry=CLOCK_BYTES,
     )
     STATE: ClassVar = ("_clock", "_stamps", "_heard", "_asked", "_pending")
     FIFO: ClassVar = True
 
-    def _start(self, **options: object) -> None:
-        self._groups = as_groups(options["groups"], self.members)
+    def _start(self) -> None:
+        self._groups = as_groups(self.options["groups"], self.members)
         self.options["groups"] = self._groups
         self._clock = 0
         self._stamps = dict.fromkeys(self._groups, 0)
@@ -103,18 +112,13 @@ class Phases(Endpoint):
         self._asked: dict[str, int] = {}
         self._pending: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - stamps stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
-        group = group_of(self._groups, self.process, others)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        group = group_of(self._groups, self.process, sending.others)
         assert group is not None
         self._clock += 1
         control: Control = (self._clock, tuple(self._stamps.values()))
         self._stamps[group] = self._clock
-        return dict.fromkeys(others, control)
+        return dict.fromkeys(sending.others, control)
 
     def _check(self, packet: Packet) -> None:
         control = packet.control
@@ -186,4 +190,4 @@ class Phases(Endpoint):
         """Return the integers carried: by a message one for each group and its stamp."""
         _, stamps = cast("tuple[object, object]", packet.control)
         numbers = 1 + len(stamps) if isinstance(stamps, tuple) else 1
-        return ControlSize(numbers, 0, CLOCK_BYTES * numbers)
+        return cls._sized(numbers)

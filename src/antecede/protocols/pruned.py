@@ -1,4 +1,4 @@
-"""Causal order with four kinds of redundant information pruned: Jang, Cho and Yoon [JCY98]_.
+"""Causal order with four kinds of redundant information pruned: Jang, Park, Cho and Yoon [JPCY97]_.
 
 A process keeps, for each message it knows of, the destinations that might still have to wait for
 it, and prunes a destination as soon as waiting there has become pointless: the message was
@@ -46,9 +46,11 @@ been delivered or replaced the receiver cannot tell, because both show as absenc
 
 References
 ----------
+.. [JPCY97] I. Jang, J. Park, J. W. Cho and H. Yoon. "An efficient causal order algorithm for message
+   delivery in distributed system". 6th IEEE Workshop on Future Trends of Distributed Computing
+   Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
 .. [JCY98] I. H. Jang, J. W. Cho and H. Yoon. "An efficient causal multicast algorithm for distributed
-   system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. (Its conference form
-   is what was read.)
+   system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. The journal form.
 """
 
 from __future__ import annotations
@@ -57,8 +59,16 @@ import itertools
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.info import MULTICAST, Citation, ProtocolInfo
+from antecede.core.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 
@@ -80,23 +90,38 @@ class Pruned(Endpoint):
     INFO: ClassVar = ProtocolInfo(
         name="pruned",
         idea="prune four kinds of redundant information",
-        paper="Jang, Cho, Yoon 1998",
+        paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
+        citation=Citation(
+            tag="JPCY97",
+            authors=("I. Jang", "J. Park", "J. W. Cho", "H. Yoon"),
+            title="An efficient causal order algorithm for message delivery in distributed system",
+            venue="6th IEEE Workshop on Future Trends of Distributed Computing Systems",
+            year=1997,
+            url="https://doi.org/10.1109/FTDCS.1997.644737",
+        ),
         casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
+        wire_number=2,
+        bytes_per_entry=PAIR_BYTES,
+        bytes_per_destination=ID_BYTES,
+        names_only=True,
     )
     STATE: ClassVar = ("_info", "_newest", "_pruned")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._info: Info = {}
         self._newest: dict[str, int] = {}
         self._pruned = dict.fromkeys(KINDS, 0)
 
-    @property
-    def pruned(self) -> dict[str, int]:
-        """How many destinations were pruned from entries, by kind of redundancy."""
+    def kept_entries(self) -> int:
+        """Return the entries of CI."""
+        return sum(map(len, self._info.values()))
+
+    def notes(self) -> dict[str, int]:
+        """Return how many destinations were pruned from entries, by kind of redundancy."""
         return dict(self._pruned)
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
@@ -108,14 +133,9 @@ class Pruned(Endpoint):
             if dests
         }
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
-        targets = frozenset(others)
-        constraints: dict[str, list[Constraint]] = {dest: [] for dest in others}
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        targets = frozenset(sending.others)
+        constraints: dict[str, list[Constraint]] = {dest: [] for dest in sending.others}
         info: Info = {}
         for sender, entries in sorted(self._info.items()):  # S2
             info[sender] = {clock: dests - targets for clock, dests in entries.items()}
@@ -125,8 +145,8 @@ class Pruned(Endpoint):
                     self._pruned["just_replaced"] += 1
         self._info = without_empty(info)  # S3
         carried = as_entries(self._info)  # S4
-        self._info.setdefault(self.process, {})[message.seq] = targets  # S5
-        return {dest: (carried, tuple(constraints[dest])) for dest in others}
+        self._info.setdefault(self.process, {})[sending.message.seq] = targets  # S5
+        return {dest: (carried, tuple(constraints[dest])) for dest in sending.others}
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_control(packet.control):
@@ -170,7 +190,7 @@ class Pruned(Endpoint):
         entries, constraints = cast("Control", packet.control)
         count = len(entries) + len(constraints)
         dests = sum(len(dests) for _, _, dests in entries)
-        return ControlSize(count, dests, (ID_BYTES + CLOCK_BYTES) * count + ID_BYTES * dests)
+        return cls._sized(count, dests)
 
 
 def merge(mine: Info, theirs: Info) -> tuple[Info, int]:

@@ -62,15 +62,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Rows = tuple[tuple[int, ...], ...]
 Matrix = list[list[int]]
@@ -84,15 +83,27 @@ class Semantic(Endpoint):
         name="semantic",
         idea="leave out false causality",
         paper="Gambhire, Kshemkalyani 2000",
+        citation=Citation(
+            tag="GK00",
+            authors=("P. Gambhire", "A. D. Kshemkalyani"),
+            title="Reducing false causality in causal message ordering",
+            venue="High Performance Computing, HiPC 2000, LNCS 1970:61-72",
+            year=2000,
+            url="https://doi.org/10.1007/3-540-44467-X_6",
+        ),
         casts=MULTICAST,
         guarantee="semantic causal order: by what each send says it depends on",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        wire_number=3,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
+        orders_by_after=True,
     )
     STATE: ClassVar = ("_prev", "_conc", "_counts", "_ahead", "_covered", "_open", "_copies")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         n = len(self.members)
         self._prev: Matrix = [[0] * n for _ in range(n)]
         self._conc: Matrix = [[0] * n for _ in range(n)]
@@ -103,13 +114,8 @@ class Semantic(Endpoint):
         self._open: list[tuple[int, int]] = []
         self._copies = 0
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,
-    ) -> dict[str, object]:
-        is_dependent = basis > self._covered  # E1, by definition 5.2
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        is_dependent = sending.basis > self._covered  # E1, by definition 5.2
         if is_dependent:
             for prev, conc in zip(self._prev, self._conc, strict=True):  # E2 to E5
                 prev[:] = map(int.__add__, prev, conc)
@@ -117,15 +123,23 @@ class Semantic(Endpoint):
         control = (tuple(map(tuple, self._prev)), tuple(map(tuple, self._conc)))
         me = self._positions[self.process]
         row = self._prev[me] if is_dependent else self._conc[me]
-        for dest in others:  # E7
+        for dest in sending.others:  # E7
             row[self._positions[dest]] += 1
-        self._copies += len(others)
+        self._copies += len(sending.others)
         if is_dependent:
             self._covered = self._events
             self._open.clear()
         else:
             self._open.append((self._events, self._copies))
-        return dict.fromkeys(others, control)
+        return dict.fromkeys(sending.others, control)
+
+    def kept_entries(self) -> int:
+        """Return the size of both matrices."""
+        return 2 * len(self.members) ** 2
+
+    def notes(self) -> dict[str, int]:
+        """Return ``covered``: the last own event that later sends need not repeat (MCV)."""
+        return {"covered": self._covered}
 
     def _check(self, packet: Packet) -> None:
         n, control = len(self.members), packet.control
@@ -188,7 +202,7 @@ class Semantic(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return 2*n*n entries of one clock each."""
         cells = 2 * len(cast("tuple[Rows, Rows]", packet.control)[0]) ** 2
-        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+        return cls._sized(cells)
 
 
 def _is_pair(control: object, n: int) -> bool:

@@ -47,11 +47,12 @@ References
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, MessageId, Need, Packet
+from antecede.core.info import KS98, MULTICAST, ProtocolInfo
+from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import QueueFullError
@@ -72,15 +73,20 @@ class Serial(Endpoint):
         name="serial",
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        wire_number=15,
+        bytes_per_entry=PAIR_BYTES,
+        has_roles=True,
+        queueing=True,
     )
     STATE: ClassVar = ("_queue", "_token", "_wishes", "_has_asked", "_newest")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._home = self.members[0]
         self._token: Latest | None = {} if self.process == self._home else None
         self._queue: list[tuple[MessageId, tuple[str, ...], bytes]] = []
@@ -100,17 +106,10 @@ class Serial(Endpoint):
                 f"{len(self._queue)} messages of {self.process!r} wait for the token already "
                 f"(queue_max={self.queue_max}); send again after some have gone out"
             )
-            raise QueueFullError(msg)
+            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],  # noqa: ARG002 - follows from the targets
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - the token's order covers every event
-    ) -> None:
-        self._queue.append((message, targets, payload))
+    def _post(self, sending: Sending) -> None:
+        self._queue.append((sending.message, sending.dests, sending.payload))
         if self._token is not None:
             self._send_queue(self._token)
         elif self.process != self._home and not self._has_asked:
@@ -118,11 +117,11 @@ class Serial(Endpoint):
             self._emit_control(self._home, WISH)
 
     def _send_queue(self, token: Latest) -> None:
-        for message, targets, payload in self._queue:
-            for dest in targets:
+        for sending in itertools.starmap(Sending, self._queue):
+            for dest in sending.dests:
                 if dest != self.process:
-                    self._emit(dest, token.get(dest, ()), message, targets, payload)
-                    token[dest] = (message.sender, message.seq)
+                    self._emit(dest, token.get(dest, ()), sending)
+                    token[dest] = (self.process, sending.message.seq)
         self._queue.clear()
 
     def _check(self, packet: Packet) -> None:
@@ -177,7 +176,7 @@ class Serial(Endpoint):
             pairs = 1 if packet.control else 0
         else:
             pairs = 0 if packet.control == WISH else len(cast("tuple[object, ...]", packet.control))
-        return ControlSize(pairs, 0, (ID_BYTES + CLOCK_BYTES) * pairs)
+        return cls._sized(pairs)
 
 
 def _is_pair(value: object) -> bool:

@@ -48,15 +48,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import Citation, Formula, Option, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Counts = tuple[int, ...]
 
@@ -69,6 +68,13 @@ class Server(Endpoint):
         name="server",
         idea="the requests to one server in causal order",
         paper="Kearns, Koodalattupuram 1989",
+        citation=Citation(
+            tag="KK89",
+            authors=("P. Kearns", "B. Koodalattupuram"),
+            title="Immediate ordered service in distributed systems",
+            venue="9th International Conference on Distributed Computing Systems:611-618",
+            year=1989,
+        ),
         casts=("unicast",),
         guarantee="the server alone delivers in causal order; messages between clients are not ordered",
         assumptions="one server that all know; any network that brings every packet eventually",
@@ -77,25 +83,24 @@ class Server(Endpoint):
         options={
             "server": Option(default=None, doc="the server's name, by default the first member")
         },
+        wire_number=12,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
+        has_roles=True,
     )
     STATE: ClassVar = ("_counts", "_served")
 
-    def _start(self, **options: object) -> None:
-        self._server = as_member("server", options["server"], self.members)
+    def _start(self) -> None:
+        self._server = as_member("server", self.options["server"], self.members)
         self.options["server"] = self._server
         self._counts = [0] * len(self.members)
         self._served = [0] * len(self.members)
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - counts stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before: Counts = tuple(self._counts)
-        if self._server in others:
+        if self._server in sending.others:
             self._counts[self._positions[self.process]] += 1
-        return dict.fromkeys(others, before)
+        return dict.fromkeys(sending.others, before)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_counts(packet.control, len(self.members)):
@@ -123,4 +128,4 @@ class Server(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one entry of one clock for each process."""
         counts = len(cast("Counts", packet.control))
-        return ControlSize(counts, 0, CLOCK_BYTES * counts)
+        return cls._sized(counts)

@@ -47,16 +47,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.messages import NO_CONTROL, ControlSize, Need, Packet
+from antecede.core.info import KS98, ProtocolInfo
+from antecede.core.messages import Need, Packet, Sending
 from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from antecede.core.messages import MessageId
 
 
 @register
@@ -67,18 +65,22 @@ class Synchronous(Endpoint):
         name="synchronous",
         idea="the sender stands still until the receiver has delivered",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        citation=KS98,
         casts=("unicast",),
         guarantee="causal order; no liveness: sends that cross deadlock",
         assumptions="no two sends cross; any network that brings every packet eventually",
         cost="no control information; one acknowledgement per message",
         promises=frozenset({"safety"}),
+        wire_number=13,
+        bytes_per_entry=0,
+        blocking=True,
     )
     STATE: ClassVar = ("_awaited",)
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._awaited: tuple[str, int] | None = None
 
-    def _admit(self, targets: tuple[str, ...]) -> None:  # noqa: ARG002 - whatever they are
+    def _admit(self, _: tuple[str, ...]) -> None:
         if self._awaited is not None:
             dest, seq = self._awaited
             msg = (
@@ -87,14 +89,9 @@ class Synchronous(Endpoint):
             )
             raise UsageError(msg)
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - order comes from waiting
-    ) -> dict[str, object]:
-        (dest,) = others
-        self._awaited = (dest, message.seq)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        (dest,) = sending.others
+        self._awaited = (dest, sending.message.seq)
         return {dest: None}
 
     def _check(self, packet: Packet) -> None:
@@ -103,7 +100,7 @@ class Synchronous(Endpoint):
         if packet.kind == "control" and not is_count(packet.control, 1):
             raise malformed(packet, "the number of the message acknowledged")
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:  # noqa: ARG002 - any packet waits
+    def _unmet(self, _: Packet) -> Iterator[Need]:
         if self._awaited is not None:
             yield Need(*self._awaited, "ack")
 
@@ -118,8 +115,3 @@ class Synchronous(Endpoint):
             return ()
         self._awaited = None
         return (Need(*awaited, "ack"),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:  # noqa: ARG003 - whatever it is
-        """Return nothing: acknowledgements are packets, counted apart."""
-        return NO_CONTROL

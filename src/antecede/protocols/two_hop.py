@@ -45,15 +45,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import KS98, MULTICAST, Formula, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Numbers = tuple[int, ...]
 Control = tuple[Numbers, Numbers]
@@ -67,39 +66,37 @@ class TwoHop(Endpoint):
         name="two_hop",
         idea="order over causal chains of length two only",
         paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
+        citation=KS98,
         casts=MULTICAST,
         guarantee="order over chains of at most two messages; longer chains are not ordered",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+        wire_number=16,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
     )
     STATE: ClassVar = ("_sent", "_newest")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         n = len(self.members)
         self._sent = [[0] * n for _ in range(n)]  # row: sender, column: destination
         self._newest = [0] * n
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         row = self._sent[self._positions[self.process]]
         before: Numbers = tuple(row)
         controls: dict[str, object] = {}
-        for dest in others:
+        for dest in sending.others:
             column = self._positions[dest]
             controls[dest] = (before, tuple(sent[column] for sent in self._sent))
-        for dest in others:
-            row[self._positions[dest]] = message.seq
+        for dest in sending.others:
+            row[self._positions[dest]] = sending.message.seq
         return controls
 
     def _check(self, packet: Packet) -> None:
         control, n = packet.control, len(self.members)
-        is_pair = type(control) is tuple and len(control) == 2
-        if packet.kind != "data" or not is_pair or not all(is_counts(x, n) for x in control):  # type: ignore[attr-defined]
+        if packet.kind != "data" or not _is_two_vectors(control, n):
             raise malformed(packet, f"two vectors of {n} numbers")
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
@@ -125,4 +122,10 @@ class TwoHop(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the integers of both vectors."""
         numbers = sum(map(len, cast("Control", packet.control)))
-        return ControlSize(numbers, 0, CLOCK_BYTES * numbers)
+        return cls._sized(numbers)
+
+
+def _is_two_vectors(control: object, n: int) -> bool:
+    if type(control) is not tuple or len(control) != 2:
+        return False
+    return all(is_counts(vector, n) for vector in control)

@@ -47,15 +47,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.info import MULTICAST, Citation, Formula, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Vector = tuple[int, ...]
 Control = tuple[Vector, tuple[tuple[str, Vector], ...]]
@@ -69,28 +68,41 @@ class Vectors(Endpoint):
         name="vectors",
         idea="a vector clock and one vector for each destination",
         paper="Schiper, Eggli, Sandoz 1989",
+        citation=Citation(
+            tag="SES89",
+            authors=("A. Schiper", "J. Eggli", "A. Sandoz"),
+            title="A new algorithm to implement causal ordering",
+            venue="3rd International Workshop on Distributed Algorithms, LNCS 392:219-232",
+            year=1989,
+            url="https://doi.org/10.1007/3-540-51687-5_45",
+        ),
         casts=MULTICAST,
         guarantee="causal order",
         assumptions="fixed membership; any network that brings every packet eventually",
         cost="n integers, and n integers more for each destination known",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        short_name="SES",
+        wire_number=9,
+        bytes_per_entry=None,
+        formula=Formula(
+            lambda n: n + 1,
+            lambda n: 4 * n + n * (2 + 4 * n),
+            lambda n: 4 * n * (n + 1),
+            most=True,
+            cubic=True,
+        ),
     )
     STATE: ClassVar = ("_clock", "_latest")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         self._clock: Vector = (0,) * len(self.members)
         self._latest: dict[str, Vector] = {}
 
-    def _stamp(
-        self,
-        message: MessageId,  # noqa: ARG002 - vector times stand for ids here
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         self._tick()
         control: Control = (self._clock, tuple(sorted(self._latest.items())))
-        self._latest.update(dict.fromkeys(others, self._clock))
-        return dict.fromkeys(others, control)
+        self._latest.update(dict.fromkeys(sending.others, self._clock))
+        return dict.fromkeys(sending.others, control)
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not self._is_stamp(packet.control):

@@ -45,8 +45,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
+from antecede.core.info import Citation, Option, ProtocolInfo, Variant
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
 from antecede.errors import UsageError
@@ -54,7 +54,6 @@ from antecede.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Names = tuple[str, ...]
 
@@ -67,6 +66,13 @@ class Zones(Endpoint):
         name="zones",
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
+        citation=Citation(
+            tag="RV95",
+            authors=("L. Rodrigues", "P. Verissimo"),
+            title="Causal separators for large-scale multicast communication",
+            venue="15th International Conference on Distributed Computing Systems:83-91",
+            year=1995,
+        ),
         casts=("broadcast",),
         guarantee="causal order",
         assumptions="zones that form a tree; any network that brings every packet eventually",
@@ -79,12 +85,16 @@ class Zones(Endpoint):
             )
         },
         reconstruction=True,
+        wire_number=19,
+        bytes_per_entry=CLOCK_BYTES,
+        has_roles=True,
+        variants=(Variant("chain", lambda members: {"zones": _chain(members)}),),
     )
     STATE: ClassVar = ("_vectors",)
     RELAYS: ClassVar = True
 
-    def _start(self, **options: object) -> None:
-        self._zones = as_parts("zones", options["zones"], self.members)
+    def _start(self) -> None:
+        self._zones = as_parts("zones", self.options["zones"], self.members)
         _check_tree(self._zones)
         self.options["zones"] = self._zones
         self._vectors: dict[int, dict[str, int]] = {
@@ -94,25 +104,18 @@ class Zones(Endpoint):
         }
         self._shared = {name: place for place, vector in self._vectors.items() for name in vector}
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: Names,
-        others: Names,  # noqa: ARG002 - always all
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
+    def _post(self, sending: Sending) -> None:
         for place in self._vectors:
-            self._spread(place, message, targets, payload)
+            self._spread(place, sending)
 
-    def _spread(self, place: int, message: MessageId, dests: Names, payload: bytes) -> None:
+    def _spread(self, place: int, content: Sending | Packet) -> None:
         """Broadcast in one zone, as a message of this process."""
         vector = self._vectors[place]
         vector[self.process] += 1
         control = tuple(vector.values())
         for member in vector:
             if member != self.process:
-                self._emit(member, control, message, dests, payload)
+                self._emit(member, control, content)
 
     def _check(self, packet: Packet) -> None:
         message = packet.message
@@ -133,13 +136,12 @@ class Zones(Endpoint):
                 yield Need(member, wanted, "count", f"zone {place + 1}")
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
         place = self._shared[packet.source]
         vector = self._vectors[place]
         vector[packet.source] += 1
         for other in self._vectors:
             if other != place:
-                self._spread(other, packet.message, packet.dests, packet.payload)
+                self._spread(other, packet)
         return (Need(packet.source, vector[packet.source], "count", f"zone {place + 1}"),)
 
     def _carried(self, packet: Packet) -> dict[str, int]:
@@ -150,7 +152,7 @@ class Zones(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return one integer for each member of the zone."""
         counts = len(cast("tuple[int, ...]", packet.control))
-        return ControlSize(counts, 0, CLOCK_BYTES * counts)
+        return cls._sized(counts)
 
 
 def _check_tree(zones: tuple[Names, ...]) -> None:
@@ -169,3 +171,10 @@ def _check_tree(zones: tuple[Names, ...]) -> None:
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)
+
+
+def _chain(members: Names) -> tuple[Names, ...]:
+    """Return zones of two or three in a row, each sharing one gateway with the next."""
+    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
+    width = 3 if len(members) > 4 else 2
+    return tuple(members[i : i + width] for i in starts)

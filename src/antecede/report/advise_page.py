@@ -1,4 +1,4 @@
-"""The page of ``advise``: what each protocol would cost, and which to take."""
+"""The page of ``advise``: what each protocol would cost, and which one to use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADS = (
     "added ms",
     "added ms, p99",
     "held %",
-    "held at most",
+    "most held",
     "state bytes",
     "extra packets",
     "remark",
@@ -28,7 +28,7 @@ HEADS = (
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the advice as text, in the units of ``HEADS``."""
+    """Return the rows of advice as text, in the units of ``HEADS``."""
     found = []
     for row in rows:
         values = [
@@ -51,7 +51,7 @@ def _times(value: float | None, factor: float) -> float | None:
 
 
 def messages_in_words(result: Mapping[str, Any]) -> str:
-    """Say how many messages were replayed, and of how many."""
+    """Say how many messages were replayed, and out of how many."""
     count, of = result["messages"], result["log_messages"]
     return f"{count:,} messages" if count == of else f"the first {count:,} of {of:,} messages"
 
@@ -59,11 +59,13 @@ def messages_in_words(result: Mapping[str, Any]) -> str:
 def rejected_in_words(result: Mapping[str, Any]) -> str:
     """Say how many rows of the log were left out."""
     count = result["rejected"]
-    return "1 row of the log is no event" if count == 1 else f"{count:,} rows are no events"
+    if count == 1:
+        return "1 row of the log is not a valid event"
+    return f"{count:,} rows of the log are not valid events"
 
 
 def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
-    """Return the rows that have that figure."""
+    """Return the rows in which that figure is known."""
     return [row for row in rows if row[name] is not None and math.isfinite(row[name])]
 
 
@@ -78,7 +80,7 @@ def advise_page(
     ran = [row for row in rows if row["status"] == "run"]
     unfit = set(result["not_chosen"])
     label = {row["protocol"]: row["protocol"] + "*" * (row["protocol"] in unfit) for row in rows}
-    note = "* not to be chosen: its remark says why." if unfit else ""
+    note = "* not recommended: its remark says why." if unfit else ""
     charts = {
         "Control on each copy, bytes (model)": {
             label[row["protocol"]]: round(row["model_bytes_per_copy"], 1)
@@ -93,7 +95,7 @@ def advise_page(
     traffic = (
         f"{words[0].upper()}{words[1:]} ({result['copies']:,} copies, {result['cast']}) among "
         f"{result['processes']:,} processes; delays {result['delays']}, "
-        f"{1000 * result['delay_mean']:.3g} ms on average; those of packets that protocols add: "
+        f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols add: "
         f"{result['added_delays']}."
     )
     if result["rejected"]:
@@ -101,13 +103,14 @@ def advise_page(
     paragraphs = [text for text in (result["reason"], result["otherwise"]) if text]
     sections = [
         Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),
-        Section("costs", "What each would cost", [Raw(bars(charts, unit=""))], note),
+        Section("costs", "What each protocol would cost", [Raw(bars(charts, unit=""))], note),
         Section(
             "table",
             "All figures",
             [Table(HEADS, cells(rows), "Bytes are per copy of a message; state is per process.")],
-            "run: on this very traffic; computed: by the protocol's formula, its state would not "
-            "fit; skipped: does not offer what this traffic needs. Extra packets are per message.",
+            "run: on this traffic; computed: by the protocol's formula, because it was too large "
+            "or too slow to run; skipped: it does not support this traffic. Extra packets are per "
+            "message.",
         ),
     ]
     if result["rejected"]:
@@ -118,6 +121,6 @@ def advise_page(
 def _rejected(result: Mapping[str, Any]) -> Section:
     first = result["rejected_first"]
     lines = [[row["line"], row["reason"], row["text"]] for row in first]
-    caption = f"The first {len(lines)} of {result['rejected']:,}; more are in rejected.parquet"
+    caption = f"The first {len(lines)} of {result['rejected']:,}; rejected.parquet has more."
     table = Table(("line", "reason", "text"), lines, caption)
-    return Section("rejected", "Rows that are no events", [table])
+    return Section("rejected", "Rejected rows", [table])

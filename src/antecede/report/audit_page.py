@@ -1,4 +1,4 @@
-"""The audit's page: what was found, where, how late, and each of the worst as a diagram."""
+"""The audit's page: the verdict, the violations by place and lateness, and the worst drawn."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 #: Rows of a table that a page shows; the tables themselves are in the folder.
 ROWS_MAX = 100
 
+_VERDICTS = {
+    "ordered": "Causal order was kept",
+    "broken": "Causal order was broken",
+    "undecidable": "This log cannot show whether causal order was kept",
+}
 _SIZES = ("events", "processes", "messages", "deliveries")
 _FOUND = ("violations", "fifo_violations", "causal_violations", "missing", "findings", "rejected")
 _COLUMNS = ("process", "message", "sender", "overtaker", "overtaker_sender", "kind", "lateness")
 
 
 @dataclass(frozen=True)
-class Story:
-    """One violation in words and as a picture."""
+class Illustration:
+    """A sentence with its diagram."""
 
     title: str
     sentence: str
@@ -34,23 +39,28 @@ class Story:
 def audit_page(
     summary: Mapping[str, Any],
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
-    stories: Sequence[Story],
+    drawn: Sequence[Illustration],
     *,
     log: str,
     facts: Mapping[str, object],
 ) -> str:
     """Return the page; ``tables`` are the first rows of each table, worst first."""
     sections = [_overview(summary)]
-    if stories:
-        sections.append(_stories(stories))
+    if drawn:
+        sections.append(_diagrams(drawn))
     if summary["violations"]:
         sections.append(_violations(summary, tables["violations"]))
     sections += [
-        _rest("missing", "Effects whose cause never came", tables["missing"], summary["missing"]),
-        _rest("findings", "What cannot be so", tables["findings"], summary["findings"]),
+        _rest(
+            "missing",
+            "Messages that never arrived, although an effect did",
+            tables["missing"],
+            summary["missing"],
+        ),
+        _rest("findings", "Inconsistencies", tables["findings"], summary["findings"]),
         _rest(
             "rejected",
-            "Rows that are no events",
+            "Rows that are not events",
             tables["rejected"],
             summary["rejected"],
             summary.get("rejected_kept"),
@@ -61,27 +71,12 @@ def audit_page(
 
 
 def lead(summary: Mapping[str, Any]) -> str:
-    """Say the answer in a sentence or two."""
-    size = (
-        f"{summary['events']:,} events of {summary['processes']:,} processes, "
-        f"{summary['messages']:,} messages, {summary['deliveries']:,} deliveries"
+    """Return the verdict, its reason and the size of the log."""
+    return (
+        f"{_VERDICTS[summary['verdict']]}. {summary['reason']} "
+        f"The log has {summary['events']:,} events of {summary['processes']:,} processes, "
+        f"{summary['messages']:,} messages and {summary['deliveries']:,} deliveries."
     )
-    if summary["causally_ordered"]:
-        return f"Causal order was kept: no message was delivered after an effect of it ({size})."
-    parts = []
-    if summary["violations"]:
-        share = 100 * summary["violations_per_delivery"]
-        parts.append(
-            f"late deliveries, after an effect of the message: {summary['violations']:,} "
-            f"({share:.3g}% of deliveries; {summary['fifo_violations']:,} overtaken by the same "
-            f"sender's, {summary['causal_violations']:,} through others)"
-        )
-    if summary["missing"]:
-        parts.append(f"{summary['missing']:,} never came although an effect did")
-    cycles = summary["findings_by_kind"].get("causal cycle", 0)
-    if cycles:
-        parts.append(f"{cycles:,} deliveries precede what led to their sending")
-    return f"Causal order was broken: {'; '.join(parts)} ({size})."
 
 
 def _overview(summary: Mapping[str, Any]) -> Section:
@@ -92,23 +87,25 @@ def _overview(summary: Mapping[str, Any]) -> Section:
         rows.append(["lateness, median", late["p50"]])
         rows.append(["lateness, 99th percentile", late["p99"]])
         rows.append(["lateness, largest", late["max"]])
-    note = "Lateness counts the events of the process between the effect and its late cause."
+    note = "Lateness is the number of events of the process between the effect and its late cause."
     return Section("summary", "Summary", [Table(("what", "count"), rows)], note if late else "")
 
 
-def _stories(stories: Sequence[Story], title: str = "The worst, drawn", said: str = "") -> Section:
-    """Return the diagrams, each with its sentence unless the page has ``said`` it already."""
+def _diagrams(
+    drawn: Sequence[Illustration], title: str = "The worst violations", lead: str = ""
+) -> Section:
+    """Return the diagrams, each with its sentence unless that is the page's ``lead``."""
     blocks: list[Raw] = []
-    for number, story in enumerate(stories):
+    for number, one in enumerate(drawn):
         shared = behaviour() if number == 0 else ""
-        words = "" if story.sentence == said else f"{story.title}. {story.sentence}"
-        blocks.append(Raw(f"{shared}{draw(story.diagram)}", words))
+        caption = "" if one.sentence == lead else f"{one.title}. {one.sentence}"
+        blocks.append(Raw(f"{shared}{draw(one.diagram)}", caption))
     return Section(
         "diagrams",
         title,
         blocks,
-        "Processes are lines, messages arrows, time runs to the right; only the neighbourhood is "
-        "shown. Point at an event or a message for its details.",
+        "Lines are processes, arrows are messages, and time runs to the right. Only the events "
+        "nearby are shown. Point at an event or a message for its details.",
     )
 
 
@@ -120,12 +117,12 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     charts = bars(
         {
             "Worst pairs of processes (sender and receiver of the late message)": pairs,
-            "How late: events of the process in between": summary["lateness_spread"],
+            "Lateness (events of the process in between)": summary["lateness_spread"],
         },
         unit="violations",
     )
     cells = [[row[name] for name in _COLUMNS] for row in rows[:ROWS_MAX]]
-    caption = f"The worst {len(cells)} of {summary['violations']:,}; all are in violations.parquet"
+    caption = f"The worst {len(cells)} of {summary['violations']:,}; violations.parquet has all"
     titles = tuple(name.replace("_", " ") for name in _COLUMNS)
     return Section(
         "violations",
@@ -154,7 +151,7 @@ def _rest(
 
 
 def report_page(
-    title: str, text: str, stories: Sequence[Story], facts: Mapping[str, object]
+    title: str, text: str, drawn: Sequence[Illustration], facts: Mapping[str, object]
 ) -> str:
-    """Return the page of ``antecede report``: diagrams on demand."""
-    return render(Page(title, text, [_stories(stories, "The diagram", text)], facts))
+    """Return the page of ``antecede report``."""
+    return render(Page(title, text, [_diagrams(drawn, "The diagram", text)], facts))

@@ -1,8 +1,8 @@
 """Space-time diagrams: processes as lines, messages as arrows, time from left to right.
 
-A place on the line is the length of the longest chain that leads to the event, so that arrows always
-lead to the right and clocks need not be trusted. The picture is plain SVG; a few lines of script
-add zooming, and the details of whatever is pointed at or focused.
+An event's place on its line is the length of the longest chain that leads to it, so arrows always
+point to the right and no clock has to be trusted. The picture is plain SVG; a short script adds
+zooming, and shows the details of what is pointed at or focused.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 STEP, LANE, TOP = 34, 54, 34
 NAME_MAX, LETTER = 22, 8  # letters of a process's name, and the width of one
-#: A diagram shows a neighbourhood, never a whole log.
+#: The most events that a diagram shows.
 EVENTS_MAX = 400
 
-#: What an arrow can be marked as, and how the legend says it.
+#: The marks of arrows, with their names in the legend.
 MARKS = {
-    "late": "delivered too late",
+    "late": "delivered late",
     "early": "overtook it",
-    "chain": "leads from one to the other",
-    "plain": "messages",
+    "chain": "chain from one to the other",
+    "plain": "other messages",
 }
 
 
@@ -65,7 +65,7 @@ class Diagram:
 def places(diagram: Diagram) -> list[int]:
     """Return each node's column: the longest chain that leads to it.
 
-    Where a log goes round in circles, what is left is put behind, in the given order.
+    If the log has a cycle, the events that are left come last, in the given order.
     """
     before: list[list[int]] = [[] for _ in diagram.nodes]
     after: list[list[int]] = [[] for _ in diagram.nodes]
@@ -131,13 +131,14 @@ def draw(diagram: Diagram) -> str:
     title = escape(diagram.title)
     return (
         f'<figure class="st" role="group" aria-label="{title}"><div class="st-bar">'
-        '<button type="button" data-zoom="0.8" aria-label="closer">+</button>'
-        '<button type="button" data-zoom="1.25" aria-label="further away">\N{MINUS SIGN}</button>'
-        '<button type="button" data-zoom="0" aria-label="all of it">all</button>'
+        '<button type="button" data-zoom="0.8" aria-label="zoom in">+</button>'
+        '<button type="button" data-zoom="1.25" aria-label="zoom out">\N{MINUS SIGN}</button>'
+        '<button type="button" data-zoom="0" aria-label="show all">all</button>'
         f'<span class="st-legend">{legend}</span></div>'
         f'<div class="st-view"><svg viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" aria-label="{title}">{"".join(parts)}</svg></div>'
-        '<output class="st-tip" aria-live="polite">Point at an event or a message.</output></figure>'
+        '<output class="st-tip" aria-live="polite">Point at an event or a message.</output>'
+        "</figure>"
     )
 
 
@@ -162,7 +163,8 @@ def _dot(node: Node, x: int, y: int) -> str:
         if node.kind != "local"
         else f'<rect x="{x - 3.5}" y="{y - 3.5}" width="7" height="7"/>'
     )
-    return f'<g class="st-event st-{escape(node.kind)}" tabindex="0" data-tip="{escape(node.tip)}">{shape}</g>'
+    tip = f'tabindex="0" data-tip="{escape(node.tip)}"'
+    return f'<g class="st-event st-{escape(node.kind)}" {tip}>{shape}</g>'
 
 
 def _gap(node: Node, x: int, y: int) -> str:
@@ -176,7 +178,7 @@ def _gap(node: Node, x: int, y: int) -> str:
 def _arrow(arrow: Arrow, start: tuple[int, int], end: tuple[int, int]) -> str:
     (x1, y1), (x2, y2) = start, end
     if y1 == y2:
-        # A message to oneself, or an arrow backwards on a line: a bow above it.
+        # A message to the same process is drawn as an arc above its line.
         middle = (x1 + x2) / 2
         path = f"M{x1} {y1} Q{middle} {y1 - 34} {x2} {y2 - 5}"
         place = (middle, y1 - 22.0)
@@ -277,6 +279,6 @@ def behaviour() -> str:
     )
     return (
         f"<style>{_STYLE}{colours}</style>"
-        f'<svg width="0" height="0" style="position:absolute" aria-hidden="true"><defs>{heads}</defs>'
-        f"</svg><script>addEventListener('DOMContentLoaded',function(){{{_SCRIPT}}});</script>"
+        '<svg width="0" height="0" style="position:absolute" aria-hidden="true">'
+        f"<defs>{heads}</defs></svg><script>addEventListener('DOMContentLoaded',function(){{{_SCRIPT}}});</script>"
     )

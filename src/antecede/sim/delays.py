@@ -1,20 +1,22 @@
-"""How long packets are under way: delay models, and the text form the command line takes."""
+"""How long packets travel: delay models and the text form that the command line takes."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba.extending import register_jitable
 
 from antecede.errors import UsageError
-from antecede.sim.kernels.common import CONSTANT, EXPONENTIAL, LOGNORMAL, UNIFORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+CONSTANT, EXPONENTIAL, LOGNORMAL, UNIFORM = range(4)
 KINDS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL,
          "uniform": UNIFORM}  # fmt: skip
 _FORMS = "constant:SECONDS, exponential:MEAN, lognormal:MEAN:SIGMA or uniform:LOW:HIGH"
@@ -43,7 +45,7 @@ class Delay:
         else:
             bad = bad or low < 0
         if bad or self.kind not in KINDS:
-            msg = f"delay {self} is not possible: delays are finite and not negative; use {_FORMS}"
+            msg = f"delay {self} is not possible: delays are finite and at least 0; use {_FORMS}"
             raise UsageError(msg)
 
     def __str__(self) -> str:
@@ -77,10 +79,10 @@ class Delay:
         """One mean per link: row = source, column = destination; constant or exponential."""
         table = np.asarray(means, np.float64)
         if table.ndim != 2 or table.shape[0] != table.shape[1]:
-            msg = f"delays per link need a square table, got one of shape {table.shape}"
+            msg = f"delays per link need a square table, got shape {table.shape}"
             raise UsageError(msg)
         if not np.isfinite(table).all() or (table < 0).any():
-            msg = "delays per link must be finite and not negative"
+            msg = "delays per link must be finite and at least 0"
             raise UsageError(msg)
         if kind not in ("constant", "exponential"):
             msg = f"delays per link are constant or exponential, got {kind!r}"
@@ -104,7 +106,7 @@ class Delay:
         return values if self.factors is None else values * self.factors[source, dest]
 
     def model(self) -> NDArray[np.float64]:
-        """Return the parameters as kernels read them."""
+        """Return the parameters as :func:`added_delay` reads them."""
         return np.array([KINDS[self.kind], self.first, self.second], np.float64)
 
 
@@ -123,6 +125,43 @@ def delay(text: str) -> Delay:
     except (KeyError, ValueError):
         make, counts, values = Delay.constant, (), []
     if len(values) not in counts:
-        msg = f"delay {text!r} not understood; use {_FORMS}"
+        msg = f"delay {text!r} is not understood; use {_FORMS}"
         raise UsageError(msg)
     return make(*values)
+
+
+@register_jitable(_nrt=False, forceinline=True)
+def _mix(x: Any, value: Any) -> Any:  # noqa: ANN401 - np.uint64, compiled or not
+    """Stir a value into a 64-bit hash (the finaliser of SplitMix64)."""
+    x = (x ^ value) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@register_jitable(_nrt=False, forceinline=True)
+def added_delay(
+    model: NDArray[np.float64], links: NDArray[np.float64], seed: np.uint64, channel: Any, number: Any  # noqa: ANN401 - any integer
+) -> float:  # fmt: skip
+    """Return the delay of the `number`-th packet that a protocol adds on a channel.
+
+    The delay is a hash of (seed, channel, number), so it does not depend on when it is computed.
+    The hash wraps around: outside compiled code, call this under ``np.errstate(over="ignore")``.
+    """
+    x = _mix(_mix(seed, np.uint64(channel)), np.uint64(number))
+    y = _mix(x, np.uint64(1))
+    u = (np.float64(x >> np.uint64(12)) + 0.5) * 2.0**-52
+    v = (np.float64(y >> np.uint64(12)) + 0.5) * 2.0**-52
+    kind = model[0]
+    if kind == CONSTANT:
+        value = model[1]
+    elif kind == EXPONENTIAL:
+        value = -model[1] * math.log(u)
+    elif kind == LOGNORMAL:
+        normal = math.sqrt(-2.0 * math.log(u)) * math.cos(2.0 * math.pi * v)
+        value = math.exp(model[1] + model[2] * normal)
+    else:
+        value = model[1] + (model[2] - model[1]) * u
+    if len(links) > 0:
+        value *= links[np.uint64(channel)]
+    return value

@@ -1,4 +1,4 @@
-"""`run`: one protocol over one schedule, by a kernel where there is one."""
+"""`run`: one protocol over one schedule, on a kernel where there is one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 import antecede
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
-from antecede.sim.kernels.registry import OPTIONS, SIMULATORS
-from antecede.sim.metrics import MODEL_BYTES, OWN_FIGURES, Metric, measure, no_figures
+from antecede.sim.kernels import registry
+from antecede.sim.metrics import Metric, measure
 from antecede.sim.plain import run_plain
 from antecede.sim.semantics import false_causality
-from antecede.sim.wire import wire_sizes
+from antecede.sim.wire_sizes import wire_sizes
+from antecede.sim.workloads import paper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,20 +24,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from antecede.sim.kernels.common import Trace
-    from antecede.sim.kernels.drive import Progress
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Progress, Trace
 
-KERNELS = tuple(SIMULATORS)
+KERNELS = tuple(registry.KERNELS)
 ENGINES = ("auto", "kernel", "plain")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a run gave.
+    """The result of a run.
 
-    `metrics` has the columns of the study's table and what the protocol adds; `events` the event
-    log if it was asked for; `trace` the arrays everything is made from.
+    `metrics` has the columns of the study's table and what the protocol adds, `events` the event
+    log if it was requested, and `trace` the arrays that everything is computed from.
     """
 
     protocol: str
@@ -76,15 +76,17 @@ def run(
         result = run_plain(protocol, schedule, options=options, progress=progress)
         trace, model_bytes, extras = result.trace, result.model_bytes, {}
     else:
-        state = SIMULATORS[protocol](schedule.plan(), schedule.n, options, progress)
+        state = registry.KERNELS[protocol].simulate(schedule.plan(), schedule.n, options, progress)
         trace, extras = state.trace, state.extras()
-        model_bytes = MODEL_BYTES[protocol](
-            trace.entries.astype(np.int64), trace.destinations.astype(np.int64)
-        )
+        info = antecede.PROTOCOLS[protocol]
+        assert info.bytes_per_entry is not None, f"a kernel of {protocol} needs bytes_per_entry"
+        model_bytes = info.bytes_per_entry * trace.entries.astype(np.int64)
+        model_bytes += info.bytes_per_destination * trace.destinations.astype(np.int64)
     seconds = time.thread_time() - begin
     figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
     figures |= extras
-    figures |= OWN_FIGURES.get(protocol, no_figures)(schedule, trace, warm_up)
+    if protocol in registry.KERNELS:
+        figures |= registry.KERNELS[protocol].figures(schedule, trace, warm_up)
     figures["seconds"] = seconds
     if (schedule.rank >= 0).any():
         figures |= false_causality(schedule, trace)
@@ -94,12 +96,13 @@ def run(
 
 
 def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str:
-    """Decide which engine runs, or say in one line why the one asked for cannot."""
+    """Return the engine that runs; refuse, in one line, one that cannot."""
     if engine not in ENGINES:
-        msg = f"engine {engine!r} is not known; use one of {', '.join(ENGINES)}"
+        msg = f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}"
         raise UsageError(msg)
-    unknown = sorted(set(options) - OPTIONS.get(protocol, frozenset()))
-    can = protocol in SIMULATORS and not unknown
+    kernel = registry.KERNELS.get(protocol)
+    unknown = sorted(set(options) - kernel.options) if kernel else []
+    can = kernel is not None and not unknown
     if engine == "kernel" and not can:
         why = f"with option {unknown[0]}" if unknown else f"for {protocol!r}"
         msg = f"there is no kernel {why}; use engine='plain' or one of {', '.join(KERNELS)}"
@@ -114,16 +117,14 @@ def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]
     casts = antecede.PROTOCOLS[protocol].casts
     if not options.get("groups") and not schedule.casts.intersection(casts):
         msg = (
-            f"{protocol} carries {' or '.join(casts)} messages only, this schedule has "
-            f"{schedule.cast} ones; choose another protocol or workload"
+            f"{protocol} carries only {' or '.join(casts)} messages, but this schedule has "
+            f"{schedule.cast} messages; choose another protocol or workload"
         )
         raise UsageError(msg)
 
 
 def warm() -> None:
     """Compile every kernel, or load it from the cache."""
-    from antecede.sim.workloads import paper
-
     tiny = paper(n=2, received=2)
     for protocol in KERNELS:
         run(protocol, tiny, engine="kernel")

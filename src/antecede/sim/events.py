@@ -1,4 +1,4 @@
-"""A run's event log (DESIGN 2.2), made from its trace."""
+"""A run's event log, made from its trace."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
 
 SCHEMA = pa.schema(
     [

@@ -22,24 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
 
 Metric = float | int | bool | None
-# DESIGN 2.1: model bytes from (entries, destinations), by papers/000's sizes.
-MODEL_BYTES: dict[str, Callable[..., NDArray[np.int64]]] = {
-    "matrix": lambda e, d: 4 * e + 0 * d,
-    "direct": lambda e, d: 6 * e + 0 * d,
-    "pruned": lambda e, d: 6 * e + 2 * d,
-    "optimal": lambda e, d: 6 * e + 2 * d,
-    "semantic": lambda e, d: 4 * e + 0 * d,
-    "bounded": lambda e, d: 8 * e + 0 * d,
-    "buffered": lambda e, d: 0 * e + 0 * d,
-}
 # A run is saturated if what waits keeps growing: see `is_saturated`.
 GROWTH, BACKLOG = 1.5, 2.0
 # A run has to last this many of the slowest copies' delays for that to show.
@@ -129,33 +117,6 @@ def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
     same &= trace.delivered[before] == trace.delivered[copy]
     midway[place - 1] = same & (before >= 0)
     return midway
-
-
-def no_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:  # noqa: ARG001
-    """Return what a protocol adds that has nothing of its own to say."""
-    return {}
-
-
-def pruned_figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Metric]:
-    """Return what each kind of pruning saved: destinations removed, per message sent.
-
-    A receiver cannot tell *already delivered* from *already replaced*: both are absence.
-    """
-    part = window(schedule, trace, warm_up)
-    order = trace.order[part.first :]
-    noted = trace.noted[part.first :]
-    messages = max(1, len(part.sends))
-    is_send = order < schedule.messages
-    return {
-        "just_replaced_per_message": float(noted[is_send].sum() / messages),
-        "just_delivered_per_message": len(part.delivered) / messages,
-        "already_per_message": float(noted[~is_send].sum() / messages),
-    }
-
-
-OWN_FIGURES: dict[str, Callable[[Schedule, Trace, int], dict[str, Metric]]] = {
-    "pruned": pruned_figures,
-}
 
 
 def waiting(schedule: Schedule, trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

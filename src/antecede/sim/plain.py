@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import antecede
-from antecede.sim.kernels.common import Trace, added_delay
-from antecede.sim.kernels.drive import Progress, new_trace
+from antecede.sim.delays import added_delay
+from antecede.sim.trace import Progress, Trace, new_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,22 +27,8 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 2**62
 UNSEEN = -1
-# Protocols whose send is refused while the process waits for an earlier one.
-BLOCKING = frozenset({"synchronous"})
 # How many events run between two looks at the progress bar.
 CHUNK = 1 << 10
-
-
-# What a process keeps, in entries of its protocol's own kind, where a kernel says so as well.
-KEPT: dict[str, Callable[[Any], int]] = {
-    "matrix": lambda ep: len(ep.members) ** 2,
-    "direct": lambda ep: sum(map(len, ep._barriers.values())),
-    "pruned": lambda ep: sum(map(len, ep._info.values())),
-    "optimal": lambda ep: sum(map(len, ep._log.values())),
-    "semantic": lambda ep: 2 * len(ep.members) ** 2,
-    "bounded": lambda ep: ep.entries,
-    "buffered": lambda ep: 0,  # noqa: ARG005
-}
 
 
 class PlainRun:
@@ -65,7 +51,6 @@ class PlainRun:
         self.trace = new_trace(schedule.messages, schedule.copies)
         self.model_bytes: NDArray[np.int64] = np.zeros(schedule.copies, np.int64)
         self.on_packet: Callable[[antecede.Packet, int], None] | None = None
-        self._kept = KEPT.get(protocol)
         self._plan = schedule.plan()
         self._position = {name: i for i, name in enumerate(names)}
         self._rows: dict[antecede.MessageId, int] = {}
@@ -82,7 +67,7 @@ class PlainRun:
         self._now = 0.0
         # Sends an endpoint refuses until an earlier one is delivered: its process is blocked.
         self._blocked: list[list[int]] | None = None
-        if protocol in BLOCKING:
+        if antecede.PROTOCOLS[protocol].blocking:
             self._blocked = [[] for _ in names]
         if sent_before:
             self._start_late(sent_before)
@@ -178,8 +163,9 @@ class PlainRun:
             self._events[place] = delivery.event
             self._record(self.schedule.messages + copy)
             self._set_off(copy)
-        if (effects.deliveries or sent) and self._kept is not None:
-            self.trace.kept[self._order - 1] = self._kept(self.endpoints[place])
+        kept = self.endpoints[place].kept_entries() if effects.deliveries or sent else None
+        if kept is not None:
+            self.trace.kept[self._order - 1] = kept
             self._note(place, sent=sent)
         for packet in effects.packets:
             self._post(packet)
@@ -237,19 +223,19 @@ class PlainRun:
 
     def _note(self, place: int, *, sent: bool) -> None:
         """Note what kernels note: destinations `pruned` removed, sends `semantic` moved MCV to."""
-        covered = getattr(self.endpoints[place], "_covered", None)
-        if covered is not None and sent:
-            self.trace.noted[self._order - 1] = covered == self._events[place]
-        pruned = getattr(self.endpoints[place], "pruned", None)
-        if pruned is not None:
-            kind = "just_replaced" if sent else "already"
+        notes = self.endpoints[place].notes()
+        if "covered" in notes and sent:
+            self.trace.noted[self._order - 1] = notes["covered"] == self._events[place]
+        kind = "just_replaced" if sent else "already"
+        if kind in notes:
             before = self._pruned.get((place, kind), 0)
-            self.trace.noted[self._order - 1] = pruned[kind] - before
-            self._pruned[place, kind] = pruned[kind]
+            self.trace.noted[self._order - 1] = notes[kind] - before
+            self._pruned[place, kind] = notes[kind]
 
     def _hashed_delay(self, channel: int, number: int) -> float:
         plan = self._plan
-        return float(added_delay(plan.model, plan.links, plan.seed[0], channel, number))
+        with np.errstate(over="ignore"):  # a hash wraps around
+            return float(added_delay(plan.model, plan.links, plan.seed[0], channel, number))
 
     def _set_off(self, copy: int) -> None:
         offsets = self._plan.trigger_offsets

@@ -1,7 +1,8 @@
-"""Semantic dependence for any schedule: what papers/001 needs and no log says."""
+"""Semantic dependence for any schedule: what [GK00] needs and no log says."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from antecede.errors import UsageError
 from antecede.sim.schedule import NOTHING_AT_ALL, Schedule
 
 if TYPE_CHECKING:
-    from antecede.sim.kernels.common import Trace
+    from antecede.sim.trace import Trace
 
 
 def with_semantics(
@@ -33,79 +34,98 @@ def with_semantics(
     return replace(schedule, rank=chosen, about=about)
 
 
-# How many messages the exact relations are computed for: sets of sets, so a sample.
+# How many messages the exact relations are computed for: pasts are sets of messages, so a sample.
 SAMPLE = 2000
 
 
 def false_causality(
-    schedule: Schedule, trace: Trace, limit: int = SAMPLE
-) -> dict[str, float | int | bool | None]:
-    """Return the size of the false-causality relation and the delay due to it ([GK00] section 2).
+    schedule: Schedule, trace: Trace, limit: int | None = SAMPLE
+) -> dict[str, float]:
+    """Return the size of the false-causality relation, and the holds due to it ([GK00] section 2).
 
     Over the first `limit` messages of a run, under any protocol: pairs of messages of which one
-    happened before the other, pairs that depend on each other semantically, and the difference;
-    and how long copies were held, on average over all, although everything they depend on
-    semantically and that goes to the same process had been delivered there.
+    happened before the other, pairs that depend on each other semantically, and the difference.
+    A hold is false from the moment when everything that the copy semantically depends on has been
+    delivered at its destination: how many copies are held falsely (as a fraction of all copies,
+    and of those held), for how long (on average over all), and how much earlier the message had
+    been sent that held one up (``false_age``, in seconds).
     """
     walk = _Walk(schedule, trace)
     for event in trace.order[trace.order >= 0].tolist():
-        if event < schedule.messages:
-            if walk.sends == limit:
-                break
-            walk.send(event)
-        else:
+        if event >= schedule.messages:
             walk.deliver(event - schedule.messages)
-    messages = max(1, walk.sends)
+        elif walk.sends == limit:
+            break
+        else:
+            walk.send(event)
+    messages, copies = max(1, walk.sends), max(1, walk.deliveries)
     return {
         "causal_pairs_per_message": walk.causal / messages,
         "semantic_pairs_per_message": walk.semantic / messages,
         "false_pairs_per_message": (walk.causal - walk.semantic) / messages,
-        "false_delay_mean": walk.false_delay / max(1, walk.deliveries),
+        "false_held_fraction": walk.false_held / copies,
+        "false_share_of_holds": walk.false_held / max(1, walk.held),
+        "false_delay_mean": walk.false_delay / copies,
+        "false_age": walk.false_age / max(1, walk.false_held),
     }
 
 
 class _Walk:
-    """The pasts of every message, as sets of bits, along a run."""
+    """The past of every message, as a set of bits, along a run."""
 
     def __init__(self, schedule: Schedule, trace: Trace) -> None:
         self.sends = self.deliveries = self.causal = self.semantic = 0
-        self.false_delay = 0.0
+        self.held = self.false_held = 0
+        self.false_delay = self.false_age = 0.0
         self._schedule, self._trace = schedule, trace
         self._message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
         self._causal_at = [0] * schedule.n
-        # After each local event: everything that one who depends on it depends on.
-        self._semantic_at: list[list[int]] = [[0] for _ in range(schedule.n)]
+        # After each recent local event: all that a message depends on that depends on it.
+        reach = max(1, int(schedule.rank.max(initial=1)))
+        self._semantic_at = [deque([0], maxlen=reach + 1) for _ in range(schedule.n)]
         self._pasts: dict[int, tuple[int, int, int]] = {}
-        self._delivered: list[list[tuple[float, int]]] = [[] for _ in range(schedule.n)]
+        self._delivered: list[list[tuple[float, int, int]]] = [[] for _ in range(schedule.n)]
 
     def send(self, row: int) -> None:
         place = int(self._schedule.sender[row])
         rank = int(self._schedule.rank[row])
-        history = self._semantic_at[place]
-        events = len(history) - 1
-        basis = events if rank < 0 else max(0, events - rank + 1) if rank else 0
+        recent = self._semantic_at[place]
         bit = 1 << self.sends
-        causal, semantic = self._causal_at[place], history[basis]
+        causal = self._causal_at[place]
+        semantic = recent[-1] if rank < 0 else recent[-rank] if 0 < rank <= len(recent) else 0
         self._pasts[row] = (causal | bit, semantic | bit, bit)
         self.causal += causal.bit_count()
         self.semantic += semantic.bit_count()
         self._causal_at[place] = causal | bit
-        history.append(history[-1] | semantic | bit)
+        recent.append(recent[-1] | semantic | bit)
         self.sends += 1
 
     def deliver(self, copy: int) -> None:
         row = int(self._message[copy])
         place = int(self._schedule.dests[copy])
         causal, semantic, bit = self._pasts[row]
-        arrived, now = float(self._trace.arrived[copy]), float(self._trace.delivered[copy])
+        now = float(self._trace.delivered[copy])
+        self._judge_hold(row, place, float(self._trace.arrived[copy]), now)
         self.deliveries += 1
-        if now > arrived:
-            needed_until = arrived
-            for time, other in reversed(self._delivered[place]):
-                if time <= arrived or other & semantic:
-                    needed_until = max(arrived, time)
-                    break
-            self.false_delay += now - needed_until
-        self._delivered[place].append((now, bit))
+        self._delivered[place].append((now, bit, row))
         self._causal_at[place] |= causal
         self._semantic_at[place].append(self._semantic_at[place][-1] | semantic)
+
+    def _judge_hold(self, row: int, place: int, arrived: float, now: float) -> None:
+        if not now > arrived:
+            return
+        self.held += 1
+        needed_until, blocker = arrived, row
+        for time, bit, _ in reversed(self._delivered[place]):
+            if time <= arrived or bit & self._pasts[row][1]:
+                needed_until = max(arrived, time)
+                break
+        if now > needed_until:
+            self.false_held += 1
+            self.false_delay += now - needed_until
+            # The arrival that set off all deliveries of this moment comes first among them.
+            for time, _, other in reversed(self._delivered[place]):
+                if time < now:
+                    break
+                blocker = other
+            self.false_age += float(self._trace.sent[row] - self._trace.sent[blocker])

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from antecede.core.messages import Packet
+from antecede.core.registry import PROTOCOLS
 from antecede.errors import UnknownProcessError, UsageError
 from antecede.wire.packets import get_packet, put_control, put_packet
 from antecede.wire.roster import Roster, Scope
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16
-LOG_PROTOCOLS: Final = frozenset({"optimal", "pruned"})
-"""Protocols whose controls hold no text but names of processes."""
 
 
 class Codec:
@@ -64,7 +63,7 @@ class Codec:
             raise UsageError(msg)
         self._roster = Roster((*names, process))
 
-    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002
+    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - a documented signature
         """Return a packet as bytes; without the payload it fits into another system's header."""
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
@@ -126,7 +125,7 @@ class Codec:
                 f"encoded data assumes {count} members, this Codec has {len(self._roster)}; "
                 "if a process is joining, offer the data again after add()"
             )
-            raise UnknownProcessError(msg)
+            raise UnknownProcessError(msg, members=self.members)
         if count == len(self._roster):
             return self._roster
         if count != len(self._earlier):
@@ -148,4 +147,5 @@ def _reader(data: bytes) -> Reader:
 
 
 def _scope(packet: Packet, roster: Roster) -> Scope:
-    return Scope(roster, is_strict=packet.protocol in LOG_PROTOCOLS)
+    info = PROTOCOLS.get(packet.protocol)
+    return Scope(roster, is_strict=info is not None and info.names_only)

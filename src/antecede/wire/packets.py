@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from antecede.core.messages import MessageId, Packet
+from antecede.core.registry import PROTOCOLS, protocol_of_number
 from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.sets import get_set, is_names, put_names
@@ -15,29 +16,8 @@ if TYPE_CHECKING:
     from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
-PROTOCOL_NUMBERS: Final = (
-    "",
-    "optimal",
-    "pruned",
-    "semantic",
-    "bounded",
-    "buffered",
-    "matrix",
-    "direct",
-    "broadcast",
-    "vectors",
-    "context",
-    "history",
-    "server",
-    "synchronous",
-    "central",
-    "serial",
-    "two_hop",
-    "hierarchy",
-    "phases",
-    "zones",
-)
-"""Protocols by number; 0 means that the name is spelt out. Append only."""
+NAME_FOLLOWS: Final = 0
+"""Stands in place of a protocol's number where the name is spelt out."""
 NAME_BYTES_MAX: Final = 100
 
 OWN, RELAYED, CONTROL = range(3)
@@ -50,9 +30,10 @@ NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
 def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
     """Append everything of a packet but its payload."""
     shape = _shape(packet)
-    number = PROTOCOL_NUMBERS.index(packet.protocol) if packet.protocol in PROTOCOL_NUMBERS else 0
+    info = PROTOCOLS.get(packet.protocol)
+    number = NAME_FOLLOWS if info is None else info.wire_number
     put_varint(out, 9 * number + 3 * shape + _absence(packet.control))
-    if number == 0:
+    if number == NAME_FOLLOWS:
         _put_name(out, packet.protocol)
     put_varint(out, scope.roster.number(packet.source))
     put_varint(out, scope.roster.number(packet.dest))
@@ -69,9 +50,9 @@ def get_packet(reader: Reader, scope: Scope) -> Packet:
     """Read a packet; it has no payload yet."""
     rest, absence = divmod(reader.varint(), 3)
     number, shape = divmod(rest, 3)
-    if number >= len(PROTOCOL_NUMBERS):
+    protocol = _name(reader) if number == NAME_FOLLOWS else protocol_of_number(number)
+    if protocol is None:
         reader.fail(f"is of protocol number {number}, which this version does not know")
-    protocol = PROTOCOL_NUMBERS[number] or _name(reader)
     source, dest = _member(reader, scope), _member(reader, scope)
     n = _positive(reader, "number")
     message: MessageId | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,8 +85,7 @@ def is_names(value: tuple[object, ...], scope: Scope) -> bool:
     """Tell whether a tuple holds members, sorted by name and each once."""
     numbers = scope.roster.numbers
     return all(type(name) is str and name in numbers for name in value) and all(
-        a < b  # type: ignore[operator]
-        for a, b in itertools.pairwise(value)
+        a < b for a, b in itertools.pairwise(cast("tuple[str, ...]", value))
     )
 
 

@@ -7,7 +7,7 @@ by mistake. It is no signature: who can write your snapshots can make an endpoin
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from antecede.core.endpoint import Endpoint
+    from antecede.core.state import State
     from antecede.wire.roster import Roster
 
 CHECKSUM_BYTES: Final = 8
@@ -110,7 +111,7 @@ def _endpoint(state: object, roster: Roster) -> Endpoint:
         msg = f"snapshot of protocol {protocol!r} does not fit this version of antecede"
         raise SnapshotError(msg)
     try:
-        return restored(state)
+        return restored(cast("State", state))
     except (
         ArithmeticError,
         AssertionError,

@@ -6,7 +6,7 @@ and the lengths of short tuples share a byte with the kind, so it is not large e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from antecede.core.messages import Delivery, MessageId, Need, Packet
 from antecede.core.plain import packet_fields
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
+Plain: TypeAlias = Any
+"""Plain data, to be told apart by its exact type."""
 DEPTH_MAX: Final = 32
 """How deep values may nest; far deeper than any control or state of ours."""
 
@@ -60,7 +62,7 @@ _RECORD_OF: Final = {
 }
 
 
-def put_value(out: bytearray, value: object, scope: Scope, depth: int = 0) -> None:
+def put_value(out: bytearray, value: Plain, scope: Scope, depth: int = 0) -> None:
     """Append any plain value."""
     kind = type(value)
     if depth > DEPTH_MAX:
@@ -69,20 +71,20 @@ def put_value(out: bytearray, value: object, scope: Scope, depth: int = 0) -> No
     if value is None or kind is bool:
         out.append(NONE if value is None else TRUE if value else FALSE)
     elif kind is int:
-        _put_integer(out, value)  # type: ignore[arg-type]
+        _put_integer(out, value)
     elif kind is str:
-        _put_text(out, value, scope)  # type: ignore[arg-type]
+        _put_text(out, value, scope)
     elif kind is bytes:
         out.append(BYTES)
-        put_varint(out, len(value))  # type: ignore[arg-type]
-        out += value  # type: ignore[arg-type]
+        put_varint(out, len(value))
+        out += value
     elif scope.is_flat and kind not in FLAT_TYPES:
         msg = f"a value of type {kind.__name__} cannot be encoded in a control; use tuples"
         raise UsageError(msg)
     elif kind is dict:
         out.append(DICT)
-        put_varint(out, len(value))  # type: ignore[arg-type]
-        for key, item in value.items():  # type: ignore[attr-defined]
+        put_varint(out, len(value))
+        for key, item in value.items():
             put_value(out, key, scope, depth + 1)
             put_value(out, item, scope, depth + 1)
     elif kind in SEQUENCES:
@@ -129,12 +131,12 @@ def _put_text(out: bytearray, value: str, scope: Scope) -> None:
         out += text
 
 
-def _put_sequence(out: bytearray, value: object, scope: Scope, depth: int) -> None:
+def _put_sequence(out: bytearray, value: Plain, scope: Scope, depth: int) -> None:
     kind = type(value)
-    length = len(value)  # type: ignore[arg-type]
+    length = len(value)
     form = packed_form(value, scope) if isinstance(value, tuple) else None
     if form is not None:
-        put_packed(out, form, value, scope)  # type: ignore[arg-type]
+        put_packed(out, form, value, scope)
         return
     if kind is tuple and length < TUPLES:
         out.append(TUPLE_AT + length)
@@ -142,11 +144,11 @@ def _put_sequence(out: bytearray, value: object, scope: Scope, depth: int) -> No
         out.append(SEQUENCES[kind])
         put_varint(out, length - TUPLES if kind is tuple else length)
     if kind is tuple or kind is list:
-        for item in value:  # type: ignore[attr-defined]
+        for item in value:
             put_value(out, item, scope, depth + 1)
         return
     items = []
-    for item in value:  # type: ignore[attr-defined]
+    for item in value:
         encoded = bytearray()
         put_value(encoded, item, scope, depth + 1)
         items.append(bytes(encoded))

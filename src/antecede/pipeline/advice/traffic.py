@@ -1,8 +1,8 @@
-"""A log's own traffic as a schedule: what `advise` runs the protocols on.
+"""The traffic of a log as a schedule, on which advice runs the protocols.
 
-Delays are those the log shows, corrected for clocks that differ, or drawn from a stated model.
-Packets that a protocol adds are not in the log: theirs are drawn from a lognormal distribution
-with the mean and the spread of the delays seen, or from that same model.
+Delays are those in the log, corrected where clocks differ, or drawn from a stated model. Packets
+that a protocol adds are not in the log: their delays are drawn from a lognormal distribution with
+the mean and the variance of the delays seen, or from that same model.
 """
 
 from __future__ import annotations
@@ -12,59 +12,61 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from antecede.errors import UsageError
-from antecede.pipeline.audits.windows.columns import (
-    is_event,
-    process_names,
-    require_columns,
-    require_types,
-    to_events,
-)
+from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
+from antecede.pipeline.logs.sources import sorted_out
 from antecede.sim.delays import Delay
-from antecede.sim.replay import replay_edges, replay_log
+from antecede.sim.workloads.replay import replay_edges, replay_log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from antecede.pipeline.logs.sources import Log
     from antecede.sim import Schedule
 
-#: Delays of a log without times.
+#: The delays assumed where a log has no times.
 DELAY_MODEL = "exponential:0.05"
-#: Messages of a log that are replayed; more add time, not insight.
+#: How many messages of a log are replayed; more add time, not insight.
 MESSAGES_MAX = 100_000
 AS_SEEN = "as seen"
 
 
+def schedule_of_log(log: Log, name: str, *, delay: str | None = None, seed: int = 0) -> Schedule:
+    """Return the schedule of a log that was read from ``name``, whatever its format."""
+    if log.undecidable is not None:
+        msg = f"undecidable: {name} cannot be replayed: {log.undecidable}"
+        raise UsageError(msg)
+    make = schedule_of_edges if log.form == "edges" else schedule_of
+    return make(log.events, delay=delay, seed=seed)
+
+
 def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
-    """Return a log's sends as a schedule, with the delays it shows unless ``delay`` is given."""
-    require_columns(events.column_names)
-    require_types(events)
-    events = _spelled(events.filter(pa.array(is_event(events))))
+    """Return the sends of a log as a schedule, with its own delays unless ``delay`` is given."""
+    events = sorted_out(events, "").events
     model = delay or DELAY_MODEL
     schedule, messages = replay_log(events, seed=seed, delay=model)
     seen = _observed(events, schedule, messages) if delay is None else None
     if seen is None:
-        return _capped(_told(schedule, model, model))
-    added, text = like(seen)
-    return _capped(_told(replace(schedule, delays=seen, added=added), AS_SEEN, text))
+        return _capped(_described(schedule, model, model))
+    added, text = lognormal_like(seen)
+    return _capped(_described(replace(schedule, delays=seen, added=added), AS_SEEN, text))
 
 
 def schedule_of_edges(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
-    """Return an edge list's sends as a schedule: all timed, delays by a model."""
+    """Return the sends of an edge list as a schedule: sent at their times, delays by a model."""
     sends = [row for row in events.to_pylist() if row["kind"] == "send"]
     edges = [(row["process"], dest, row["time"]) for row in sends for dest in row["dests"]]
     columns = zip(*edges, strict=True) if edges else ((), (), ())
     names = ("source", "destination", "time")
     table = pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
     model = delay or DELAY_MODEL
-    return _capped(_told(replay_edges(table, seed=seed, delay=model), model, model))
+    return _capped(_described(replay_edges(table, seed=seed, delay=model), model, model))
 
 
-def like(seen: NDArray[np.float64]) -> tuple[Delay, str]:
-    """Return the lognormal model of the mean and the variance of delays, and its text form."""
+def lognormal_like(seen: NDArray[np.float64]) -> tuple[Delay, str]:
+    """Return a lognormal model with the mean and variance of the delays seen, and its text."""
     mean = float(seen.mean())
     if mean <= 0:
         return Delay.constant(0.0), "constant:0"
@@ -72,7 +74,7 @@ def like(seen: NDArray[np.float64]) -> tuple[Delay, str]:
     return Delay.lognormal(mean, sigma), f"lognormal:{mean:.4g}:{sigma:.4g}"
 
 
-def _told(schedule: Schedule, delays: str, added: str) -> Schedule:
+def _described(schedule: Schedule, delays: str, added: str) -> Schedule:
     about = {"delays": delays, "added": added, "log_messages": schedule.messages}
     return replace(schedule, about={**schedule.about, **about})
 
@@ -81,34 +83,13 @@ def _capped(schedule: Schedule) -> Schedule:
     return schedule.head(MESSAGES_MAX) if schedule.messages > MESSAGES_MAX else schedule
 
 
-def _spelled(events: pa.Table) -> pa.Table:
-    """Return events with names as strings and times as finite numbers of seconds, or none."""
-    for place, field in enumerate(events.schema):
-        column = events.column(place)
-        if field.name in {"process", "kind", "message"}:
-            events = events.set_column(place, field.name, _as_text(column))
-        elif field.name == "time":
-            time = column.cast(pa.float64())
-            time = pc.if_else(pc.is_finite(time), time, pa.scalar(None, pa.float64()))
-            events = events.set_column(place, field.name, time)
-    return events
-
-
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowException:
-        msg = f"a column of names has the type {column.type}, which is no string"
-        raise UsageError(msg) from None
-
-
 def _observed(
     events: pa.Table, schedule: Schedule, messages: list[str]
 ) -> NDArray[np.float64] | None:
-    """Return each copy's delay as the log has it, or None if it has none.
+    """Return the delay of each copy in the log, or None if the log shows none.
 
-    A copy whose send or delivery is missing, or has no time, takes the median. ``messages`` are
-    the rows of the schedule.
+    A copy whose send or delivery is missing, or has no time, gets the median. ``messages`` are the
+    names of the schedule's messages, in its order.
     """
     if "time" not in events.column_names:
         return None
@@ -120,7 +101,7 @@ def _observed(
     known = np.isfinite(waits)
     if not known.any():
         return None
-    if (waits[known] < 0).any():  # Only clocks that differ bring messages before they were sent.
+    if (waits[known] < 0).any():  # Clocks differ: nothing arrives before it was sent.
         true = time - offsets(columns, time, len(names))[columns.process]
         waits = np.maximum(true[deliveries] - true[sends], 0.0)
     deliveries, waits = deliveries[known], waits[known]
@@ -128,7 +109,7 @@ def _observed(
     process = [names[p] for p in columns.process[deliveries]]
     seen: dict[tuple[str, str], float] = {}
     for key, wait in zip(zip(message, process, strict=True), waits.tolist(), strict=True):
-        seen[key] = min(wait, seen.get(key, wait))  # Of a copy delivered twice, the first counts.
+        seen[key] = min(wait, seen.get(key, wait))  # Of two deliveries, the first counts.
     of_copy = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets)).tolist()
     usual = float(np.median(waits))
     found = [

@@ -1,43 +1,46 @@
-"""Tell whether, where and how often causal order was broken in a log.
+"""Check whether, where and how often causal order was broken in a log.
 
 ``audit(events)`` checks a log exactly. The default engine cuts it into windows and runs them on
-Spark; ``engine="local"`` runs the same windows' code over the whole log in this process. Both give
-the same tables.
+Spark; ``engine="local"`` runs the same code over the whole log in this process. Both give the same
+tables.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from antecede.core.plain import shown
-from antecede.core.tables import FIFO
 from antecede.errors import UsageError
 from antecede.pipeline.audits import tables as results
-from antecede.pipeline.audits.local import Whole
-from antecede.pipeline.audits.windows.columns import (
-    lookup_in,
-    process_names,
-    to_events,
+from antecede.pipeline.audits.arrangements import arrange
+from antecede.pipeline.audits.local import Local
+from antecede.pipeline.audits.sentences import sentence
+from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, decide
+from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
+from antecede.pipeline.audits.windows.rounds import (
+    HashCollisionError,
+    IncompleteError,
+    add_chains,
+    check,
 )
-from antecede.pipeline.audits.windows.rounds import HashCollision, Incomplete, add_chains, check
-from antecede.pipeline.logs.plain_columns import plain_frame
 from antecede.pipeline.logs.sources import refuse_empty, sorted_out
+from antecede.pipeline.spark.events import plain_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from antecede.pipeline.audits.verdicts import Verdict
     from antecede.pipeline.audits.windows.rounds import Answer, Arrangement
 
 ENGINES = ("spark", "local")
 #: How many violations get their shortest chain.
 WORST = 100
-#: How many salts are tried before two names of one hash are taken for a miracle.
+#: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
 
 
@@ -45,24 +48,29 @@ _SALTS = 4
 class Audit:
     """What an audit found; the frames are Spark's where the events were, else Arrow tables."""
 
+    verdict: Verdict
+    reason: str
+    """Why, in one sentence."""
     violations: Any
     missing: Any
     findings: Any
-    summary: dict[str, Any]
     tables: dict[str, pa.Table]
     """The same three tables, always as Arrow."""
+    summary: dict[str, Any]
 
     def explain(self, process: str, message: str) -> str:
         """Return the sentence that says why ``message`` was late at ``process``."""
-        rows = [
-            row
-            for row in self.tables["violations"].to_pylist()
-            if row["process"] == process and row["message"] == message
-        ]
-        if not rows:
-            msg = f"{message!r} at {process!r} is no violation of this log"
-            raise UsageError(msg)
-        return sentence(rows[0])
+        for row in self.tables["violations"].to_pylist():
+            if row["process"] == process and row["message"] == message:
+                return sentence(row)
+        msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
+        raise UsageError(msg)
+
+
+@dataclass(frozen=True)
+class _Options:
+    explain: frozenset[str]
+    undecidable: str | None
 
 
 def audit(
@@ -71,6 +79,7 @@ def audit(
     windows: int | None = None,
     engine: str = "spark",
     explain: Sequence[str] = (),
+    undecidable: str | None = None,
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
@@ -78,7 +87,8 @@ def audit(
     ``dests`` and ``time`` (a hint only). ``windows`` is how many windows to cut the log into;
     by default a few per core. A frame that is nothing but Parquet files in the order of time is
     read by the tasks themselves, which is faster. The worst violations get their shortest chain,
-    and so do those of the messages in ``explain``.
+    and so do those of the messages in ``explain``. ``undecidable`` says why the deliveries of this
+    log show nothing about order, where its reader knows that.
     """
     if engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
@@ -89,7 +99,7 @@ def audit(
         if engine == "spark":
             msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
             raise UsageError(msg)
-        return audit_table(events, explain=explain)
+        return audit_table(events, explain=explain, undecidable=undecidable)
     if not hasattr(events, "sparkSession"):
         msg = (
             f"events is {shown(events)}; give a Spark DataFrame or an Arrow table of events "
@@ -98,11 +108,11 @@ def audit(
         raise UsageError(msg)
     events = plain_frame(events)
     if engine == "local":
-        found = audit_table(events.toArrow(), explain=explain)
-        return _framed(found, events.sparkSession)
-    return _framed(
-        _salted(lambda salt: _on_spark(events, windows, salt, explain)), events.sparkSession
-    )
+        found = audit_table(events.toArrow(), explain=explain, undecidable=undecidable)
+    else:
+        options = _Options(frozenset(explain), undecidable)
+        found = _salted(lambda salt: _on_spark(events, windows, salt, options))
+    return _framed(found, events.sparkSession)
 
 
 def require_windows(windows: int) -> None:
@@ -112,113 +122,90 @@ def require_windows(windows: int) -> None:
         raise UsageError(msg)
 
 
-def _on_spark(events: DataFrame, windows: int | None, salt: int, explain: Sequence[str]) -> Audit:
+def _on_spark(events: DataFrame, windows: int | None, salt: int, options: _Options) -> Audit:
     """Let tasks read their own slices where that works, else pack and shuffle."""
-    from antecede.pipeline.audits.arrange import arrange
-
     try:
-        return _checked(*arrange(events, windows, salt), explain)
-    except Incomplete:
-        return _checked(*arrange(events, windows, salt, sliced=False), explain)
+        return _checked(*arrange(events, windows, salt), options)
+    except IncompleteError:
+        return _checked(*arrange(events, windows, salt, sliced=False), options)
 
 
-def audit_table(table: pa.Table, *, explain: Sequence[str] = ()) -> Audit:
+def audit_table(
+    table: pa.Table, *, explain: Sequence[str] = (), undecidable: str | None = None
+) -> Audit:
     """Check a log in memory, in this process."""
     found = sorted_out(table, "")
     log, rejected = found.events, found.bad
     if not len(log):
         refuse_empty("the log", found.rejected, rejected)
     names = process_names(log)
+    options = _Options(frozenset(explain), undecidable)
 
     def once(salt: int) -> Audit:
-        where = Whole(to_events(log, names, salt), names, lookup_in(log))
-        return _checked(where, rejected, {"engine": "local"}, explain)
+        arrangement = Local(to_events(log, names, salt), names, lookup_in(log))
+        return _checked(arrangement, rejected, {"engine": "local"}, options)
 
     return _salted(once)
 
 
 def _salted(once: Callable[[int], Audit]) -> Audit:
-    """Hash again with another salt, should two names have had one hash."""
+    """Hash again with another salt if two names have the same hash."""
     for salt in range(_SALTS):
         try:
             return once(salt)
-        except HashCollision:
+        except HashCollisionError:
             continue
     msg = f"names collided under {_SALTS} different hashes"
     raise AssertionError(msg)
 
 
 def _checked(
-    where: Arrangement, rejected: int, facts: dict[str, Any], explain: Sequence[str]
+    arrangement: Arrangement, rejected: int, facts: dict[str, Any], options: _Options
 ) -> Audit:
-    """Check a log wherever its windows run, and spell the answer out."""
-    answer = check(where)
+    """Check a log wherever its windows run, and replace hashes by names."""
+    answer = check(arrangement)
     if any(window.collision for window in answer.windows):
-        raise HashCollision
+        raise HashCollisionError
+    names = arrangement.names
     # Ties are broken by name, so all names come first; the few chains add none.
-    spelled = _spelled(where, answer)
-    ordered = results.worst_first(answer, where.names, spelled)
-    asked = set(explain)
-    wanted = ordered[:WORST] + [late for late in ordered[WORST:] if spelled[late.key] in asked]
-    add_chains(where, answer, wanted)
+    messages = _message_names(arrangement, answer)
+    ordered = results.worst_first(answer, names, messages)
+    asked = [late for late in ordered[WORST:] if messages[late.key] in options.explain]
+    wanted = ordered[:WORST] + asked
+    add_chains(arrangement, answer, wanted)
     kept = {(late.process, late.key) for late in wanted}
     chains = answer.joined.chains
     answer.joined.chains = {place: chains[place] for place in kept}
-    spelled = _spelled(where, answer, spelled)
+    messages = _message_names(arrangement, answer, messages)
     tables = {
-        "violations": results.violations(answer, ordered, where.names, spelled),
-        "missing": results.missing(answer, where.names, spelled),
-        "findings": results.findings(answer, where.names, spelled),
+        "violations": results.violations(answer, ordered, names, messages),
+        "missing": results.missing(answer, names, messages),
+        "findings": results.findings(answer, names, messages),
     }
     rejected += sum(window.rejected for window in answer.windows)
-    summary = results.summarise(answer, where.names, tables, rejected) | facts
-    return Audit(tables["violations"], tables["missing"], tables["findings"], summary, tables)
+    summary = results.summarise(answer, names, tables, rejected)
+    verdict, reason = decide(summary, options.undecidable)
+    summary |= {"verdict": verdict, "reason": reason, **facts}
+    summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
+    violations, missing, findings = tables.values()
+    return Audit(verdict, reason, violations, missing, findings, tables, summary)
 
 
-def _spelled(
-    where: Arrangement, answer: Answer, known: dict[int, str] | None = None
+def _message_names(
+    arrangement: Arrangement, answer: Answer, known: dict[int, str] | None = None
 ) -> dict[int, str]:
-    """Return the names of all messages the tables speak of, asking only for new ones."""
-    spelled = dict(known or {})
+    """Return the names of all messages in the tables by hash, asking only for unknown ones."""
+    names = dict(known or {})
     for window in answer.windows:
         for key, name in window.names.items():
-            if spelled.setdefault(key, name) != name:
-                raise HashCollision
-    unknown = results.keys_of(answer) - set(spelled)
+            if names.setdefault(key, name) != name:
+                raise HashCollisionError
+    unknown = results.keys_of(answer) - set(names)
     if unknown:
-        spelled.update(where.spell(sorted(unknown)))
-    return spelled
+        names.update(arrangement.names_of(sorted(unknown)))
+    return names
 
 
 def _framed(found: Audit, spark: SparkSession) -> Audit:
-    frames = [spark.createDataFrame(found.tables[name]) for name in found.tables]
-    return Audit(frames[0], frames[1], frames[2], found.summary, found.tables)
-
-
-def sentence(row: dict[str, Any]) -> str:
-    """Say in words why a violation is one; ``row`` is a row of the violations table."""
-    process, message, overtaker = row["process"], row["message"], row["overtaker"]
-    late = row["lateness"]
-    gap = "the very next event" if not late else f"{late} event{'s' * (late > 1)} in between"
-    head = (
-        f"{process} delivered {overtaker} (seq {row['overtaker_seq']}) before {message} "
-        f"(seq {row['seq']}; {gap}), although {row['sender']} sent {message} first"
-    )
-    return f"{head}: {_because(row)}."
-
-
-def _because(row: dict[str, Any]) -> str:
-    """Say what led from the cause to its overtaker, as far as the chain is known."""
-    message, overtaker, chain = row["message"], row["overtaker"], row["chain"] or ()
-    if row["kind"] == FIFO:
-        return f"{row['sender']} sent {overtaker} after it"
-    if len(chain) == 2:
-        return f"{row['overtaker_sender']} had delivered {message} when it sent {overtaker}"
-    steps = [
-        f"{later} was sent by a process that had sent or delivered {earlier}"
-        for earlier, later in pairwise(chain[:-1])
-    ]
-    if not chain:
-        return f"{row['overtaker_sender']} knew of it when it sent {overtaker}"
-    last = f"{row['overtaker_sender']} had sent or delivered {chain[-2]} when it sent {overtaker}"
-    return ", and ".join([*steps, last])
+    violations, missing, findings = map(spark.createDataFrame, found.tables.values())
+    return replace(found, violations=violations, missing=missing, findings=findings)

@@ -1,4 +1,4 @@
-"""Cuts for any DataFrame: who is in the log, where time proposes to cut, what lies around there."""
+"""Cuts for any DataFrame: propose them by time, then lower them by the events around them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from antecede.pipeline.audits.blobs import KIND_BITS, packed_columns
-from antecede.pipeline.audits.windows.cuts import UNSAID, lower, offsets, propose, rising
+from antecede.pipeline.audits.packing import ProcessCodes, packed_columns
+from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.spark.events import validity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
     from antecede.pipeline.audits.windows.jit import Ints
 
-#: Rows of time that are looked at to cut the log into equal parts.
+#: How many times are sampled to cut the log into equal parts.
 SAMPLE_ROWS = 100_000
-#: The band collected around each cut, as a part of the distance between cuts.
+#: The width of the band collected around each cut, as a fraction of the distance between cuts.
 BAND = 0.01
-#: Up to so many places a disjunction is optimised in no time (64 took minutes).
+#: Spark optimises a disjunction of this many places at once; one of 64 took minutes.
 DISJUNCTION_MAX = 12
-#: How often the band is widened when clocks turn out to be further apart.
+#: How often the band is widened if clocks turn out to be further apart.
 WIDENINGS = 3
 
 
 @dataclass
 class Cuts:
-    """Who is in the log, and one row of seqs per cut."""
+    """The processes of a log, and one row of seqs per cut."""
 
     names: list[str]
     events: int
@@ -52,22 +53,8 @@ class _Stats:
     late: float
 
 
-def validity(frame: DataFrame) -> Column:
-    """Return which rows are events, as ``columns.is_event`` has it."""
-    from pyspark.sql import functions as F
-
-    good = F.col("process").isNotNull() & (F.col("process") != "") & F.col("seq").isNotNull()
-    named = F.col("message").isNotNull() & (F.col("message") != "")
-    sent = F.col("kind").isin("send", "deliver") & named
-    if "dests" in frame.columns:
-        # An array that has nulls, and not what is looked for, makes this neither true nor false.
-        nowhere = F.array_contains("dests", F.lit("\0nowhere\0"))
-        good &= F.col("dests").isNull() | nowhere.isNotNull()
-    return F.coalesce(good & (sent | (F.col("kind") == "local")), F.lit(False))  # noqa: FBT003
-
-
 def survey(frame: DataFrame) -> _Stats:
-    """Count events and list processes, with the seqs and times they have."""
+    """Count the events and list the processes with their seqs and times."""
     from pyspark.sql import functions as F
 
     good = validity(frame)
@@ -105,7 +92,7 @@ def survey(frame: DataFrame) -> _Stats:
 
 
 def with_hint(frame: DataFrame, stats: _Stats) -> DataFrame:
-    """Add ``hint``: the time, or how far the process is through its own events."""
+    """Add ``hint``: the time, or what fraction of its own events the process has behind it."""
     from pyspark.sql import functions as F
 
     if stats.timed:
@@ -120,7 +107,7 @@ def with_hint(frame: DataFrame, stats: _Stats) -> DataFrame:
 
 
 def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
-    """Return consistent cuts, as far as the events around them tell."""
+    """Return cuts that are consistent as far as the events around them show."""
     n = len(stats.names)
     none = np.empty((0, n), np.int64)
     hinted = with_hint(frame, stats)
@@ -145,7 +132,7 @@ def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
         near = np.flatnonzero(np.abs(hint - place) <= width)
         around = events.take(near)
         found.append(lower(propose(around, hint[near], place + ahead), around))
-    seqs = np.array(rising(_said(hinted, stats, found, places, ahead)))
+    seqs = np.array(rising(_with_silent(hinted, stats, found, places, ahead)))
     return Cuts(stats.names, stats.events, stats.rejected, seqs)
 
 
@@ -164,8 +151,8 @@ def _places(hinted: DataFrame, stats: _Stats, windows: int) -> NDArray[np.float6
 def _around(places: NDArray[np.float64], width: float) -> Column:
     """Return whether a hint is near one of ``places``.
 
-    A disjunction lets files be skipped by their statistics, but the optimiser multiplies it out:
-    with many places a sum is quicker.
+    With a disjunction, Spark can skip files by their statistics, but its optimiser multiplies it
+    out, so with many places a sum is quicker.
     """
     from pyspark.sql import functions as F
 
@@ -182,23 +169,21 @@ def _band(
     near = hinted.filter(_around(places, width))
     table = near.select(*packed_columns(hinted, salt), "hint").toArrow().combine_chunks()
     marked, seq, key, need, hint = (np.array(table.column(c)) for c in range(5))
-    masked = hash_names(stats.names) & ~KIND_BITS
-    order = np.argsort(masked)
-    process = order[np.searchsorted(masked[order], marked & ~KIND_BITS)].astype(np.int32)
-    return Events(process, seq, (marked & KIND_BITS).astype(np.int8), key, need), hint
+    process, kind = ProcessCodes(hash_names(stats.names)).decode(marked)
+    return Events(process.astype(np.int32), seq, kind, key, need), hint
 
 
-def _said(
+def _with_silent(
     hinted: DataFrame,
     stats: _Stats,
     cuts: list[Ints],
     places: NDArray[np.float64],
     ahead: NDArray[np.float64],
 ) -> list[Ints]:
-    """Ask for the seqs of processes that have no event around a cut."""
+    """Fill in the seqs of processes that have no event near a cut."""
     from pyspark.sql import functions as F
 
-    silent = sorted({int(p) for cut in cuts for p in np.flatnonzero(cut == UNSAID)})
+    silent = sorted({int(p) for cut in cuts for p in np.flatnonzero(cut == NO_SEQ)})
     if not silent:
         return cuts
     offset = F.create_map(*[F.lit(x) for p in silent for x in (stats.names[p], float(ahead[p]))])
@@ -209,9 +194,9 @@ def _said(
     ]
     names = [stats.names[p] for p in silent]
     rows = hinted.filter(F.col("process").isin(names)).groupBy("process").agg(*last).collect()
-    said = {row["process"]: row for row in rows}
+    found = {row["process"]: row for row in rows}
     for k, cut in enumerate(cuts):
-        for p in np.flatnonzero(cut == UNSAID):
-            value = said[stats.names[p]][f"cut{k}"]
+        for p in np.flatnonzero(cut == NO_SEQ):
+            value = found[stats.names[p]][f"cut{k}"]
             cut[p] = stats.low[p] - 1 if value is None else value
     return cuts

@@ -1,4 +1,4 @@
-"""All windows in this process, one after the other: the local engine, and the tests' workhorse."""
+"""The arrangement in one process: a log in memory, its windows run one after the other."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.window import find_chains, run_window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from antecede.pipeline.audits.windows.columns import Lookup
     from antecede.pipeline.audits.windows.jit import Ints
     from antecede.pipeline.audits.windows.join import Open
-    from antecede.pipeline.audits.windows.matching import Events
+    from antecede.pipeline.audits.windows.matching import Events, Owners
     from antecede.pipeline.audits.windows.rounds import Group
     from antecede.pipeline.audits.windows.window import Request, Window
 
-    #: Row of the log -> (name of its message, its destinations)
-    Lookup = Callable[[Ints], list[tuple[str | None, tuple[str, ...] | None]]]
 
-
-class Whole:
-    """A log in memory, cut by ``cuts`` (one row of seqs per cut) or not at all."""
+class Local:
+    """A log in memory, cut by ``cuts`` (one row of seqs per cut) or left whole."""
 
     def __init__(
         self, events: Events, names: list[str], lookup: Lookup, cuts: Ints | None = None
@@ -58,28 +56,28 @@ class Whole:
         """Check that every event is in exactly one window."""
         assert sum(window.events for window in windows) == len(self.events)
 
-    def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
-        """Return the names of messages that no window has named."""
+    def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of messages that no window has named, by key."""
         rows = np.flatnonzero(np.isin(self.events.key, np.array(keys, np.int64)))
         found = self._lookup(rows)
-        spelled = zip(self.events.key[rows].tolist(), found, strict=True)
-        return {key: name for key, (name, _) in spelled if name is not None}
+        named = zip(self.events.key[rows].tolist(), found, strict=True)
+        return {key: name for key, (name, _) in named if name is not None}
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages of which no window told them."""
-        return dict.fromkeys(message.key for message in messages)  # Windows say all there is.
+        """Return the destinations of messages for which no window gave them, by key."""
+        return dict.fromkeys(message.key for message in messages)  # Windows give all there are.
 
     def chains(
-        self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]
+        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
     ) -> list[list[int]]:
         """Return shortest chains between keys sent within a group of windows."""
-        return find_chains(self.events.take(self._rows(group)), self.hashes, settled, pairs)
+        return find_chains(self.events.take(self._rows(group)), self.hashes, owners, pairs)
 
 
 def name_rows(window: Window, keys: Ints, rows: Ints, lookup: Lookup) -> None:
-    """Give a window's result the names, and the destinations, of the messages it speaks of."""
-    told = zip(keys[rows].tolist(), window.owners.tolist(), lookup(rows), strict=True)
-    for key, owns, (name, dests) in told:
+    """Add to a window's result the names and destinations of the messages it mentions."""
+    named = zip(keys[rows].tolist(), window.owns.tolist(), lookup(rows), strict=True)
+    for key, owns, (name, dests) in named:
         if name is None:
             continue
         if window.names.setdefault(key, name) != name:

@@ -1,4 +1,4 @@
-"""The part of a log around a few messages: enough to draw them, never all of a large log."""
+"""The events around a few messages of a log: enough to draw them, never all of a large log."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.spark.tasks import RESULT_SQL, on_batches, result, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,17 +22,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from antecede.pipeline.audits.windows.jit import Column, Ints
+    from antecede.pipeline.spark.tasks import Batches
 
-#: Events before and after one that are shown with it.
+#: How many events before and after a place are shown with it.
 CONTEXT = 3
-#: Two shown places of a process with no more events than this between them are joined by these.
+#: If at most this many events lie between two places of a process, they are shown as well.
 JOINED = 12
-#: So far from a place must its process's events be known.
+#: How many events on each side of a place are needed for that.
 REACH = CONTEXT + JOINED // 2
 
 Points = dict[str, list[int]]  # process -> seqs
 Near = dict[tuple[int, int], tuple[int, list[int]]]
-"""Process (as a number) and seq -> how many of its events come before it, and the seqs around."""
+"""(process as a number, seq) -> how many of its events come before it, and the seqs around it."""
 Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
 
 
@@ -48,7 +50,7 @@ class Rows(Protocol):
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
-    """Return what a part of a log has around ``points``; processes are numbers here."""
+    """Return the seqs that a part of a log has around ``points``; processes are numbers here."""
     found: Near = {}
     for key, places in points.items():
         mine = np.sort(seq[process == key])
@@ -58,7 +60,7 @@ def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> 
 
 
 def together(parts: Sequence[Near]) -> Near:
-    """Return what the parts of a log have together."""
+    """Return the seqs around the points, merged from all parts of a log."""
     found: Near = {}
     for key in parts[0] if parts else ():
         seqs = sorted(seq for part in parts for seq in part[key][1])
@@ -68,8 +70,21 @@ def together(parts: Sequence[Near]) -> Near:
     return found
 
 
+def look_around(batches: Batches, points: Mapping[int, Sequence[int]]) -> Batches:
+    """Find the seqs around ``points`` in a partition of (process, seq)."""
+    from pyspark import TaskContext
+
+    parts = [
+        seqs_near(batch.column(0).to_numpy(), batch.column(1).to_numpy(), points)
+        for batch in batches
+    ]
+    context = TaskContext.get()
+    if parts and context is not None:
+        yield result(context.partitionId(), together(parts))
+
+
 def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, list[int]]]) -> Lines:
-    """Give the events around some places their own places in their process's order."""
+    """Return the events around some places, by their place in the process's order."""
     lines: Lines = {}
     ordered = sorted(events, key=lambda e: (e.process, e.seq, e.kind, e.message or ""))
     for (name, seq), (count, seqs) in near.items():
@@ -89,7 +104,7 @@ class TableRows:
         self._table = table.select(names)
 
     def beginning(self, count: int) -> list[Event]:
-        """Return the first ``count`` events: all processes in turn, causes before effects."""
+        """Return ``count`` events: the first of each process in turn, causes before effects."""
         table = self._table.sort_by([("process", "ascending"), ("seq", "ascending")])
         process = table.column("process").combine_chunks().dictionary_encode()
         codes = np.asarray(process.indices)
@@ -134,16 +149,13 @@ class FrameRows:
         return _events(self._frame.filter(F.col("message").isin(sorted(messages))).toArrow())
 
     def near(self, points: Points) -> Lines:
-        """Return the events around some places: where these are in one job, what in another."""
+        """Return the events around some places: one job finds their seqs, another reads them."""
         from pyspark.sql import functions as F
 
-        from antecede.pipeline.audits.blobs import results_of
-        from antecede.pipeline.spark import tasks as audit_tasks
-
         number = dict(zip(points, hash_names(list(points)).tolist(), strict=True))
-        task = audit_tasks.look_around({number[name]: seqs for name, seqs in points.items()})
+        task = on_batches(look_around, {number[name]: seqs for name, seqs in points.items()})
         small = self._frame.select(F.xxhash64("process").alias("process"), "seq")
-        found = together(list(results_of(small.mapInArrow(task, audit_tasks.RESULT_SQL)).values()))
+        found = together(list(results_of(small.mapInArrow(task, RESULT_SQL)).values()))
         near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
         wanted = F.lit(0)
         for (name, _), (_, seqs) in near.items():
@@ -153,13 +165,13 @@ class FrameRows:
 
 
 def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
-    """Take events from the lines in turn, a delivery that waits only after its send."""
+    """Take events from the lines in turn; a delivery that waits comes only after its send."""
     found: list[Event] = []
     sent: set[str | None] = set()
     while len(found) < count and any(lines.values()):
         some = [line for line in lines.values() if line]
         ready = [line for line in some if not line[0][1] or line[0][0].message in sent]
-        for line in ready or some[:1]:  # A log that goes round in circles is entered somewhere.
+        for line in ready or some[:1]:  # A log with a cycle has to be entered somewhere.
             event, _ = line.popleft()
             found.append(event)
             if event.kind == SEND:
@@ -185,8 +197,8 @@ def _events(table: pa.Table) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A neighbourhood: what to look at, and the events around it."""
+class Neighbourhood:
+    """A violation or message, and the events around it."""
 
     row: Mapping[str, Any]
     """The violation, as a row of its table (or only ``message``)."""
@@ -195,20 +207,20 @@ class Scene:
     """Each event's place among all events of its process."""
 
 
-def scenes(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Scene]:
-    """Return the neighbourhood of each violation, in two questions to the log."""
+def neighbourhoods(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Neighbourhood]:
+    """Return the neighbourhood of each violation, with two queries to the log."""
     if not violations:
         return []
-    told = rows.of_messages({m for row in violations for m in _messages(row)})
-    keys = [_key_events(told, row) for row in violations]
+    events = rows.of_messages({m for row in violations for m in _messages(row)})
+    keys = [_key_events(events, row) for row in violations]
     points: dict[str, set[int]] = {}
     for event in (event for some in keys for event in some):
         points.setdefault(event.process, set()).add(event.seq)
     lines = rows.near({process: sorted(seqs) for process, seqs in points.items()})
-    return [_scene(row, some, lines) for row, some in zip(violations, keys, strict=True)]
+    return [_neighbourhood(row, some, lines) for row, some in zip(violations, keys, strict=True)]
 
 
-def _scene(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Scene:
+def _neighbourhood(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Neighbourhood:
     events, places = [], []
     for process in sorted({event.process for event in keys}):
         line = lines[process]
@@ -217,11 +229,11 @@ def _scene(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Scene
         for place in sorted(shown & line.keys()):
             events.append(line[place])
             places.append(place)
-    return Scene(row, events, places)
+    return Neighbourhood(row, events, places)
 
 
 def _joined(places: Iterable[int]) -> set[int]:
-    """Return places with their surroundings, and with what lies between near ones."""
+    """Return places with those around them, and with those between two that are near."""
     shown: set[int] = set()
     last = None
     for place in sorted(places):
@@ -237,18 +249,18 @@ def _messages(row: Mapping[str, Any]) -> set[str]:
     return {name for name in named if name}
 
 
-def _key_events(told: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
-    """Return the events that must be seen: sends, and the deliveries that matter.
+def _key_events(events: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
+    """Return the events to show: sends, and the deliveries that matter.
 
-    Of a message on the chain those are the deliveries at processes that sent the next one.
+    For a message on the chain, these are the deliveries at processes that sent the next one.
     """
     names = _messages(row)
-    senders = {e.process for e in told if e.kind == SEND and e.message in names}
+    senders = {e.process for e in events if e.kind == SEND and e.message in names}
     wanted = senders | {row.get("process")}
     ends = {row["message"], row.get("overtaker")}
     alone = row.get("process") is None
     found = []
-    for event in told:
+    for event in events:
         if event.message not in names:
             continue
         here = event.process == row.get("process") if event.message in ends else True

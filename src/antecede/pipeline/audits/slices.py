@@ -1,13 +1,12 @@
-"""Parquet files in the order of time: each window's task reads its own row groups.
+"""The arrangement for Parquet files in the order of time: each task reads its own row groups.
 
-Nothing but small results passes through Spark, so this is the fastest arrangement. The driver reads
-only the files' footers; cuts lie between row groups, and a window also reads the neighbours that
-skewed clocks or a lowered cut make it share.
+Only small results pass through Spark, so this is the fastest arrangement. The driver reads only the
+files' footers. Cuts lie between row groups; a window also reads neighbouring row groups where
+skewed clocks or a lowered cut make it share them.
 """
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.core.tables import EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
-from antecede.pipeline.audits.blobs import by_number, results_of
 from antecede.pipeline.audits.local import name_rows
-from antecede.pipeline.audits.windows.columns import is_event, lookup_in, process_names, to_events
-from antecede.pipeline.audits.windows.cuts import UNSAID, lower, offsets, propose, rising
+from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
+from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import Incomplete
+from antecede.pipeline.audits.windows.rounds import IncompleteError
 from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
-from antecede.pipeline.spark import tasks as audit_tasks
+from antecede.pipeline.logs.columns import is_event
+from antecede.pipeline.spark.tasks import run_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,16 +33,17 @@ if TYPE_CHECKING:
 
     from antecede.pipeline.audits.windows.jit import Flags, Ints
     from antecede.pipeline.audits.windows.join import Open
+    from antecede.pipeline.audits.windows.matching import Owners
     from antecede.pipeline.audits.windows.rounds import Group
     from antecede.pipeline.audits.windows.window import Window
 
-#: Files whose windows would read more than this many times the log are arranged otherwise.
+#: If the windows together would read the log more often than this, blobs are used instead.
 OVERLAP_MAX = 1.7
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group, as the file's footer describes it."""
+    """A row group, as the file's footer describes it."""
 
     path: str
     number: int
@@ -53,7 +53,7 @@ class RowGroup:
 
 
 def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
-    """Return the row groups in the order of time, or None if the footers do not tell it."""
+    """Return the row groups in the order of time, or None if the footers do not show it."""
     found = []
     for path in paths:
         with pq.ParquetFile(path) as file:
@@ -64,20 +64,20 @@ def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
             )
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
-                told = group.column(column).statistics
+                statistics = group.column(column).statistics
                 if not group.num_rows:
                     continue
-                if told is None or not told.has_min_max or told.null_count:
+                if statistics is None or not statistics.has_min_max or statistics.null_count:
                     return None
-                if not isinstance(told.min, int | float):
+                if not isinstance(statistics.min, int | float):
                     return None
-                ends = float(told.min), float(told.max)
+                ends = float(statistics.min), float(statistics.max)
                 found.append(RowGroup(path, number, group.num_rows, *ends))
     return sorted(found, key=lambda g: (g.early, g.late, g.path, g.number))
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Return whether a file has times, and names that are strings, as they stand."""
+    """Return whether a file has times, and plain strings as names."""
     if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
         return False
     kinds = [schema.field(name).type for name in ("process", "kind", "message")]
@@ -103,7 +103,7 @@ def read_groups(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
 
 
 def list_processes(spec: dict[str, Any]) -> list[str]:
-    """Return the processes that have rows in some row groups; with ``events``, that have events."""
+    """Return the processes that have rows in row groups, or, with ``events``, valid events."""
     table = read_groups(spec["groups"], EVENT_COLUMNS if spec.get("events") else ["process"])
     if spec.get("events"):
         table = table.filter(pa.array(is_event(table)))
@@ -113,11 +113,16 @@ def list_processes(spec: dict[str, Any]) -> list[str]:
     return sorted(name for name in names if name)
 
 
+def survey_groups(spec: dict[str, Any]) -> object:
+    """Lower a cut by the row groups around it; without a cut, list the processes of row groups."""
+    return propose_cut(spec) if "when" in spec else list_processes(spec)
+
+
 def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float64]]:
-    """Return (processes, cut, when): a cut lowered by what lies around it.
+    """Return (processes, cut, when): a cut, lowered by the events around it.
 
     ``when`` is the time of the cut by each process's own clock, as far as the delays around the
-    cut show how clocks differ.
+    cut show how the clocks differ.
     """
     table = read_groups(spec["groups"], EVENT_COLUMNS)
     table = table.filter(pa.array(is_event(table)))
@@ -131,17 +136,17 @@ def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float
 def _after(
     cut: tuple[Ints, NDArray[np.float64]] | None, events: Events, time: NDArray[np.float64]
 ) -> Flags:
-    """Return which events lie after a cut: by seq where it says one, else by time."""
+    """Return which events lie after a cut: by its seq for the process, or else by time."""
     if cut is None:
         return np.zeros(len(events), np.bool_)
     seqs, when = cut
     mine = seqs[events.process]
     by_time = time > when[events.process]
-    return np.where(mine == UNSAID, by_time, events.seq > mine)
+    return np.where(mine == NO_SEQ, by_time, events.seq > mine)
 
 
 def read_slice(spec: dict[str, Any]) -> tuple[Events, Callable[[Ints], Any], int]:
-    """Return a window's events, how to look up their names, and how many rows are none."""
+    """Return a window's events, the lookup of their names, and how many rows are not events."""
     columns = [c for c in EVENT_COLUMNS if c != "dests" or spec["dests"]]
     table = read_groups(spec["groups"], columns)
     good = is_event(table)
@@ -162,6 +167,11 @@ def read_slice(spec: dict[str, Any]) -> tuple[Events, Callable[[Ints], Any], int
     return events.take(rows), lambda at: whole(rows[at]), rejected
 
 
+def slice_events(spec: dict[str, Any]) -> Events:
+    """Return a window's events."""
+    return read_slice(spec)[0]
+
+
 def run_slice(spec: dict[str, Any]) -> Window:
     """Read a window's row groups and run it."""
     events, lookup, rejected = read_slice(spec)
@@ -171,12 +181,12 @@ def run_slice(spec: dict[str, Any]) -> Window:
     return window
 
 
-def spell_slice(spec: dict[str, Any]) -> dict[int, str]:
+def slice_names(spec: dict[str, Any]) -> dict[int, str]:
     """Return the names of the wanted keys that a window has events of."""
     events, lookup, _ = read_slice(spec)
     rows = np.flatnonzero(np.isin(events.key, spec["wanted"]))
-    spelled = zip(events.key[rows].tolist(), lookup(rows), strict=True)
-    return {key: name for key, (name, _) in spelled if name}
+    named = zip(events.key[rows].tolist(), lookup(rows), strict=True)
+    return {key: name for key, (name, _) in named if name}
 
 
 class Slices:
@@ -209,14 +219,14 @@ class Slices:
             for k, around in zip(self._first, self._around, strict=True)
         ]
         specs += [{"groups": part} for part in self._parts()]
-        found = self._job(audit_tasks.propose_cut, specs)
+        found = run_specs(self._spark, survey_groups, specs)
         cuts = found[: len(self._first)]
         names: set[str] = set().union(*found[len(self._first) :])
         self.names = sorted(names)
         number = {name: p for p, name in enumerate(self.names)}
         seqs, whens = [], []
         for (present, cut, when), k in zip(cuts, self._first, strict=True):
-            wide = np.full(len(self.names), UNSAID, np.int64)
+            wide = np.full(len(self.names), NO_SEQ, np.int64)
             times = np.full(len(self.names), self._groups[k].early)
             at = [number[name] for name in present]
             wide[at], times[at] = cut, when
@@ -225,23 +235,15 @@ class Slices:
         self._cuts = list(zip(rising(seqs), whens, strict=True))
 
     def _parts(self) -> list[list[RowGroup]]:
-        """Return the row groups in a few parts, for what is asked of each by itself."""
+        """Return the row groups in a few parts, one for each task of a survey."""
         parts = np.array_split(np.arange(len(self._groups)), max(1, min(8, len(self._groups))))
         return [[self._groups[g] for g in part] for part in parts]
 
     def _has_idle(self) -> bool:
-        """Return whether a process has rows and none of them is an event, so it is none."""
+        """Return whether some name has rows, but no valid event, and so is not a process."""
         specs = [{"groups": part, "events": True} for part in self._parts()]
-        found = self._job(audit_tasks.propose_cut, specs)
+        found = run_specs(self._spark, list_processes, specs)
         return len(set().union(*found)) < len(self.names)
-
-    def _job(self, work: Callable[[Any], Any], specs: Sequence[Any]) -> list[Any]:
-        numbers = pa.array(range(len(specs)), pa.int64())
-        data = pa.array([pickle.dumps(spec, protocol=5) for spec in specs], pa.binary())
-        frame = self._spark.createDataFrame(pa.table({"id": numbers, "spec": data}))
-        spread = by_number(frame, len(specs))
-        found = results_of(spread.mapInArrow(audit_tasks.on_specs(work), audit_tasks.RESULT_SQL))
-        return [found[number] for number in range(len(specs))]
 
     def _spec(self, group: Group, request: Request) -> dict[str, Any]:
         first, last = group
@@ -278,41 +280,41 @@ class Slices:
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
         """Run each group of windows as one window."""
         specs = [self._spec(group, request) for group, request in work]
-        return self._job(audit_tasks.run_slice, specs)
+        return run_specs(self._spark, run_slice, specs)
 
     def confirm(self, windows: Sequence[Window]) -> None:
-        """Check that every row is in exactly one window, or is no event, and all processes live."""
+        """Check that every row is in one window or not an event, and every process has events."""
         events, bad = (sum(w.events for w in windows), sum(w.rejected for w in windows))
         rows = sum(g.rows for g in self._groups)
         if events + bad != rows or not events or (bad and self._has_idle()):
-            raise Incomplete
+            raise IncompleteError
 
-    def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
-        """Return the names of messages that no window has named."""
+    def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of messages that no window has named, by key."""
         wanted = np.sort(np.array(keys, np.int64))
         specs = [self._spec((k, k), Request()) | {"wanted": wanted} for k in range(self.windows)]
         found: dict[int, str] = {}
-        for part in self._job(audit_tasks.spell_slice, specs):
+        for part in run_specs(self._spark, slice_names, specs):
             found.update(part)
         return found
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages of which no window told them."""
-        return dict.fromkeys(message.key for message in messages)  # Windows say all there is.
+        """Return the destinations of messages for which no window gave them, by key."""
+        return dict.fromkeys(message.key for message in messages)  # Windows give all there are.
 
     def chains(
-        self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]
+        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
     ) -> list[list[int]]:
         """Return shortest chains between keys sent within a group of windows."""
         specs = [self._spec((k, k), Request()) for k in range(group[0], group[1] + 1)]
-        parts: list[Events] = self._job(audit_tasks.read_slice, specs)
+        parts: list[Events] = run_specs(self._spark, slice_events, specs)
         columns = zip(*((e.process, e.seq, e.kind, e.key, e.need) for e in parts), strict=True)
         events = Events(*(np.concatenate(column) for column in columns))
-        return find_chains(events, self.hashes, settled, pairs)
+        return find_chains(events, self.hashes, owners, pairs)
 
 
 def _boundaries(groups: list[RowGroup], windows: int) -> list[int]:
-    """Return the row groups that begin a new window, so that windows have like sizes."""
+    """Return the row groups that begin a new window, so that windows are of similar size."""
     rows = np.cumsum([group.rows for group in groups])
     wanted = rows[-1] * np.arange(1, windows) / windows
     found = np.unique(np.searchsorted(rows, wanted, side="left") + 1)

@@ -1,4 +1,4 @@
-"""The audit's tables and summary, from the answer in hashes and numbers to names."""
+"""The audit's tables and summary, made from the answer in hashes and numbers."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from antecede.pipeline.audits.windows.join import Late
     from antecede.pipeline.audits.windows.rounds import Answer
 
-#: How many pairs of processes the summary names.
+#: How many pairs of processes the summary lists.
 PAIRS = 10
 
 _DETAILS = {
-    DELIVERY_WITHOUT_SEND: "{process} delivered {message}, which no process of this log sent",
-    SENT_TWICE: "{process} sent {message} although its first send is elsewhere; only that counts",
-    DELIVERED_TWICE: "{process} delivered {message} once more; only its first delivery counts",
-    CAUSAL_CYCLE: "{process} delivered {message} before what led to its sending",
+    DELIVERY_WITHOUT_SEND: "{process} delivered {message}, which no process in this log sent",
+    SENT_TWICE: "{process} sent {message} again; only its first send, which is elsewhere, counts",
+    DELIVERED_TWICE: "{process} delivered {message} again; only its first delivery counts",
+    CAUSAL_CYCLE: "{process} delivered {message} before an event that led to its send",
     CONTRADICTORY_SEQ: "{process} has another event with the same seq {seq}",
 }
 
 
-def worst_first(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> list[Late]:
+def worst_first(answer: Answer, names: list[str], messages: Mapping[int, str]) -> list[Late]:
     """Return the violations, the latest deliveries first, ties by name."""
     return sorted(
         answer.joined.late,
-        key=lambda late: (-late.lateness, names[late.process], spelled[late.key]),
+        key=lambda late: (-late.lateness, names[late.process], messages[late.key]),
     )
 
 
@@ -56,7 +56,7 @@ def keys_of(answer: Answer) -> set[int]:
 
 
 def violations(
-    answer: Answer, ordered: list[Late], names: list[str], spelled: Mapping[int, str]
+    answer: Answer, ordered: list[Late], names: list[str], messages: Mapping[int, str]
 ) -> pa.Table:
     """Return one row per violation, with the chains that are known."""
     chains = answer.joined.chains
@@ -66,28 +66,28 @@ def violations(
         rows.append(
             {
                 "process": names[late.process],
-                "message": spelled[late.key],
+                "message": messages[late.key],
                 "sender": names[late.sender],
                 "seq": late.seq,
-                "overtaker": spelled[late.effect.key],
+                "overtaker": messages[late.effect.key],
                 "overtaker_sender": names[late.effect.sender],
                 "overtaker_seq": late.effect.seq,
                 "kind": FIFO if late.sender == late.effect.sender else CAUSAL,
                 "lateness": late.lateness,
-                "chain": None if chain is None else [spelled[key] for key in chain],
+                "chain": None if chain is None else [messages[key] for key in chain],
             }
         )
     return pa.Table.from_pylist(rows, schemas.VIOLATIONS)
 
 
-def missing(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> pa.Table:
-    """Return one row per (process, message) whose effect came and which itself never did."""
+def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
+    """Return one row per (process, message) that never arrived although an effect of it did."""
     rows = [
         {
             "process": names[lost.process],
-            "message": spelled[lost.key],
+            "message": messages[lost.key],
             "sender": names[lost.sender],
-            "overtaker": spelled[lost.effect.key],
+            "overtaker": messages[lost.effect.key],
             "overtaker_seq": lost.effect.seq,
         }
         for lost in answer.lost
@@ -96,11 +96,11 @@ def missing(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> pa.
     return pa.Table.from_pylist(rows, schemas.MISSING)
 
 
-def findings(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> pa.Table:
-    """Return what cannot be so, sorted by kind and place."""
+def findings(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
+    """Return the inconsistencies of the log, sorted by kind and place."""
     rows = []
     for kind, (process, seq, key) in _findings(answer):
-        message = spelled.get(key)
+        message = messages.get(key)
         detail = _DETAILS[kind].format(process=names[process], message=message, seq=seq)
         rows.append(
             {
@@ -118,13 +118,13 @@ def findings(answer: Answer, names: list[str], spelled: Mapping[int, str]) -> pa
 
 def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
     found = [(DELIVERY_WITHOUT_SEND, row) for row in answer.joined.unsent]
-    found += [(DELIVERED_TWICE, row) for row in answer.joined.repeats]
+    found += [(DELIVERED_TWICE, row) for row in answer.joined.redelivered]
     for window in answer.windows:
         for kind, rows in (
-            (DELIVERED_TWICE, window.again),
+            (DELIVERED_TWICE, window.redelivered),
             (CAUSAL_CYCLE, window.cycles),
             (CONTRADICTORY_SEQ, window.clashes),
-            (SENT_TWICE, window.repeated),
+            (SENT_TWICE, window.resent),
         ):
             found += [(kind, (row[0], row[1], row[2])) for row in rows.tolist()]
     return found
@@ -133,15 +133,14 @@ def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
 def summarise(
     answer: Answer, names: list[str], tables: Mapping[str, pa.Table], rejected: int
 ) -> dict[str, Any]:
-    """Return the counts, the worst pairs of processes and how late the overtaken were."""
+    """Return the counts, the worst pairs of processes and the lateness of deliveries."""
     late = answer.joined.late
     kinds = np.sum([window.kinds for window in answer.windows], axis=0).tolist()
     fifo = sum(one.sender == one.effect.sender for one in late)
     pairs = Counter((one.sender, one.process) for one in late)
     found = Counter(tables["findings"].column("kind").to_pylist())
     worst = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS]
-    repeated = sum(len(window.repeated) for window in answer.windows)
-    clean = not late and not answer.lost and not found[CAUSAL_CYCLE]
+    repeated = sum(len(window.resent) for window in answer.windows)
     return {
         "events": sum(window.events for window in answer.windows),
         "processes": len(names),
@@ -154,7 +153,6 @@ def summarise(
         "findings": sum(found.values()),
         "findings_by_kind": dict(sorted(found.items())),
         "rejected": rejected,
-        "causally_ordered": clean,
         "violations_per_delivery": len(late) / kinds[1] if kinds[1] else 0.0,
         "worst_pairs": [
             {"sender": names[s], "process": names[p], "violations": count}

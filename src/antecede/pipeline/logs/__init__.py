@@ -1,1 +1,1 @@
-"""Reading any log into the columns of an event log; no Spark."""
+"""Reading logs of any known format into tables of events; no Spark."""

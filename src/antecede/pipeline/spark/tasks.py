@@ -1,149 +1,102 @@
-"""What the audit runs on executors: the functions given to ``mapInArrow``, and nothing else.
+"""Run functions on Spark's executors and collect what they return.
 
-The module imports little, because a worker of a cluster finds it in a zip file; each function
-settles the package first (see ``ship``) and then imports the compiled parts.
+A task carries its function by name and its arguments pickled. It loads both only after the worker
+has unpacked the package (see ``ship``), because compiled functions cannot be cached beside a source
+that lies in a zip file. A function must therefore be at the top level of its module.
 """
 
 from __future__ import annotations
 
 import pickle
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from antecede.pipeline.audits.windows.window import Window
+    from pyspark.sql import DataFrame, SparkSession
 
     Batches = Iterator[pa.RecordBatch]
+    Task = Callable[[Batches], Batches]
 
 RESULT = pa.schema([pa.field("id", pa.int64()), pa.field("result", pa.binary())])
 RESULT_SQL = "id long, result binary"
-BLOB = pa.schema([pa.field("id", pa.int64()), pa.field("blob", pa.binary())])
-BLOB_SQL = "id long, blob binary"
-#: Rows packed at a time: large enough to be few, small enough for any worker.
-PACK_ROWS = 1 << 20
 
 
-def _results(found: list[tuple[int, Any]]) -> pa.RecordBatch:
-    data = [pickle.dumps(result, protocol=5) for _, result in found]
-    return pa.record_batch(
-        [pa.array([number for number, _ in found], pa.int64()), pa.array(data, pa.binary())],
-        schema=RESULT,
-    )
-
-
-def on_specs(work: Callable[[Any], Any]) -> Callable[[Batches], Batches]:
-    """Return the task that runs ``work`` on each pickled specification it is given."""
+def on_batches(work: Callable[[Batches, Any], Batches], argument: object) -> Task:
+    """Return the task that runs ``work(batches, argument)`` on a partition."""
+    module, name = work.__module__, work.__name__
+    packed = _packed(argument)
 
     def task(batches: Batches) -> Batches:
-        from antecede.pipeline.spark.ship import settle
+        yield from _load(module, name)(batches, _unpacked(packed))
 
-        settle()
+    return task
+
+
+def on_specs(work: Callable[[Any], Any]) -> Task:
+    """Return the task that runs ``work`` on each pickled specification of a partition."""
+    module, name = work.__module__, work.__name__
+
+    def task(batches: Batches) -> Batches:
+        function = _load(module, name)
         for batch in batches:
             for number, spec in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield _results([(number, work(pickle.loads(spec)))])  # noqa: S301  (our driver's own)
+                yield result(number, function(_unpacked(spec)))
 
     return task
 
 
-def propose_cut(spec: dict[str, Any]) -> object:
-    """Read what lies around a proposed cut and lower it; or list the processes of row groups."""
-    from antecede.pipeline.audits import slices as audit_slices
-
-    return audit_slices.propose_cut(spec) if "when" in spec else audit_slices.list_processes(spec)
-
-
-def run_slice(spec: dict[str, Any]) -> Window:
-    """Read a window's own row groups and run it."""
-    from antecede.pipeline.audits import slices as audit_slices
-
-    return audit_slices.run_slice(spec)
-
-
-def read_slice(spec: dict[str, Any]) -> object:
-    """Read a window's events."""
-    from antecede.pipeline.audits import slices as audit_slices
-
-    return audit_slices.read_slice(spec)[0]
+def run_specs(
+    spark: SparkSession, work: Callable[[Any], Any], specs: Sequence[object]
+) -> list[Any]:
+    """Run ``work`` on each specification, in a task of its own; return the results in order."""
+    if not specs:
+        return []
+    numbers = pa.array(range(len(specs)), pa.int64())
+    data = pa.array([_packed(spec) for spec in specs], pa.binary())
+    frame = spark.createDataFrame(pa.table({"id": numbers, "spec": data}))
+    found = results_of(by_number(frame, len(specs)).mapInArrow(on_specs(work), RESULT_SQL))
+    return [found[number] for number in range(len(specs))]
 
 
-def spell_slice(spec: dict[str, Any]) -> object:
-    """Read the names of some of a window's messages."""
-    from antecede.pipeline.audits import slices as audit_slices
+def by_number(frame: DataFrame, count: int) -> DataFrame:
+    """Spread rows over ``count`` partitions by ``id``, one id each where Spark can do that."""
+    from pyspark.sql import functions as F
 
-    return audit_slices.spell_slice(spec)
-
-
-def advise_one(spec: dict[str, Any]) -> object:
-    """Run one protocol over a log's schedule."""
-    from antecede.pipeline.advice.entry import run_one
-
-    return run_one(spec)
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(count, F.col("id").cast("int"))
+    return frame.repartition(count, "id")
 
 
-def look_around(points: dict[int, list[int]]) -> Callable[[Batches], Batches]:
-    """Return the task that finds what a partition (of process and seq) has around ``points``."""
-
-    def task(batches: Batches) -> Batches:
-        from antecede.pipeline.spark.ship import settle
-
-        settle()
-        from pyspark import TaskContext
-
-        from antecede.pipeline.audits.neighbourhood import seqs_near, together
-
-        parts = [
-            seqs_near(batch.column(0).to_numpy(), batch.column(1).to_numpy(), points)
-            for batch in batches
-        ]
-        context = TaskContext.get()
-        if parts and context is not None:
-            yield _results([(context.partitionId(), together(parts))])
-
-    return task
+def result(number: int, value: object) -> pa.RecordBatch:
+    """Return the row in which a task hands back a value."""
+    arrays = [pa.array([number], pa.int64()), pa.array([_packed(value)], pa.binary())]
+    return pa.record_batch(arrays, schema=RESULT)
 
 
-def pack(spec: dict[str, Any]) -> Callable[[Batches], Batches]:
-    """Return the task that sorts rows (process and kind, seq, key, need) into windows' blobs."""
-
-    def task(batches: Batches) -> Batches:
-        from antecede.pipeline.spark.ship import settle
-
-        settle()
-        from antecede.pipeline.audits.blobs import pack_rows
-
-        held: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            held.append(batch)
-            rows += batch.num_rows
-            if rows >= PACK_ROWS:
-                yield pack_rows(held, spec)
-                held, rows = [], 0
-        if held:
-            yield pack_rows(held, spec)
-
-    return task
+def results_of(frame: DataFrame) -> dict[int, Any]:
+    """Run the tasks and return their results by number."""
+    table = frame.toArrow()
+    numbers = np.asarray(table.column("id").combine_chunks()).tolist()
+    data = (value.as_buffer() for value in table.column("result"))
+    return {number: _unpacked(value) for number, value in zip(numbers, data, strict=True)}
 
 
-def run_blobs(spec: dict[str, Any]) -> Callable[[Batches], Batches]:
-    """Return the task that puts the blobs of each window together and runs it."""
+def _load(module: str, name: str) -> Callable[..., Any]:
+    from antecede.pipeline.spark.ship import settle
 
-    def task(batches: Batches) -> Batches:
-        from antecede.pipeline.spark.ship import settle
+    settle()
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
-        settle()
-        from antecede.pipeline.audits.blobs import unpack
-        from antecede.pipeline.audits.windows.window import run_window
 
-        blobs: dict[int, list[bytes]] = {}
-        for batch in batches:
-            for number, blob in zip(batch.column(0).to_numpy(), batch.column(1), strict=True):
-                blobs.setdefault(int(number), []).append(blob.as_buffer())
-        for number in sorted(blobs):
-            events = unpack(blobs.pop(number))
-            yield _results([(number, run_window(events, spec["hashes"], spec["requests"][number]))])
+def _packed(value: object) -> bytes:
+    return pickle.dumps(value, protocol=5)
 
-    return task
+
+def _unpacked(data: bytes | pa.Buffer) -> object:
+    return pickle.loads(data)  # noqa: S301  (driver and tasks are both ours)

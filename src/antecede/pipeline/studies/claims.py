@@ -15,14 +15,8 @@ from antecede.pipeline.studies.experiments import EXPERIMENTS
 if TYPE_CHECKING:
     from antecede.pipeline.studies.measured import Measured
 
-PAPERS = {
-    "0": "Jang, Cho and Yoon [JPCY97]",
-    "1": "Gambhire and Kshemkalyani 2000 [GK00]",
-    "2": "Kshemkalyani and Singhal 1998 [KS98]",
-    "3": "Sanchez and Alvarez 2000 [SA00]",
-    "4": "Mattern and Fünfrocken 1995 [MF95]",
-}
-"""The papers by the first figure of their claims' numbers."""
+PAPERS = {"0": "pruned", "1": "semantic", "2": "optimal", "3": "bounded", "4": "buffered"}
+"""The first part of a claim's number, and the protocol of the paper that makes the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,8 @@ def _row(claim: Claim, experiment: str, measured: Measured) -> Row:
     if outcome is None:
         again = f"Not part of this study; run antecede study --experiment {experiment}."
         outcome = Outcome(again, NOT_RUN)
-    return Row(claim.id, claim.text, claim.test, outcome.result, outcome.verdict)
+    result = outcome.result[0].upper() + outcome.result[1:]
+    return Row(claim.id, claim.text, claim.test, result, outcome.verdict)
 
 
 _ORACLE = (

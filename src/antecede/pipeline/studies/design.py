@@ -212,10 +212,15 @@ class Experiment:
 
 
 def label(key: str) -> str:
-    """Write a key out: the protocol, its usual short name, and the variant."""
+    """Write a key out: the protocol with its usual short name, and the variant."""
     name, _, variant = key.partition(":")
-    short = _SHORT.get(name) if name in PROTOCOLS else None
-    return (f"{name} ({short})" if short else name) + (f", {variant}" if variant else "")
+    title = PROTOCOLS[name].title if name in PROTOCOLS else name
+    return f"{title}, {variant}" if variant else title
 
 
-_SHORT = {"matrix": "RST", "direct": "PRS", "optimal": "KS", "vectors": "SES"}
+def paper(protocol: str) -> str:
+    """Name the paper that describes a protocol: authors, year and tag."""
+    citation = PROTOCOLS[protocol].citation
+    *first, last = citation.surnames
+    names = f"{', '.join(first)} and {last}" if first else last
+    return f"{names} {citation.year} [{citation.tag}]"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from antecede.sim.engine import Run
-    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,9 @@ def metrics(task: Task, found: Run) -> dict[str, Any]:
     Only a protocol that queues messages can saturate. In others, held copies wait for copies in
     transit: if their number rises, the run is too short.
     """
-    saturated = bool(found.metrics.get("saturated")) and task.protocol in _QUEUEING
+    is_queueing = antecede.PROTOCOLS[task.protocol].queueing
+    saturated = bool(found.metrics.get("saturated")) and is_queueing
     return {**found.metrics, **timing(task, found.trace), "saturated": saturated}
-
-
-_QUEUEING = ("buffered", "serial")
 
 
 def timing(task: Task, trace: Trace) -> dict[str, Any]:

@@ -2,22 +2,18 @@
 
 A run's trace says in which order things happened. :func:`redundancy` replays it with the control
 information of [JPCY97] written out as sets, leaving out one kind of pruning; all variants deliver
-at the same moments, so one trace serves them all. :func:`false_causality` replays a run with
-explicit sets of what each message semantically depends on, and finds the holds that no dependency
-explains.
+at the same moments, so one trace serves them all.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from antecede.sim.kernels.common import Trace
     from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
 
 Info = dict[int, dict[int, int]]
 """Sender to clock to a bit set of remaining destinations: CI of [JPCY97]."""
@@ -155,66 +151,3 @@ def _masks(schedule: Schedule) -> list[int]:
         low, high = int(schedule.offsets[row]), int(schedule.offsets[row + 1])
         masks.append(sum(1 << int(dest) for dest in schedule.dests[low:high]))
     return masks
-
-
-def false_causality(schedule: Schedule, trace: Trace) -> dict[str, float]:
-    """Return how often and how long copies were held for messages they do not depend on.
-
-    ``false_age`` is how much earlier the message that held one up had been sent, in seconds.
-    """
-    past, delivered = _semantic_pasts(schedule, trace)
-    times = [[when for when, _ in row] for row in delivered]
-    held = false_held = 0
-    false_delay = age = 0.0
-    for copy in range(len(schedule.dests)):
-        arrived, done = float(trace.arrived[copy]), float(trace.delivered[copy])
-        if not done > arrived:
-            continue
-        held += 1
-        message = int(np.searchsorted(schedule.offsets, copy, side="right")) - 1
-        dest = int(schedule.dests[copy])
-        low, high = bisect_left(times[dest], arrived), bisect_right(times[dest], done)
-        meanwhile = [(t, w) for t, w in delivered[dest][low:high] if w != message]
-        needed = [t for t, w in meanwhile if past[message] >> w & 1]
-        ideal = max([arrived, *needed])
-        if done > ideal:
-            false_held += 1
-            false_delay += done - ideal
-            # The arrival that set off all deliveries of that moment comes first among them.
-            blocker = next((w for t, w in meanwhile if t == done), message)
-            age += float(trace.sent[message] - trace.sent[blocker])
-    copies = max(1, len(schedule.dests))
-    return {
-        "false_held_fraction": false_held / copies,
-        "false_share_of_holds": false_held / max(1, held),
-        "false_delay_mean": false_delay / copies,
-        "false_age": age / max(1, false_held),
-    }
-
-
-def _semantic_pasts(
-    schedule: Schedule, trace: Trace
-) -> tuple[list[int], list[list[tuple[float, int]]]]:
-    """Return each message's semantic past as a bit set, and each process's deliveries in order."""
-    depth = max(1, int(schedule.rank.max(initial=1)))
-    everything = [0] * schedule.n
-    recent: list[deque[int]] = [deque([0], maxlen=depth + 1) for _ in range(schedule.n)]
-    past = [0] * schedule.messages
-    delivered: list[list[tuple[float, int]]] = [[] for _ in range(schedule.n)]
-    for event in (int(value) for value in trace.order if value >= 0):
-        if event < schedule.messages:
-            message, process = event, int(schedule.sender[event])
-            rank = int(schedule.rank[event])
-            line = recent[process]
-            if rank < 0:
-                past[message] = everything[process]
-            elif rank > 0:
-                past[message] = line[-rank] if rank <= len(line) else 0
-        else:
-            copy = event - schedule.messages
-            message = int(np.searchsorted(schedule.offsets, copy, side="right")) - 1
-            process = int(schedule.dests[copy])
-            delivered[process].append((float(trace.delivered[copy]), message))
-        everything[process] |= past[message] | (1 << message)
-        recent[process].append(everything[process])
-    return past, delivered

@@ -1,5 +1,5 @@
-"""Compiled engines: the same runs as the plain engine, fast.
+"""Compiled engines: the same runs as the plain engine, only fast.
 
-:data:`SIMULATORS` maps a protocol's name to a function (plan, n, options, progress) that returns
-the finished state. Modules are imported when they are first needed: compiling takes seconds.
+Each kernel is one module that exports a record `KERNEL`; `registry` finds them. A kernel supplies
+the steps of its protocol, `loop` runs the events.
 """

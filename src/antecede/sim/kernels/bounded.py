@@ -3,7 +3,7 @@
 The constraints are one n x n matrix (row = the destination they are on, column = sender, 0 = none).
 A message carries it as it was before the send, so copies share the sender's old matrix. An extra
 message is one row; it waits like a copy, in the same lists, with a number beyond the copies', and
-when its turn comes it is only counted, which may let others go on.
+when its turn comes it is only counted, which may set others free.
 
 References
 ----------
@@ -13,53 +13,46 @@ References
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+import antecede
 from antecede.sim.kernels.common import (
-    DONE,
-    EVENT,
     FREE,
-    GROW,
-    HEAP,
-    LIMIT,
     NODES,
     NOTHING,
     ORDER,
-    PAUSE,
-    READY,
-    WIDEST,
-    Floats,
-    Heap,
-    Holding,
-    Int,
-    Ints,
-    Plan,
-    Real,
-    Small,
-    Trace,
+    Copy,
+    Core,
     add_packet,
-    arrive,
-    at,
-    entry,
-    helper,
+    copy_at,
     hold,
-    int64,
     make_ready,
-    next_event,
     post_all,
-    record,
-    set_off,
     slot_of,
-    take_ready,
 )
-from antecede.sim.kernels.drive import Progress, drive, longer
-from antecede.sim.kernels.square import Squares, SquareState, advance, release, renew, take_slab
+from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
+from antecede.sim.kernels.loop import Kernel, Steps, longer, refilled
+from antecede.sim.kernels.square import (
+    Squares,
+    SquareState,
+    begin_send,
+    copy_cells,
+    end_send,
+    is_ready,
+    mark,
+    release,
+    renew,
+    take_slab,
+)
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
 
 FULLEST, SPARSEST, ROTATING = range(3)
 CHOICES = {"fullest": FULLEST, "sparsest": SPARSEST, "rotating": ROTATING}
-ENTRY_BYTES = 8
+ENTRY_BYTES = antecede.PROTOCOLS["bounded"].bytes_per_entry
 
 
 class Extras(NamedTuple):
@@ -68,37 +61,52 @@ class Extras(NamedTuple):
     cells: Small  # slot x sender
     source: Small  # per slot
     dest: Small  # per slot
-    place: Small  # per slot: where its test goes on
+    place: Small  # per slot: where its test continues
     free: Small  # a stack
     counts: Small  # per channel: extra messages so far
-    turn: Small  # per process: where `rotating` goes on
+    turn: Small  # per process: where `rotating` continues
     width: Small  # scratch, per row: how many constraints
     flags: Small  # scratch, per process: whether it is a destination
 
 
+class Bounded(NamedTuple):
+    """What this kernel works on."""
+
+    squares: Squares
+    extras: Extras
+    k: Int
+    choice: Int
+
+
 @helper
-def advance_extra(extras: Extras, holding: Holding, n: Int, copies: Int, slot: Int) -> Int:
+def is_extra_ready(core: Core, extras: Extras, slot: Int) -> Int:
     """Test an extra message; hold it for the first message that is missing."""
+    holding, n = core.holding, core.n
     dest = int64(extras.dest[at(slot)])
     for k in range(int64(extras.place[at(slot)]), n):
         need = extras.cells[at(slot * n + k)]
         if need > holding.reached[at(dest * n + k)]:
             extras.place[at(slot)] = k
-            hold(holding, dest * n + k, copies + slot, need)
+            hold(holding, dest * n + k, len(core.plan.dests) + slot, need)
             return False
     return True
 
 
 @helper
-def settle(
-    plan: Plan, squares: Squares, holding: Holding, extras: Extras, reg: Ints, n: Int, dest: Int,
-    sender: Int,
-) -> None:  # fmt: skip
-    """Count one packet of `sender` at `dest`, and all extra messages that this lets go."""
-    copies = len(plan.dests)
+def free_slot(core: Core, extras: Extras, slot: Int) -> Int:
+    """Forget an extra message, and return its sender."""
+    extras.free[at(core.reg[NODES])] = slot
+    core.reg[NODES] += 1
+    return int64(extras.source[at(slot)])
+
+
+@helper
+def count_packet(core: Core, own: Bounded, dest: Int, sender: Int) -> None:
+    """Count one packet of `sender` at `dest`, and all extra messages that this sets free."""
+    holding, copies = core.holding, len(core.plan.dests)
     stack = int64(NOTHING)
     while True:
-        pair = dest * n + sender
+        pair = dest * core.n + sender
         holding.reached[at(pair)] += 1
         reached = holding.reached[at(pair)]
         item = int64(holding.heads[at(pair)])
@@ -109,9 +117,9 @@ def settle(
                 holding.link[at(item)] = holding.heads[at(pair)]
                 holding.heads[at(pair)] = item
             elif item < copies:
-                if advance(plan, squares, holding, n, 1, dest, item):
-                    make_ready(holding, reg, item)
-            elif advance_extra(extras, holding, n, copies, item - copies):
+                if is_ready(core, own, copy_at(core.plan, item)):
+                    make_ready(holding, core.reg, item)
+            elif is_extra_ready(core, own.extras, item - copies):
                 holding.link[at(item)] = stack
                 stack = item
             item = following
@@ -119,9 +127,28 @@ def settle(
             return
         slot = stack - copies
         stack = int64(holding.link[at(stack)])
-        sender = int64(extras.source[at(slot)])
-        extras.free[at(reg[NODES])] = slot
-        reg[NODES] += 1
+        sender = free_slot(core, own.extras, slot)
+
+
+@helper
+def after(core: Core, own: Bounded, copy: Copy) -> None:
+    """Count a delivered copy."""
+    count_packet(core, own, copy.dest, copy.sender)
+
+
+@helper
+def receive(core: Core, own: Bounded, event: Int) -> None:
+    """Take in an extra message."""
+    slot = slot_of(core.plan, event)
+    if is_extra_ready(core, own.extras, slot):
+        dest = int64(own.extras.dest[at(slot)])
+        count_packet(core, own, dest, free_slot(core, own.extras, slot))
+
+
+@helper
+def has_room(core: Core, _own: Bounded, _event: Int) -> Int:
+    """Tell whether there are slabs for an event, and slots for the extra messages it causes."""
+    return core.reg[FREE] >= 2 and core.reg[NODES] >= core.n
 
 
 @helper
@@ -146,66 +173,65 @@ def choose(extras: Extras, n: Int, me: Int, choice: Int) -> Int:
 
 
 @helper
-def trim(
-    plan: Plan, heap: Heap, trace: Trace, squares: Squares, extras: Extras, reg: Ints, n: Int,
-    k: Int, choice: Int, now: Real, me: Int,
-) -> Int:  # fmt: skip
+def send_extra(core: Core, own: Bounded, me: Int, dest: Int) -> Int:
+    """Send the constraints on `dest` as an extra message; return how many fewer are left."""
+    squares, extras, reg, trace, n = own.squares, own.extras, core.reg, core.trace, core.n
+    reg[NODES] -= 1
+    slot = int64(extras.free[at(reg[NODES])])
+    row = (int64(squares.own[at(me)]) * n + dest) * n
+    sent = squares.cells[at(row + me)] + 1
+    for s in range(n):
+        extras.cells[at(slot * n + s)] = squares.cells[at(row + s)]
+        squares.cells[at(row + s)] = 0
+    squares.cells[at(row + me)] = sent
+    extras.source[at(slot)] = me
+    extras.dest[at(slot)] = dest
+    extras.place[at(slot)] = 0
+    add_packet(core, extras.counts, me * n + dest, slot)
+    width = int64(extras.width[at(dest)])
+    trace.added[at(reg[ORDER])] += 1
+    trace.added_bytes[at(reg[ORDER])] += ENTRY_BYTES * width
+    extras.width[at(dest)] = 1
+    return width - 1
+
+
+@helper
+def trim(core: Core, own: Bounded, me: Int) -> Int:
     """Send extra messages until no more than k constraints are left; return how many are.
 
     Counts them at the event that is recorded next.
     """
-    own = int64(squares.own[at(me)])
-    base = own * n * n
-    total = int64(squares.count[at(own)])
-    if total <= k:
+    squares, n = own.squares, core.n
+    slab = int64(squares.own[at(me)])
+    total = int64(squares.count[at(slab)])
+    if total <= own.k:
         return total
     for row in range(n):
         width = 0
         for s in range(n):
-            width += int64(squares.cells[at(base + row * n + s)] > 0)
-        extras.width[at(row)] = width
-    while total > k:
-        dest = choose(extras, n, me, choice)
-        reg[NODES] -= 1
-        slot = int64(extras.free[at(reg[NODES])])
-        row = base + dest * n
-        sent = squares.cells[at(row + me)] + 1
-        for s in range(n):
-            extras.cells[at(slot * n + s)] = squares.cells[at(row + s)]
-            squares.cells[at(row + s)] = 0
-        squares.cells[at(row + me)] = sent
-        extras.source[at(slot)] = me
-        extras.dest[at(slot)] = dest
-        extras.place[at(slot)] = 0
-        add_packet(plan, heap, reg, extras.counts, now, me * n + dest, slot)
-        width = int64(extras.width[at(dest)])
-        trace.added[at(reg[ORDER])] += 1
-        trace.added_bytes[at(reg[ORDER])] += ENTRY_BYTES * width
-        extras.width[at(dest)] = 1
-        total -= width - 1
-    squares.count[at(own)] = total
+            width += int64(squares.cells[at((slab * n + row) * n + s)] > 0)
+        own.extras.width[at(row)] = width
+    while total > own.k:
+        total -= send_extra(core, own, me, choose(own.extras, n, me, own.choice))
+    squares.count[at(slab)] = total
     return total
 
 
 @helper
-def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: Int, message: Int) -> None:
+def send(core: Core, own: Bounded, message: Int) -> Int:
     """Attach the constraints; then the message stands for those on its destinations."""
+    plan, squares, n = core.plan, own.squares, core.n
     me = int64(plan.sender[at(message)])
-    squares.sent[at(me)] += 1
-    trace.number[at(message)] = squares.sent[at(me)]
+    begin_send(core, squares, message)
     old = int64(squares.own[at(me)])
-    new = take_slab(squares, reg)
+    new = take_slab(squares, core.reg)
     base = new * n * n
-    for i in range(n * n):
-        squares.cells[at(base + i)] = squares.cells[at(old * n * n + i)]
-    total = int64(squares.count[at(old)])
+    copy_cells(squares.cells, base, old * n * n, n * n)
+    kept = int64(squares.count[at(old)])
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
     for copy in range(start, stop):
-        squares.place[at(copy)] = 0
-        trace.entries[at(copy)] = total
-    kept = total
-    for copy in range(start, stop):
+        core.trace.entries[at(copy)] = squares.count[at(old)]
         row = base + int64(plan.dests[at(copy)]) * n
         sent = squares.cells[at(row + me)] + 1
         for s in range(n):
@@ -214,27 +240,21 @@ def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: Int, message:
         squares.cells[at(row + me)] = sent
         kept += 1
     squares.count[at(new)] = kept
-    squares.refs[at(new)] = 1
-    squares.refs[at(old)] += stop - start
-    squares.slab[at(message)] = old
-    squares.own[at(me)] = new
-    release(squares, reg, old)
+    end_send(core, squares, message, new, old)
+    post_all(core, message)
+    return trim(core, own, me)
 
 
 @helper
-def merge(
-    plan: Plan, squares: Squares, extras: Extras, reg: Ints, n: Int, me: Int, sender: Int,
-    message: Int,
-) -> None:  # fmt: skip
+def merge(core: Core, own: Bounded, copy: Copy) -> None:
     """Take in what the message carries; it stands for that at its other destinations."""
-    other = int64(squares.slab[at(message)]) * n * n
+    squares, extras, n = own.squares, own.extras, core.n
+    me, sender = copy.dest, copy.sender
+    other = int64(squares.slab[at(copy.message)]) * n * n
     mine = int64(squares.own[at(me)]) * n * n
-    new = renew(squares, reg, me)
+    new = renew(squares, core.reg, me)
     target = new * n * n
-    start = plan.offsets[at(message)]
-    stop = plan.offsets[at(message + 1)]
-    for copy in range(start, stop):
-        extras.flags[at(plan.dests[at(copy)])] = 1
+    mark(core.plan, extras.flags, copy.message, 1)
     kept = 0
     for row in range(n):
         a0 = mine + row * n
@@ -258,70 +278,25 @@ def merge(
                 )
         for s in range(n):
             kept += int64(squares.cells[at(c0 + s)] > 0)
-    for copy in range(start, stop):
-        extras.flags[at(plan.dests[at(copy)])] = 0
+    mark(core.plan, extras.flags, copy.message, 0)
     squares.count[at(new)] = kept
 
 
-@entry
-def run(
-    plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares, extras: Extras,
-    reg: Ints, now: Floats, n: Int, k: Int, choice: Int,
-) -> Int:  # fmt: skip
-    """Run until the end, or until an array must grow."""
-    messages = len(plan.time)
-    copies = len(plan.dests)
-    while True:
-        if reg[HEAP] + reg[WIDEST] > len(heap.when) or reg[FREE] < 2 or reg[NODES] < n:
-            return GROW
-        if reg[ORDER] >= reg[LIMIT]:
-            return PAUSE
-        if reg[READY] >= 0:
-            copy = take_ready(holding, reg)
-            dest = int64(plan.dests[at(copy)])
-            message = int64(plan.message[at(copy)])
-            sender = int64(plan.sender[at(message)])
-            trace.delivered[at(copy)] = now[0]
-            merge(plan, squares, extras, reg, n, dest, sender, message)
-            release(squares, reg, int64(squares.slab[at(message)]))
-            kept = trim(plan, heap, trace, squares, extras, reg, n, k, choice, now[0], dest)
-            record(trace, reg, messages + copy, kept)
-            settle(plan, squares, holding, extras, reg, n, dest, sender)
-            set_off(plan, heap, reg, now[0], copy)
-            continue
-        if reg[EVENT] < 0:
-            reg[EVENT] = next_event(plan, heap, reg, now)
-            if reg[EVENT] < 0:
-                return DONE
-        event = reg[EVENT]
-        if event < messages:
-            trace.sent[at(event)] = now[0]
-            send(plan, squares, trace, reg, n, event)
-            post_all(plan, heap, trace, reg, n, now[0], event)
-            me = int64(plan.sender[at(event)])
-            kept = trim(plan, heap, trace, squares, extras, reg, n, k, choice, now[0], me)
-            record(trace, reg, event, kept)
-        elif event < messages + copies:
-            copy = event - messages
-            arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, int64(plan.dests[at(copy)]), copy):
-                make_ready(holding, reg, copy)
-        else:
-            slot = slot_of(plan, event)
-            if advance_extra(extras, holding, n, copies, slot):
-                dest = int64(extras.dest[at(slot)])
-                sender = int64(extras.source[at(slot)])
-                extras.free[at(reg[NODES])] = slot
-                reg[NODES] += 1
-                settle(plan, squares, holding, extras, reg, n, dest, sender)
-        reg[EVENT] = NOTHING
+@helper
+def deliver(core: Core, own: Bounded, copy: Copy) -> Int:
+    """Merge, then send extra messages where there are too many constraints."""
+    merge(core, own, copy)
+    release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
+    return trim(core, own, copy.dest)
 
 
-class State(SquareState):
+class BoundedState(SquareState):
     """The arrays of one run of this kernel."""
 
-    def __init__(self, plan: Plan, n: int) -> None:
+    def __init__(self, plan: Plan, n: int, k: int | None = None, column: str = "fullest") -> None:
         super().__init__(plan, n)
+        self.k = 2 * n if k is None else k
+        self.choice = CHOICES[column]
         self.extra = Extras(
             cells=np.zeros(0, np.int32),
             source=np.zeros(0, np.int32),
@@ -335,8 +310,12 @@ class State(SquareState):
         )
         self._grow_extras(4 * n + 64)
 
+    def own(self) -> Bounded:
+        """Return the arrays as they are now."""
+        return Bounded(self.squares, self.extra, self.k, self.choice)
+
     def grow(self) -> None:
-        """Make larger whatever may have been too small."""
+        """Make larger whatever may be too small."""
         super().grow()
         if self.reg[NODES] < self.n:
             self._grow_extras(2 * len(self.extra.source))
@@ -347,16 +326,13 @@ class State(SquareState):
 
     def _grow_extras(self, slots: int) -> None:
         old, have, left = self.extra, len(self.extra.source), int(self.reg[NODES])
-        free = longer(old.free, slots)
-        fresh = np.arange(slots - 1, have - 1, -1)
-        free[: left + len(fresh)] = np.concatenate([fresh, old.free[:left]])
-        self.reg[NODES] = left + len(fresh)
+        self.reg[NODES] = left + slots - have
         self.extra = old._replace(
             cells=longer(old.cells, slots * self.n),
             source=longer(old.source, slots),
             dest=longer(old.dest, slots),
             place=longer(old.place, slots),
-            free=free,
+            free=refilled(old.free, left, have, slots),
         )
         size = len(self.plan.dests) + slots
         self.holding = self.holding._replace(
@@ -364,18 +340,9 @@ class State(SquareState):
         )
 
 
-def simulate(
-    plan: Plan, n: int, k: int | None = None, column: str = "fullest",
-    progress: Progress | None = None,
-) -> State:  # fmt: skip
-    """Run `bounded` over a plan."""
-    state = State(plan, n)
-    drive(
-        state,
-        lambda: run(
-            plan, state.heap, state.trace, state.holding, state.squares, state.extra, state.reg,
-            state.now, n, 2 * n if k is None else k, CHOICES[column],
-        ),
-        progress,
-    )  # fmt: skip
-    return state
+KERNEL = Kernel(
+    "bounded", BoundedState, Bounded,
+    Steps(send=send, deliver=deliver, is_ready=is_ready, after=after, receive=receive,
+          has_room=has_room),
+    options=frozenset({"k", "column"}),
+)  # fmt: skip

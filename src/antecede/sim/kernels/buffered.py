@@ -1,6 +1,6 @@
 """The kernel of `buffered` [MF95]_: no control information, acknowledged output queues.
 
-Each process has one output queue. The message at its head is on its way until its receiver's
+Each process has one output queue. The message at its head is on its way until the receiver's
 acknowledgement is back; only then does the next one leave. Acknowledgements are added packets;
 the slot of one is the process that waits for it.
 
@@ -12,37 +12,25 @@ References
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from antecede.sim.kernels.common import (
     ADDED,
-    DONE,
-    GROW,
-    HEAP,
-    LIMIT,
     NOTHING,
     ORDER,
-    PAUSE,
-    WIDEST,
-    Floats,
-    Heap,
-    Int,
-    Ints,
-    Plan,
-    Small,
-    Trace,
+    Copy,
+    Core,
     add_packet,
-    at,
-    entry,
-    next_event,
     post,
-    record,
-    set_off,
     slot_of,
 )
-from antecede.sim.kernels.drive import Common, Progress, drive
+from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
+from antecede.sim.kernels.loop import Kernel, State, Steps
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
 
 
 class Queues(NamedTuple):
@@ -55,53 +43,41 @@ class Queues(NamedTuple):
     counts: Small  # per channel: acknowledgements so far
 
 
-@entry
-def run(
-    plan: Plan, heap: Heap, trace: Trace, queues: Queues, reg: Ints, now: Floats, n: Int
-) -> Int:
-    """Run until the end, or until an array must grow."""
-    messages = len(plan.time)
-    copies = len(plan.dests)
-    while True:
-        if reg[HEAP] + reg[WIDEST] > len(heap.when):
-            return GROW
-        if reg[ORDER] >= reg[LIMIT]:
-            return PAUSE
-        event = next_event(plan, heap, reg, now)
-        if event < 0:
-            return DONE
-        if event < messages:
-            me = np.int64(plan.sender[at(event)])
-            queues.sent[at(me)] += 1
-            trace.number[at(event)] = queues.sent[at(me)]
-            trace.sent[at(event)] = now[0]
-            record(trace, reg, event, 0)
-            queues.following[at(event)] = NOTHING
-            if queues.first[at(me)] < 0:
-                queues.first[at(me)] = event
-                post(plan, heap, trace, reg, n, now[0], plan.offsets[at(event)])
-            else:
-                queues.following[at(queues.last[at(me)])] = event
-            queues.last[at(me)] = event
-        elif event < messages + copies:
-            copy = event - messages
-            sender = np.int64(plan.sender[at(plan.message[at(copy)])])
-            trace.arrived[at(copy)] = now[0]
-            trace.delivered[at(copy)] = now[0]
-            record(trace, reg, event, 0)
-            set_off(plan, heap, reg, now[0], copy)
-            channel = np.int64(plan.dests[at(copy)]) * n + sender
-            add_packet(plan, heap, reg, queues.counts, now[0], channel, sender)
-            trace.added[at(reg[ORDER] - 1)] += 1
-        else:
-            me = slot_of(plan, event)
-            following = np.int64(queues.following[at(queues.first[at(me)])])
-            queues.first[at(me)] = following
-            if following >= 0:
-                post(plan, heap, trace, reg, n, now[0], plan.offsets[at(following)])
+@helper
+def send(core: Core, queues: Queues, message: Int) -> Int:
+    """Put a message into its sender's queue; if it is the first there, post it."""
+    me = int64(core.plan.sender[at(message)])
+    queues.sent[at(me)] += 1
+    core.trace.number[at(message)] = queues.sent[at(me)]
+    queues.following[at(message)] = NOTHING
+    if queues.first[at(me)] < 0:
+        queues.first[at(me)] = message
+        post(core, core.plan.offsets[at(message)])
+    else:
+        queues.following[at(queues.last[at(me)])] = message
+    queues.last[at(me)] = message
+    return 0
 
 
-class State(Common):
+@helper
+def deliver(core: Core, queues: Queues, copy: Copy) -> Int:
+    """Acknowledge a copy."""
+    add_packet(core, queues.counts, copy.dest * core.n + copy.sender, copy.sender)
+    core.trace.added[at(core.reg[ORDER])] += 1
+    return 0
+
+
+@helper
+def receive(core: Core, queues: Queues, event: Int) -> None:
+    """Take in an acknowledgement: the next message of the queue leaves."""
+    me = slot_of(core.plan, event)
+    following = int64(queues.following[at(queues.first[at(me)])])
+    queues.first[at(me)] = following
+    if following >= 0:
+        post(core, core.plan.offsets[at(following)])
+
+
+class BufferedState(State):
     """The arrays of one run of this kernel."""
 
     def __init__(self, plan: Plan, n: int) -> None:
@@ -114,17 +90,15 @@ class State(Common):
             counts=np.zeros(n * n, np.int32),
         )
 
+    def own(self) -> Queues:
+        """Return the arrays as they are now."""
+        return self.queues
+
     def extras(self) -> dict[str, float | int]:
         """Return how many acknowledgements there were."""
         return {**super().extras(), "acknowledgements": int(self.reg[ADDED])}
 
 
-def simulate(plan: Plan, n: int, progress: Progress | None = None) -> State:
-    """Run `buffered` over a plan of unicast messages."""
-    state = State(plan, n)
-    drive(
-        state,
-        lambda: run(plan, state.heap, state.trace, state.queues, state.reg, state.now, n),
-        progress,
-    )
-    return state
+KERNEL = Kernel(
+    "buffered", BufferedState, Queues, Steps(send=send, deliver=deliver, receive=receive)
+)

@@ -13,77 +13,56 @@ References
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
-from antecede.sim.kernels.common import (
-    DONE,
-    EVENT,
-    FREE,
-    GROW,
-    HEAP,
-    LIMIT,
-    NOTHING,
-    ORDER,
-    PAUSE,
-    READY,
-    WIDEST,
-    Floats,
-    Heap,
-    Holding,
-    Int,
-    Ints,
-    Plan,
-    Small,
-    Trace,
-    arrive,
-    at,
-    entry,
-    helper,
-    int64,
-    make_ready,
-    next_event,
-    post_all,
-    record,
-    set_off,
-    take_ready,
-)
-from antecede.sim.kernels.drive import Progress, drive
+from antecede.sim.kernels.common import Copy, Core, post_all
+from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
+from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
     SquareState,
-    advance,
+    begin_send,
+    end_send,
+    has_room,
+    is_ready,
+    mark,
     release,
     renew,
     take_slab,
-    wake,
 )
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
 
 LITERAL, DIRECT, FULL = range(3)
 VARIANTS = {"literal": LITERAL, "direct": DIRECT, "full": FULL}
 
 
+class Direct(NamedTuple):
+    """What this kernel works on."""
+
+    squares: Squares
+    delivered: Small  # per (process, peer, sender): newest message the peer is known to have
+    flags: Small  # scratch, per process: whether it is a destination
+    variant: Int
+
+
 @helper
-def send(
-    plan: Plan, squares: Squares, flags: Small, trace: Trace, reg: Ints, n: Int, variant: Int,
-    message: Int,
-) -> None:  # fmt: skip
+def send(core: Core, own: Direct, message: Int) -> Int:
     """Attach CB, then let the new message guard its destinations."""
+    plan, squares, flags, n, variant = core.plan, own.squares, own.flags, core.n, own.variant
     me = int64(plan.sender[at(message)])
-    number = squares.sent[at(me)] + 1
-    squares.sent[at(me)] = number
-    trace.number[at(message)] = number
+    number = begin_send(core, squares, message)
     old = int64(squares.own[at(me)])
-    new = take_slab(squares, reg)
-    start = plan.offsets[at(message)]
-    stop = plan.offsets[at(message + 1)]
-    entries = squares.count[at(old)]
-    for copy in range(start, stop):
-        flags[at(plan.dests[at(copy)])] = 1
-        squares.place[at(copy)] = 0
-        trace.entries[at(copy)] = entries
-    source = old * n * n
+    new = take_slab(squares, core.reg)
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
+        core.trace.entries[at(row)] = squares.count[at(old)]
+    mark(plan, flags, message, 1)
+    source = int64(squares.own[at(me)]) * n * n
     target = new * n * n
-    own = source + me * n
+    mine = source + me * n
     kept = 0
     for k in range(n):
         if k == me or (variant == FULL and flags[at(k)] == 1):
@@ -92,7 +71,7 @@ def send(
         elif flags[at(k)] == 1:
             for s in range(n):
                 value = squares.cells[at(source + k * n + s)]
-                value = value if value > squares.cells[at(own + s)] else np.int32(0)
+                value = value if value > squares.cells[at(mine + s)] else np.int32(0)
                 squares.cells[at(target + k * n + s)] = value
         else:
             for s in range(n):
@@ -101,33 +80,33 @@ def send(
             squares.cells[at(target + k * n + me)] = number
         for s in range(n):
             kept += int64(squares.cells[at(target + k * n + s)] > 0)
-    for copy in range(start, stop):
-        flags[at(plan.dests[at(copy)])] = 0
+    mark(plan, flags, message, 0)
     squares.count[at(new)] = kept
-    squares.refs[at(new)] = 1
-    squares.refs[at(old)] += stop - start
-    squares.slab[at(message)] = old
-    squares.own[at(me)] = new
-    release(squares, reg, old)
-    record(trace, reg, message, kept)
+    end_send(core, squares, message, new, old)
+    post_all(core, message)
+    return kept
 
 
 @helper
-def merge(
-    plan: Plan, squares: Squares, delivered: Small, flags: Small, reg: Ints, n: Int, variant: Int,
-    me: Int, sender: Int, number: Int, message: Int,
-) -> Int:  # fmt: skip
+def merge(core: Core, own: Direct, copy: Copy, number: Int) -> Int:
     """Do the delivery step: union, minus predecessors, minus what is known to be delivered."""
+    squares, delivered, flags, n, variant = (
+        own.squares,
+        own.delivered,
+        own.flags,
+        core.n,
+        own.variant,
+    )
+    me, sender, message = copy.dest, copy.sender, copy.message
     other = int64(squares.slab[at(message)]) * n * n
     mine = int64(squares.own[at(me)]) * n * n
-    new = renew(squares, reg, me)
+    new = renew(squares, core.reg, me)
     target = new * n * n
     pred = other + sender * n  # the message's direct predecessors
     known = (me * n + sender) * n
     for s in range(n):  # its sender has delivered them
         delivered[at(known + s)] = max(delivered[at(known + s)], squares.cells[at(pred + s)])
-    for copy in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
-        flags[at(plan.dests[at(copy)])] = 1
+    mark(core.plan, own.flags, message, 1)
     kept = 0
     for k in range(n):
         a0 = mine + k * n
@@ -168,70 +147,37 @@ def merge(
             v = v if v > delivered[at(done + s)] else np.int32(0)
             squares.cells[at(c0 + s)] = v
             kept += int64(v > 0)
-    for copy in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
-        flags[at(plan.dests[at(copy)])] = 0
+    mark(core.plan, own.flags, message, 0)
     squares.count[at(new)] = kept
     return kept
 
 
-@entry
-def run(
-    plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares, delivered: Small,
-    flags: Small, reg: Ints, now: Floats, n: Int, variant: Int,
-) -> Int:  # fmt: skip
-    """Run until the end, or until an array must grow."""
-    messages = len(plan.time)
-    while True:
-        if reg[HEAP] + reg[WIDEST] > len(heap.when) or reg[FREE] < 2:
-            return GROW
-        if reg[ORDER] >= reg[LIMIT]:
-            return PAUSE
-        if reg[READY] >= 0:
-            copy = take_ready(holding, reg)
-            dest = int64(plan.dests[at(copy)])
-            message = int64(plan.message[at(copy)])
-            sender = int64(plan.sender[at(message)])
-            number = trace.number[at(message)]
-            holding.reached[at(dest * n + sender)] = number
-            trace.delivered[at(copy)] = now[0]
-            kept = merge(
-                plan, squares, delivered, flags, reg, n, variant, dest, sender, number, message
-            )
-            release(squares, reg, int64(squares.slab[at(message)]))
-            record(trace, reg, messages + copy, kept)
-            wake(plan, squares, holding, reg, n, 1, dest, sender)
-            set_off(plan, heap, reg, now[0], copy)
-            continue
-        if reg[EVENT] < 0:
-            reg[EVENT] = next_event(plan, heap, reg, now)
-            if reg[EVENT] < 0:
-                return DONE
-        event = reg[EVENT]
-        if event < messages:
-            trace.sent[at(event)] = now[0]
-            send(plan, squares, flags, trace, reg, n, variant, event)
-            post_all(plan, heap, trace, reg, n, now[0], event)
-        else:
-            copy = event - messages
-            arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, int64(plan.dests[at(copy)]), copy):
-                make_ready(holding, reg, copy)
-        reg[EVENT] = NOTHING
+@helper
+def deliver(core: Core, own: Direct, copy: Copy) -> Int:
+    """Merge what the message carries, and forget its matrix."""
+    number = core.trace.number[at(copy.message)]
+    core.holding.reached[at(copy.dest * core.n + copy.sender)] = number
+    kept = merge(core, own, copy, number)
+    release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
+    return kept
 
 
-def simulate(
-    plan: Plan, n: int, prune: str = "direct", progress: Progress | None = None
-) -> SquareState:
-    """Run `direct` over a plan, pruning as its option says."""
-    state = SquareState(plan, n)
-    delivered = np.zeros(n * n * n, np.int32)
-    flags = np.zeros(n, np.int32)
-    drive(
-        state,
-        lambda: run(
-            plan, state.heap, state.trace, state.holding, state.squares, delivered, flags,
-            state.reg, state.now, n, VARIANTS[prune],
-        ),
-        progress,
-    )  # fmt: skip
-    return state
+class DirectState(SquareState):
+    """The arrays of one run of this kernel."""
+
+    def __init__(self, plan: Plan, n: int, prune: str = "direct") -> None:
+        super().__init__(plan, n)
+        self.delivered = np.zeros(n * n * n, np.int32)
+        self.flags = np.zeros(n, np.int32)
+        self.variant = VARIANTS[prune]
+
+    def own(self) -> Direct:
+        """Return the arrays as they are now."""
+        return Direct(self.squares, self.delivered, self.flags, self.variant)
+
+
+KERNEL = Kernel(
+    "direct", DirectState, Direct,
+    Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
+    options=frozenset({"prune"}),
+)  # fmt: skip

@@ -1,19 +1,128 @@
-"""The Python side of the kernel of `optimal` and `pruned`: its arrays, and how they grow."""
+"""The logs of `optimal` [KS98]_ and `pruned` [JPCY97]_: their arrays, and how they grow.
+
+Both protocols keep the same information after every event and differ only in how a copy carries
+it, so they share these logs and the steps that work on them.
+
+How a log is kept
+-----------------
+A log is a *slab*: an int32 vector with the newest clock known of every sender, and the entries
+that still name a destination, as elements (sender, clock, word of the set, 64 destinations),
+sorted by one packed integer. An entry without destinations is worth its clock alone: either it is
+the newest of its sender and stands in the vector, or PURGE_NULL_ENTRIES of [KS98]_ has removed
+it. So
+
+* an element found on only one side of a merge survives iff its clock exceeds the newest clock
+  that the other side knows of that sender (both loops of RCV(4) in one comparison);
+* sets may be of any width: an entry takes as many elements as its set has non-empty words.
+
+A slab is never changed once written. After a send, the sender's new log is what all copies carry,
+up to the constraints on the one destination, so copies share it by a reference count. Those
+constraints (at most one per sender and destination, lemma 1 of [KS98]_) go into a linked list per
+copy, and leave it as they are satisfied.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information
+   for causal message ordering and their optimal implementation". Distributed Computing 11, 1998.
+.. [JPCY97] G. Jang, M. Park, Y. Cho and S. Yoon. "An efficient causal order algorithm for message
+   delivery in distributed systems". FTDCS 1997, doi:10.1109/FTDCS.1997.644737.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
-from antecede.sim.kernels.common import FREE, NODE, NODES, NOTHING, WIDEST, Plan
-from antecede.sim.kernels.drive import Common, Progress, drive, longer
-from antecede.sim.kernels.optimal import END, Constraints, Logs, Scratch, run
+from antecede.sim.kernels.common import FREE, NODE, NODES, NOTHING, WIDEST
+from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64
+from antecede.sim.kernels.loop import State, longer, refilled
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
+
+# An element's key: sender, clock, word. The largest key ends a slab.
+WORD_BITS, CLOCK_BITS = 10, 37
+SENDER_SHIFT = WORD_BITS + CLOCK_BITS
+CLOCK_MASK = (1 << CLOCK_BITS) - 1
+WORD_MASK = (1 << WORD_BITS) - 1
+END = np.iinfo(np.int64).max
 
 
-class State(Common):
+class Logs(NamedTuple):
+    """All slabs, and who owns which."""
+
+    keys: Ints  # slab x capacity
+    words: Words  # slab x capacity
+    newest: Small  # slab x n
+    count: Small  # per slab: elements
+    known: Small  # per slab: senders with a newest clock
+    refs: Small  # per slab: owners
+    free: Small  # a stack of slabs without owner; FREE counts them
+    own: Small  # per process: its log
+    clock: Small  # per process: messages sent
+    slab: Small  # per message: the log its copies carry
+
+
+class Constraints(NamedTuple):
+    """The linked lists of what each copy waits for."""
+
+    sender: Small
+    clock: Small
+    following: Small
+    first: Small  # per copy
+
+
+class Scratch(NamedTuple):
+    """Reused at every send."""
+
+    mask: Words  # destinations of the message
+    slot: Small  # per destination: its copy
+
+
+class LogKernel(NamedTuple):
+    """What these kernels work on."""
+
+    logs: Logs
+    cons: Constraints
+    scratch: Scratch
+    size: Int  # elements a slab has room for
+    pruned: Int  # 1 for `pruned`, 0 for `optimal`
+
+
+@helper
+def key_of(sender: Int, clock: Int, word: Int) -> Int:
+    """Pack an element's key."""
+    return (int64(sender) << SENDER_SHIFT) | (int64(clock) << WORD_BITS) | int64(word)
+
+
+@helper
+def release(logs: Logs, reg: Ints, slab: Int) -> None:
+    """Drop one owner of a slab, and the slab with its last one."""
+    logs.refs[at(slab)] -= 1
+    if logs.refs[at(slab)] == 0:
+        logs.free[at(reg[FREE])] = slab
+        reg[FREE] += 1
+
+
+@helper
+def constrain(cons: Constraints, reg: Ints, copy: Int, sender: Int, clock: Int) -> None:
+    """Let a copy wait for a message."""
+    node = reg[NODE]
+    reg[NODE] = int64(cons.following[at(node)])
+    reg[NODES] -= 1
+    cons.sender[at(node)] = sender
+    cons.clock[at(node)] = clock
+    cons.following[at(node)] = cons.first[at(copy)]
+    cons.first[at(copy)] = node
+
+
+class LogState(State):
     """The arrays of one run of this kernel."""
 
-    def __init__(self, plan: Plan, n: int) -> None:
+    def __init__(self, plan: Plan, n: int, *, pruned: bool) -> None:
         super().__init__(plan, n)
+        self.pruned = int(pruned)
         slabs = 2 * n + 64
         self.size = 4 * n + 64
         self.words = (n + 63) // 64
@@ -41,8 +150,12 @@ class State(Common):
         self.scratch = Scratch(np.zeros(self.words, np.uint64), np.zeros(n, np.int32))
         self._grow_nodes(int(self.reg[WIDEST]) * n)
 
+    def own(self) -> LogKernel:
+        """Return the arrays as they are now."""
+        return LogKernel(self.logs, self.cons, self.scratch, self.size, self.pruned)
+
     def grow(self) -> None:
-        """Make larger whatever may have been too small."""
+        """Make larger whatever may be too small."""
         super().grow()
         if self.reg[FREE] < 2:
             self._grow_slabs()
@@ -60,6 +173,7 @@ class State(Common):
     def _grow_slabs(self) -> None:
         logs, n, slabs = self.logs, self.n, len(self.logs.count)
         more = 2 * slabs
+        have = int(self.reg[FREE])
         self.logs = logs._replace(
             keys=longer(logs.keys, more * self.size),
             words=longer(logs.words, more * self.size),
@@ -67,13 +181,9 @@ class State(Common):
             count=longer(logs.count, more),
             known=longer(logs.known, more),
             refs=longer(logs.refs, more),
-            free=longer(logs.free, more),
+            free=refilled(logs.free, have, slabs, more),
         )
-        have = int(self.reg[FREE])
-        fresh = np.arange(more - 1, slabs - 1, -1)
-        # The stack gives the last first: keep the slabs in use, warm in the cache, on top.
-        self.logs.free[: have + len(fresh)] = np.concatenate([fresh, logs.free[:have]])
-        self.reg[FREE] = have + len(fresh)
+        self.reg[FREE] = have + slabs
 
     def _widen(self, size: int) -> None:
         slabs = len(self.logs.count)
@@ -94,17 +204,3 @@ class State(Common):
         )
         self.reg[NODE] = have
         self.reg[NODES] += size - have
-
-
-def simulate(plan: Plan, n: int, *, pruned: bool, progress: Progress | None = None) -> State:
-    """Run `optimal`, or `pruned`, over a plan."""
-    state = State(plan, n)
-    drive(
-        state,
-        lambda: run(
-            plan, state.heap, state.trace, state.holding, state.logs, state.cons,
-            state.scratch, state.reg, state.now, n, state.size, pruned,
-        ),
-        progress,
-    )  # fmt: skip
-    return state

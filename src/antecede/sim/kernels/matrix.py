@@ -1,9 +1,9 @@
 """The kernel of `matrix` [RST91]_: n x n counters on every message.
 
 The matrix is kept transposed (row = destination), so that the delivery test reads one row. A
-message carries the matrix from before its own counting; the sender's matrix after it differs
-only in the cells of the message's own destinations, so copies share that one by a reference
-count and the test subtracts the message itself.
+message carries the matrix as it was before it counted the message itself. The sender's matrix
+afterwards differs only in the cells of the message's destinations, so copies share that one by a
+reference count, and the test subtracts the message itself.
 
 References
 ----------
@@ -13,136 +13,72 @@ References
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from antecede.sim.kernels.common import (
-    DONE,
-    EVENT,
-    FREE,
-    GROW,
-    HEAP,
-    LIMIT,
-    NOTHING,
-    ORDER,
-    PAUSE,
-    READY,
-    WIDEST,
-    Floats,
-    Heap,
-    Holding,
-    Int,
-    Ints,
-    Plan,
-    Trace,
-    arrive,
-    at,
-    entry,
-    helper,
-    make_ready,
-    next_event,
-    post_all,
-    record,
-    set_off,
-    take_ready,
-)
-from antecede.sim.kernels.drive import Progress, drive
+from antecede.sim.kernels.common import Copy, Core, post_all
+from antecede.sim.kernels.compiling import Int, at, helper, int64
+from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
     SquareState,
-    advance,
+    begin_send,
     copy_cells,
+    end_send,
+    has_room,
+    is_ready,
     larger_cells,
     release,
     renew,
     take_slab,
-    wake,
 )
 
 
+class Matrix(NamedTuple):
+    """What this kernel works on."""
+
+    squares: Squares
+
+
 @helper
-def send(plan: Plan, squares: Squares, trace: Trace, reg: Ints, n: Int, message: Int) -> None:
+def send(core: Core, own: Matrix, message: Int) -> Int:
     """Write the sender's next matrix; all copies share it."""
-    me = np.int64(plan.sender[at(message)])
-    squares.sent[at(me)] += 1
-    trace.number[at(message)] = squares.sent[at(me)]
-    old = np.int64(squares.own[at(me)])
-    new = take_slab(squares, reg)
+    plan, squares, n = core.plan, own.squares, core.n
     cells = n * n
-    copy_cells(squares.cells, new * cells, old * cells, cells)
-    start = plan.offsets[at(message)]
-    stop = plan.offsets[at(message + 1)]
-    for copy in range(start, stop):
-        squares.cells[at(new * cells + np.int64(plan.dests[at(copy)]) * n + me)] += 1
-        squares.place[at(copy)] = 0
-        trace.entries[at(copy)] = cells
-    squares.refs[at(new)] = 1 + stop - start
-    squares.slab[at(message)] = new
+    me = int64(plan.sender[at(message)])
+    begin_send(core, squares, message)
+    new = take_slab(squares, core.reg)
+    copy_cells(squares.cells, new * cells, int64(squares.own[at(me)]) * cells, cells)
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
+        squares.cells[at(new * cells + int64(plan.dests[at(row)]) * n + me)] += 1
+        core.trace.entries[at(row)] = cells
     squares.itself[at(message)] = 1
-    squares.own[at(me)] = new
-    release(squares, reg, old)
-    record(trace, reg, message, cells)
+    end_send(core, squares, message, new, new)
+    post_all(core, message)
+    return cells
 
 
 @helper
-def merge(squares: Squares, reg: Ints, n: Int, me: Int, other: Int) -> None:
+def deliver(core: Core, own: Matrix, copy: Copy) -> Int:
     """Take the maximum of both matrices."""
-    mine = np.int64(squares.own[at(me)])
-    new = renew(squares, reg, me)
-    cells = n * n
+    squares, cells = own.squares, core.n * core.n
+    other = int64(squares.slab[at(copy.message)])
+    core.holding.reached[at(copy.dest * core.n + copy.sender)] += 1
+    mine = int64(squares.own[at(copy.dest)])
+    new = renew(squares, core.reg, copy.dest)
     larger_cells(squares.cells, new * cells, mine * cells, other * cells, cells)
+    release(squares, core.reg, other)
+    return cells
 
 
-@entry
-def run(
-    plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares,
-    reg: Ints, now: Floats, n: Int,
-) -> Int:  # fmt: skip
-    """Run until the end, or until an array must grow."""
-    messages = len(plan.time)
-    while True:
-        if reg[HEAP] + reg[WIDEST] > len(heap.when) or reg[FREE] < 2:
-            return GROW
-        if reg[ORDER] >= reg[LIMIT]:
-            return PAUSE
-        if reg[READY] >= 0:
-            copy = take_ready(holding, reg)
-            dest = np.int64(plan.dests[at(copy)])
-            message = np.int64(plan.message[at(copy)])
-            sender = np.int64(plan.sender[at(message)])
-            other = np.int64(squares.slab[at(message)])
-            holding.reached[at(dest * n + sender)] += 1
-            trace.delivered[at(copy)] = now[0]
-            merge(squares, reg, n, dest, other)
-            release(squares, reg, other)
-            record(trace, reg, messages + copy, n * n)
-            wake(plan, squares, holding, reg, n, 1, dest, sender)
-            set_off(plan, heap, reg, now[0], copy)
-            continue
-        if reg[EVENT] < 0:
-            reg[EVENT] = next_event(plan, heap, reg, now)
-            if reg[EVENT] < 0:
-                return DONE
-        event = reg[EVENT]
-        if event < messages:
-            trace.sent[at(event)] = now[0]
-            send(plan, squares, trace, reg, n, event)
-            post_all(plan, heap, trace, reg, n, now[0], event)
-        else:
-            copy = event - messages
-            arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 1, np.int64(plan.dests[at(copy)]), copy):
-                make_ready(holding, reg, copy)
-        reg[EVENT] = NOTHING
+class MatrixState(SquareState):
+    """The arrays of one run of this kernel."""
+
+    def own(self) -> Matrix:
+        """Return the arrays as they are now."""
+        return Matrix(self.squares)
 
 
-def simulate(plan: Plan, n: int, progress: Progress | None = None) -> SquareState:
-    """Run `matrix` over a plan."""
-    state = SquareState(plan, n)
-    drive(
-        state,
-        lambda: run(
-            plan, state.heap, state.trace, state.holding, state.squares, state.reg, state.now, n
-        ),
-        progress,
-    )
-    return state
+KERNEL = Kernel(
+    "matrix", MatrixState, Matrix,
+    Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
+)  # fmt: skip

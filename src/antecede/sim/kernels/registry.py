@@ -1,31 +1,26 @@
-"""Which protocols have a kernel, and how to call it."""
+"""The kernels there are: every module of this package that exports a `KERNEL`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
 
-from antecede.sim.kernels import bounded, buffered, direct, logs, matrix, semantic
-from antecede.sim.kernels.common import Plan
-from antecede.sim.kernels.drive import Common, Progress
+import antecede
+from antecede.sim import kernels
 
-Simulator = Callable[[Plan, int, dict[str, Any], Progress | None], Common]
+if TYPE_CHECKING:
+    from antecede.sim.kernels.loop import Kernel
 
-SIMULATORS: dict[str, Simulator] = {
-    "matrix": lambda plan, n, _, progress: matrix.simulate(plan, n, progress),
-    "direct": lambda plan, n, options, progress: direct.simulate(
-        plan, n, progress=progress, **options
-    ),
-    "pruned": lambda plan, n, _, progress: logs.simulate(plan, n, pruned=True, progress=progress),
-    "optimal": lambda plan, n, _, progress: logs.simulate(plan, n, pruned=False, progress=progress),
-    "semantic": lambda plan, n, _, progress: semantic.simulate(plan, n, progress),
-    "bounded": lambda plan, n, options, progress: bounded.simulate(
-        plan, n, progress=progress, **options
-    ),
-    "buffered": lambda plan, n, _, progress: buffered.simulate(plan, n, progress),
-}
-# Options a kernel understands; with any other the plain engine runs.
-OPTIONS: dict[str, frozenset[str]] = {
-    "direct": frozenset({"prune"}),
-    "bounded": frozenset({"k", "column"}),
-}
+
+def _found() -> dict[str, Kernel]:
+    modules = (
+        importlib.import_module(f"{kernels.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(kernels.__path__)
+        if module.name != "registry"
+    )
+    records = {m.KERNEL.protocol: m.KERNEL for m in modules if hasattr(m, "KERNEL")}
+    return {name: records[name] for name in antecede.PROTOCOLS if name in records} | records
+
+
+KERNELS: dict[str, Kernel] = _found()

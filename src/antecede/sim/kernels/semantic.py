@@ -13,53 +13,28 @@ References
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from antecede.sim.kernels.common import (
-    DONE,
-    EVENT,
-    FREE,
-    GROW,
-    HEAP,
-    LIMIT,
-    NOTHING,
-    ORDER,
-    PAUSE,
-    READY,
-    WIDEST,
-    Floats,
-    Heap,
-    Holding,
-    Int,
-    Ints,
-    Plan,
-    Small,
-    Trace,
-    arrive,
-    at,
-    entry,
-    helper,
-    int64,
-    make_ready,
-    next_event,
-    post_all,
-    record,
-    separate,
-    set_off,
-    take_ready,
-)
-from antecede.sim.kernels.drive import Progress, drive
+from antecede.sim.kernels.common import NOTHING, ORDER, Copy, Core, post_all
+from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
+from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
     SquareState,
-    advance,
+    begin_send,
+    copy_cells,
+    end_send,
+    has_room,
+    is_ready,
     release,
     renew,
     take_slab,
-    wake,
 )
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
 
 
 class Memory(NamedTuple):
@@ -76,6 +51,14 @@ class Memory(NamedTuple):
     head: Small  # per channel: the first copy beyond the unbroken beginning, or NOTHING
     tail: Small  # per channel: the copy sent last, or NOTHING
     behind: Small  # per copy: the next on its channel
+
+
+class Semantic(NamedTuple):
+    """What this kernel works on."""
+
+    squares: Squares
+    memory: Memory
+    column: Small  # scratch, per destination
 
 
 @separate
@@ -100,90 +83,99 @@ def merge_planes(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
 
 
 @helper
-def send(
-    plan: Plan, squares: Squares, memory: Memory, trace: Trace, reg: Ints, n: Int, message: Int
-) -> None:
-    """E1 to E7."""
-    me = int64(plan.sender[at(message)])
-    squares.sent[at(me)] += 1
-    trace.number[at(message)] = squares.sent[at(me)]
-    rank = int64(plan.rank[at(message)])
+def depends(core: Core, memory: Memory, message: Int) -> Int:
+    """Tell whether a message depends on a local event that its sender has not covered."""
+    me = int64(core.plan.sender[at(message)])
+    rank = int64(core.plan.rank[at(message)])
     basis = int64(memory.events[at(me)])
     if rank >= 0:
         basis = max(0, basis - rank + 1) if rank > 0 else 0
-    depends = basis > memory.covered[at(me)]
-    memory.events[at(me)] += 1
-    old = int64(squares.own[at(me)])
-    new = take_slab(squares, reg)
-    cells = n * n
-    source = 2 * old * cells
-    target = 2 * new * cells
-    if depends:
-        join(squares.cells, target, source, cells)
-    else:
-        for i in range(2 * cells):
-            squares.cells[at(target + i)] = squares.cells[at(source + i)]
-    start = plan.offsets[at(message)]
-    stop = plan.offsets[at(message + 1)]
-    plane = target if depends else target + cells
-    for copy in range(start, stop):
-        dest = int64(plan.dests[at(copy)])
-        squares.cells[at(plane + dest * n + me)] += 1
-        squares.place[at(copy)] = 0
-        trace.entries[at(copy)] = 2 * cells
-        channel = me * n + dest
-        memory.behind[at(copy)] = NOTHING
-        if memory.head[at(channel)] < 0:
-            memory.head[at(channel)] = copy
-        else:
-            memory.behind[at(memory.tail[at(channel)])] = copy
-        memory.tail[at(channel)] = copy
-    memory.copies[at(me)] += stop - start
-    if depends:
-        memory.covered[at(me)] = memory.events[at(me)]
-        memory.first[at(me)] = NOTHING
-    else:
-        memory.event[at(message)] = memory.events[at(me)]
-        memory.total[at(message)] = memory.copies[at(me)]
-        memory.following[at(message)] = NOTHING
-        if memory.first[at(me)] < 0:
-            memory.first[at(me)] = message
-        else:
-            memory.following[at(memory.last[at(me)])] = message
-        memory.last[at(me)] = message
-    squares.itself[at(message)] = np.int32(depends)
-    squares.refs[at(new)] = 1 + stop - start
-    squares.slab[at(message)] = new
-    squares.own[at(me)] = new
-    release(squares, reg, old)
-    trace.noted[at(reg[ORDER])] = np.int32(depends)
-    record(trace, reg, message, 2 * cells)
+    return basis > memory.covered[at(me)]
 
 
 @helper
-def merge(
-    plan: Plan, squares: Squares, reg: Ints, column: Small, n: Int, me: Int, sender: Int,
-    message: Int,
-) -> None:  # fmt: skip
-    """R3, R5 to R8. Where the message was counted in PREV, that is more than it carries."""
+def enqueue(memory: Memory, channel: Int, row: Int) -> None:
+    """Link a copy behind those sent earlier on its channel."""
+    memory.behind[at(row)] = NOTHING
+    if memory.head[at(channel)] < 0:
+        memory.head[at(channel)] = row
+    else:
+        memory.behind[at(memory.tail[at(channel)])] = row
+    memory.tail[at(channel)] = row
+
+
+@helper
+def remember(memory: Memory, me: Int, message: Int) -> None:
+    """Note a send that no later event covers yet."""
+    memory.event[at(message)] = memory.events[at(me)]
+    memory.total[at(message)] = memory.copies[at(me)]
+    memory.following[at(message)] = NOTHING
+    if memory.first[at(me)] < 0:
+        memory.first[at(me)] = message
+    else:
+        memory.following[at(memory.last[at(me)])] = message
+    memory.last[at(me)] = message
+
+
+@helper
+def send(core: Core, own: Semantic, message: Int) -> Int:
+    """E1 to E7."""
+    plan, squares, memory, n = core.plan, own.squares, own.memory, core.n
+    me = int64(plan.sender[at(message)])
     cells = n * n
-    other = 2 * int64(squares.slab[at(message)]) * cells
-    mine = 2 * int64(squares.own[at(me)]) * cells
-    itself = squares.itself[at(message)]
+    begin_send(core, squares, message)
+    dependent = depends(core, memory, message)
+    memory.events[at(me)] += 1
+    new = take_slab(squares, core.reg)
+    source = 2 * int64(squares.own[at(me)]) * cells
+    target = 2 * new * cells
+    if dependent:
+        join(squares.cells, target, source, cells)
+    else:
+        copy_cells(squares.cells, target, source, 2 * cells)
+    plane = target if dependent else target + cells
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
+    for row in range(start, stop):
+        dest = int64(plan.dests[at(row)])
+        squares.cells[at(plane + dest * n + me)] += 1
+        core.trace.entries[at(row)] = 2 * cells
+        enqueue(memory, me * n + dest, row)
+    memory.copies[at(me)] += stop - start
+    if dependent:
+        memory.covered[at(me)] = memory.events[at(me)]
+        memory.first[at(me)] = NOTHING
+    else:
+        remember(memory, me, message)
+    squares.itself[at(message)] = np.int32(dependent)
+    end_send(core, squares, message, new, new)
+    core.trace.noted[at(core.reg[ORDER])] = np.int32(dependent)
+    post_all(core, message)
+    return 2 * cells
+
+
+@helper
+def merge(core: Core, own: Semantic, copy: Copy) -> None:
+    """R3, R5 to R8. Where the message was counted in PREV, that is more than it carries."""
+    plan, squares, column, n = core.plan, own.squares, own.column, core.n
+    cells = n * n
+    other = 2 * int64(squares.slab[at(copy.message)]) * cells
+    mine = 2 * int64(squares.own[at(copy.dest)]) * cells
+    itself = squares.itself[at(copy.message)]
+    start = plan.offsets[at(copy.message)]
+    stop = plan.offsets[at(copy.message + 1)]
     if itself == 1:
-        for copy in range(start, stop):
-            cell = int64(plan.dests[at(copy)]) * n + sender
-            column[at(copy - start)] = max(
+        for row in range(start, stop):
+            cell = int64(plan.dests[at(row)]) * n + copy.sender
+            column[at(row - start)] = max(
                 squares.cells[at(mine + cell)], squares.cells[at(other + cell)] - itself
             )
-    target = 2 * renew(squares, reg, me) * cells
+    target = 2 * renew(squares, core.reg, copy.dest) * cells
     merge_planes(squares.cells, target, mine, other, cells)
     if itself == 1:
-        for copy in range(start, stop):
-            cell = int64(plan.dests[at(copy)]) * n + sender
-            less = squares.cells[at(target + cell)] - column[at(copy - start)]
+        for row in range(start, stop):
+            cell = int64(plan.dests[at(row)]) * n + copy.sender
+            less = squares.cells[at(target + cell)] - column[at(row - start)]
             squares.cells[at(target + cell)] -= less
             squares.cells[at(target + cells + cell)] += less
 
@@ -205,89 +197,57 @@ def cover(squares: Squares, memory: Memory, n: Int, me: Int) -> None:
 
 
 @helper
-def count(
-    holding: Holding, memory: Memory, trace: Trace, n: Int, dest: Int, sender: Int, copy: Int
-) -> Int:
-    """R4: lengthen the unbroken beginning of the channel; tell whether it grew."""
-    channel = sender * n + dest
+def deliver(core: Core, own: Semantic, copy: Copy) -> Int:
+    """R3 to R8, but for what R4 sets free."""
+    own.memory.events[at(copy.dest)] += 1
+    merge(core, own, copy)
+    release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
+    cover(own.squares, own.memory, core.n, copy.dest)
+    return 2 * core.n * core.n
+
+
+@helper
+def lengthen(core: Core, own: Semantic, copy: Copy) -> None:
+    """R4: lengthen the unbroken beginning of the channel, and wake what waited for that."""
+    memory, n = own.memory, core.n
+    channel = copy.sender * n + copy.dest
     head = int64(memory.head[at(channel)])
-    if head != copy:
-        return False
-    while head >= 0 and not np.isnan(trace.delivered[at(head)]):
-        holding.reached[at(dest * n + sender)] += 1
+    if head != copy.row:
+        return
+    while head >= 0 and not np.isnan(core.trace.delivered[at(head)]):
+        core.holding.reached[at(copy.dest * n + copy.sender)] += 1
         head = int64(memory.behind[at(head)])
     memory.head[at(channel)] = head
-    return True
+    wake(core, own, copy)
 
 
-@entry
-def run(
-    plan: Plan, heap: Heap, trace: Trace, holding: Holding, squares: Squares, memory: Memory,
-    column: Small, reg: Ints, now: Floats, n: Int,
-) -> Int:  # fmt: skip
-    """Run until the end, or until an array must grow."""
-    messages = len(plan.time)
-    while True:
-        if reg[HEAP] + reg[WIDEST] > len(heap.when) or reg[FREE] < 2:
-            return GROW
-        if reg[ORDER] >= reg[LIMIT]:
-            return PAUSE
-        if reg[READY] >= 0:
-            copy = take_ready(holding, reg)
-            dest = int64(plan.dests[at(copy)])
-            message = int64(plan.message[at(copy)])
-            sender = int64(plan.sender[at(message)])
-            trace.delivered[at(copy)] = now[0]
-            memory.events[at(dest)] += 1
-            merge(plan, squares, reg, column, n, dest, sender, message)
-            release(squares, reg, int64(squares.slab[at(message)]))
-            cover(squares, memory, n, dest)
-            record(trace, reg, messages + copy, 2 * n * n)
-            if count(holding, memory, trace, n, dest, sender, copy):
-                wake(plan, squares, holding, reg, n, 2, dest, sender)
-            set_off(plan, heap, reg, now[0], copy)
-            continue
-        if reg[EVENT] < 0:
-            reg[EVENT] = next_event(plan, heap, reg, now)
-            if reg[EVENT] < 0:
-                return DONE
-        event = reg[EVENT]
-        if event < messages:
-            trace.sent[at(event)] = now[0]
-            send(plan, squares, memory, trace, reg, n, event)
-            post_all(plan, heap, trace, reg, n, now[0], event)
-        else:
-            copy = event - messages
-            arrive(holding, trace, reg, now[0], copy)
-            if advance(plan, squares, holding, n, 2, int64(plan.dests[at(copy)]), copy):
-                make_ready(holding, reg, copy)
-        reg[EVENT] = NOTHING
+class SemanticState(SquareState):
+    """The arrays of one run of this kernel."""
+
+    def __init__(self, plan: Plan, n: int) -> None:
+        super().__init__(plan, n, planes=2)
+        messages = len(plan.time)
+        self.memory = Memory(
+            events=np.zeros(n, np.int32),
+            covered=np.zeros(n, np.int32),
+            copies=np.zeros(n, np.int32),
+            first=np.full(n, NOTHING, np.int32),
+            last=np.full(n, NOTHING, np.int32),
+            following=np.full(messages, NOTHING, np.int32),
+            event=np.zeros(messages, np.int32),
+            total=np.zeros(messages, np.int32),
+            head=np.full(n * n, NOTHING, np.int32),
+            tail=np.full(n * n, NOTHING, np.int32),
+            behind=np.full(len(plan.dests), NOTHING, np.int32),
+        )
+        self.column = np.zeros(n, np.int32)
+
+    def own(self) -> Semantic:
+        """Return the arrays as they are now."""
+        return Semantic(self.squares, self.memory, self.column)
 
 
-def simulate(plan: Plan, n: int, progress: Progress | None = None) -> SquareState:
-    """Run `semantic` over a plan."""
-    state = SquareState(plan, n, planes=2)
-    messages = len(plan.time)
-    memory = Memory(
-        events=np.zeros(n, np.int32),
-        covered=np.zeros(n, np.int32),
-        copies=np.zeros(n, np.int32),
-        first=np.full(n, NOTHING, np.int32),
-        last=np.full(n, NOTHING, np.int32),
-        following=np.full(messages, NOTHING, np.int32),
-        event=np.zeros(messages, np.int32),
-        total=np.zeros(messages, np.int32),
-        head=np.full(n * n, NOTHING, np.int32),
-        tail=np.full(n * n, NOTHING, np.int32),
-        behind=np.full(len(plan.dests), NOTHING, np.int32),
-    )
-    column = np.zeros(n, np.int32)
-    drive(
-        state,
-        lambda: run(
-            plan, state.heap, state.trace, state.holding, state.squares, memory, column,
-            state.reg, state.now, n,
-        ),
-        progress,
-    )  # fmt: skip
-    return state
+KERNEL = Kernel(
+    "semantic", SemanticState, Semantic,
+    Steps(send=send, deliver=deliver, is_ready=is_ready, after=lengthen, has_room=has_room),
+)  # fmt: skip

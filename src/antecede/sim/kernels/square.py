@@ -1,31 +1,22 @@
-"""What kernels with n x n matrices share: matrices that copies hold in common, and their tests.
+"""What kernels with n x n matrices share: the matrices that copies hold in common, and their test.
 
-A matrix is never changed while somebody else reads it: messages in flight share their sender's by
-a reference count. Row = destination, so the delivery test of a copy reads one row from the left,
-and goes on where it stopped. A slab may hold several matrices (`planes`); the first is tested.
+A matrix does not change while anyone else reads it: messages in flight share their sender's by a
+reference count. Row = destination, so the delivery test of a copy reads one row from the left,
+and continues where it stopped. A slab may hold several matrices (`planes`); the first is tested.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from antecede.sim.kernels.common import (
-    FREE,
-    NOTHING,
-    Holding,
-    Int,
-    Ints,
-    Plan,
-    Small,
-    at,
-    helper,
-    hold,
-    make_ready,
-    separate,
-)
-from antecede.sim.kernels.drive import Common, longer
+from antecede.sim.kernels.common import FREE, Copy, Core, hold
+from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
+from antecede.sim.kernels.loop import State, longer, refilled
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
 
 
 class Squares(NamedTuple):
@@ -39,7 +30,8 @@ class Squares(NamedTuple):
     sent: Small  # per process: messages sent
     slab: Small  # per message
     itself: Small  # per message: 1 where the matrix it shares counts the message, else 0
-    place: Small  # per copy: where its test goes on
+    place: Small  # per copy: where its test continues
+    planes: Int  # matrices per slab
 
 
 @separate
@@ -60,7 +52,7 @@ def larger_cells(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
 def take_slab(squares: Squares, reg: Ints) -> Int:
     """Take a slab without owner."""
     reg[FREE] -= 1
-    return np.int64(squares.free[at(reg[FREE])])
+    return int64(squares.free[at(reg[FREE])])
 
 
 @helper
@@ -75,7 +67,7 @@ def release(squares: Squares, reg: Ints, slab: Int) -> None:
 @helper
 def renew(squares: Squares, reg: Ints, me: Int) -> Int:
     """Return a slab that only `me` reads: its own, or a new one with undefined contents."""
-    mine = np.int64(squares.own[at(me)])
+    mine = int64(squares.own[at(me)])
     if squares.refs[at(mine)] == 1:
         return mine
     new = take_slab(squares, reg)
@@ -86,50 +78,63 @@ def renew(squares: Squares, reg: Ints, me: Int) -> Int:
 
 
 @helper
-def advance(
-    plan: Plan, squares: Squares, holding: Holding, n: Int, planes: Int, dest: Int, copy: Int
-) -> Int:
-    """Test what is missing; hold the copy for the first that is."""
-    message = plan.message[at(copy)]
-    row = (np.int64(squares.slab[at(message)]) * planes * n + dest) * n
-    sender = np.int64(plan.sender[at(message)])
-    itself = np.int64(squares.itself[at(message)])
-    for k in range(np.int64(squares.place[at(copy)]), n):
-        need = np.int64(squares.cells[at(row + k)]) - (itself if k == sender else 0)
-        if need > holding.reached[at(dest * n + k)]:
-            squares.place[at(copy)] = k
-            hold(holding, dest * n + k, copy, need)
+def begin_send(core: Core, squares: Squares, message: Int) -> Int:
+    """Give a message its number, and reset the test of its copies; return the number."""
+    me = int64(core.plan.sender[at(message)])
+    squares.sent[at(me)] += 1
+    number = squares.sent[at(me)]
+    core.trace.number[at(message)] = number
+    for row in range(core.plan.offsets[at(message)], core.plan.offsets[at(message + 1)]):
+        squares.place[at(row)] = 0
+    return number
+
+
+@helper
+def end_send(core: Core, squares: Squares, message: Int, new: Int, shared: Int) -> None:
+    """Give the sender its new slab, and the copies the `shared` one: the new or the old."""
+    me = int64(core.plan.sender[at(message)])
+    old = int64(squares.own[at(me)])
+    squares.refs[at(new)] = 1
+    squares.refs[at(shared)] += core.plan.offsets[at(message + 1)] - core.plan.offsets[at(message)]
+    squares.slab[at(message)] = shared
+    squares.own[at(me)] = new
+    release(squares, core.reg, old)
+
+
+@helper
+def mark(plan: Plan, flags: Small, message: Int, value: Int) -> None:
+    """Set the flag of every destination of a message."""
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
+        flags[at(plan.dests[at(row)])] = value
+
+
+@helper
+def is_ready(core: Core, own: Any, copy: Copy) -> Int:
+    """Test what is missing; hold the copy for the first message that is."""
+    squares, holding, n = own.squares, core.holding, core.n
+    row = (int64(squares.slab[at(copy.message)]) * squares.planes * n + copy.dest) * n
+    itself = int64(squares.itself[at(copy.message)])
+    for k in range(int64(squares.place[at(copy.row)]), n):
+        need = int64(squares.cells[at(row + k)]) - (itself if k == copy.sender else 0)
+        if need > holding.reached[at(copy.dest * n + k)]:
+            squares.place[at(copy.row)] = k
+            hold(holding, copy.dest * n + k, copy.row, need)
             return False
     return True
 
 
 @helper
-def wake(
-    plan: Plan, squares: Squares, holding: Holding, reg: Ints, n: Int, planes: Int,
-    dest: Int, sender: Int,
-) -> None:  # fmt: skip
-    """Look again at the copies that waited for messages of `sender`."""
-    pair = dest * n + sender
-    reached = holding.reached[at(pair)]
-    copy = np.int64(holding.heads[at(pair)])
-    holding.heads[at(pair)] = NOTHING
-    while copy >= 0:
-        following = np.int64(holding.link[at(copy)])
-        if holding.need[at(copy)] > reached:
-            holding.link[at(copy)] = holding.heads[at(pair)]
-            holding.heads[at(pair)] = copy
-        elif advance(plan, squares, holding, n, planes, dest, copy):
-            make_ready(holding, reg, copy)
-        copy = following
+def has_room(core: Core, _own: Any, _event: Int) -> Int:
+    """Tell whether there are slabs for a send or a delivery."""
+    return core.reg[FREE] >= 2
 
 
-class SquareState(Common):
+class SquareState(State):
     """The arrays of one run of a kernel with n x n matrices."""
 
     def __init__(self, plan: Plan, n: int, planes: int = 1) -> None:
         super().__init__(plan, n)
         slabs = 2 * n + 16
-        self.planes = planes
         self.squares = Squares(
             cells=np.zeros(slabs * planes * n * n, np.int32),
             count=np.zeros(slabs, np.int32),
@@ -140,26 +145,24 @@ class SquareState(Common):
             slab=np.zeros(len(plan.time), np.int32),
             itself=np.zeros(len(plan.time), np.int32),
             place=np.zeros(len(plan.dests), np.int32),
+            planes=planes,
         )
         self.reg[FREE] = slabs - n
         self.squares.free[: slabs - n] = np.arange(slabs - 1, n - 1, -1)
 
     def grow(self) -> None:
-        """Make larger whatever may have been too small."""
+        """Make larger whatever may be too small."""
         super().grow()
         if self.reg[FREE] >= 2:
             return
         old, slabs, have = self.squares, len(self.squares.refs), int(self.reg[FREE])
         more = 2 * slabs
-        free = longer(old.free, more)
-        fresh = np.arange(more - 1, slabs - 1, -1)
-        free[: have + slabs] = np.concatenate([fresh, old.free[:have]])
         self.reg[FREE] = have + slabs
         self.squares = old._replace(
-            cells=longer(old.cells, more * self.planes * self.n**2),
+            cells=longer(old.cells, more * old.planes * self.n**2),
             count=longer(old.count, more),
             refs=longer(old.refs, more),
-            free=free,
+            free=refilled(old.free, have, slabs, more),
         )
 
     def bytes(self) -> int:

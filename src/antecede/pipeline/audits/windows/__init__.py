@@ -1,7 +1,8 @@
-"""The exact audit, window by window: each window on its own, then stitched at the cuts.
+"""The exact audit, window by window: each window is checked alone, then all are joined at the cuts.
 
-``hashing`` names messages by 64 bits, ``matching`` pairs sends with deliveries inside a window,
-``clocks`` runs the vectors, ``chains`` finds shortest witnesses, ``window`` puts these together
-for one window, ``cuts`` proposes where to cut, ``stitch`` decides what crosses the cuts, and
-``whole`` runs all of it in one process. Nothing in here knows Spark.
+``columns`` turns Arrow tables into arrays, ``hashing`` names messages by 64 bits, ``matching``
+pairs sends with deliveries inside a window, ``clocks`` runs the vectors, ``chains`` finds shortest
+chains, ``window`` puts these together for one window, ``cuts`` proposes where to cut, ``stitch``
+says what is missing before windows can be joined, ``join`` joins them, and ``rounds`` is the loop
+around all that. Nothing here imports Spark.
 """

@@ -1,9 +1,9 @@
-"""Shortest witness chains, and causal cycles, over the messages of one window.
+"""Shortest chains and causal cycles among the messages of one window.
 
-A chain leads from a cause to the message that overtook it: each next message was sent by a process
-that had sent or delivered the one before. It lies between the two sends, so only events above the
-cause's vector and below the overtaker's are looked at. Breadth first, in the order of processes and
-places, so that every arrangement of windows finds the same chain.
+A chain leads from a message to the one that overtook it: each next message was sent by a process
+that had sent or delivered the one before. All of it lies between the two sends, so only events
+after the first and in the past of the second are searched. The search is breadth first, in the
+order of processes and places, so that every arrangement finds the same chain.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _search(
 
 
 class Chains:
-    """Search chains in one window; build it once, ask for many."""
+    """A search for chains in one window; build it once for many searches."""
 
     def __init__(self, matched: Matched) -> None:
         self._matched = matched
@@ -111,10 +111,10 @@ class Chains:
 
 
 @jit
-def _cyclic(  # noqa: C901, PLR0912  (Tarjan's algorithm, kept whole)
+def _cyclic(
     place: Ints, start: Ints, who: Vectors, link: Ints, copies: Ints, delivery: Ints
 ) -> Flags:
-    """Return which deliveries lie on a cycle: Tarjan's components of what is left, iteratively."""
+    """Return which deliveries lie on a cycle, by Tarjan's algorithm without recursion."""
     size = link.size
     index, low = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     component = np.full(size, -1, np.int64)
@@ -169,9 +169,10 @@ def _cyclic(  # noqa: C901, PLR0912  (Tarjan's algorithm, kept whole)
 
 
 def cyclic_deliveries(matched: Matched, place: Ints) -> NDArray[Any]:
-    """Return the deliveries from which their own send can be reached, given where work stopped.
+    """Return the deliveries from which their own send can be reached.
 
-    Without these deliveries nothing in the window goes round in circles.
+    ``place`` is the event at which each process stopped. Without these deliveries the window has no
+    cycles.
     """
     copies, delivery = _deliveries(matched.link)
     found = _cyclic(place, matched.start, matched.who, matched.link, copies, delivery)

@@ -1,14 +1,15 @@
 """The vectors of one window, with everything outside it symbolic.
 
-Fact (Charron-Bost's characterisation, used on messages): the delivery of *m*, sent as the a-th
-event of *i*, breaks causal order at *d* iff a message delivered at *d* earlier has i's a-th event
-in the causal past of its send. So two vectors per process suffice: what has happened before its
-present, and the maximum over the messages delivered to it.
+Fact (Charron-Bost's characterisation of clocks, applied to messages): let *m* be sent as the a-th
+event of *i*. Its delivery at *d* violates causal order if and only if a message delivered at *d*
+earlier has that event in the causal past of its send. So two vectors per process suffice: the
+causal past of its latest event, and the maximum over the messages delivered to it.
 
-One ``int32`` per process *s* says all a window can know: ``> 0``, that event of *s* in this window
-reaches here; ``0``, the state in which *s* entered the window does; ``-r``, the r-th latest message
-of *s* that entered the window does; ``NOTHING``, none of these. Merging is ``max``. Messages that
-entered and whose sender is not known here have a bit each, in words after the n integers.
+In a vector, one ``int32`` per process *s* holds all that a window can know. If it is positive, that
+event of *s* in this window is in the past; ``0``, the state in which *s* entered the window is;
+``-r``, the r-th latest message of *s* that entered the window is; ``NOTHING``, none of these.
+Merging is ``max``. Incoming messages whose sender is unknown have a bit each, in words after the n
+integers.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 
 NOTHING = np.int32(-(2**31))
 NEVER = np.int32(2**31 - 1)
-#: How many events of one process are taken at a turn: bounds how far one runs ahead.
+#: How many events of one process are taken at a turn, so that none runs far ahead.
 TURN = 256
 
 
 @dataclass
 class Run:
-    """What one sweep over a window found."""
+    """The result of one sweep over a window."""
 
     stalled: bool
     place: Ints  # process -> the event it stopped at
@@ -66,7 +67,7 @@ def _rises(
     found: Ints,
     count: int,
 ) -> tuple[Ints, int]:
-    """Note every symbol of the outside that ``vector`` adds to ``mine``."""
+    """Record every outside symbol that ``vector`` adds to ``mine``."""
     for s in range(n):
         if vector[s] > mine[s] and mine[s] < 0:
             found = _grown(found, count)
@@ -146,7 +147,24 @@ def _limits(n: int, asked: Ints) -> tuple[Vectors, Ints]:
 
 
 @jit
-def _sweep(  # noqa: C901, PLR0912, PLR0915  (one loop, kept whole for the compiler)
+def _nothing(rows: int, n: int, width: int) -> Vectors:
+    """Return vectors with nothing in their past."""
+    vectors = np.full((rows, width), NOTHING, np.int32)
+    vectors[:, n:] = 0
+    return vectors
+
+
+@inline
+def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) -> None:
+    """Set the place of the b-th incoming message: a code if its sender is known, else its bit."""
+    if sender >= 0:
+        vector[sender] = code
+    else:
+        vector[n + b // 32] = bit
+
+
+@jit
+def _sweep(
     n: int,
     words: int,
     start: Ints,
@@ -161,14 +179,13 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915  (one loop, kept whole for the compi
     asked: Ints,
 ) -> tuple[Any, ...]:
     width = n + words
-    state, delivered = (
-        np.full((n, width), NOTHING, np.int32),
-        np.full((n, width), NOTHING, np.int32),
+    state, delivered, single = (
+        _nothing(n, n, width),
+        _nothing(n, n, width),
+        _nothing(1, n, width)[0],
     )
     for p in range(n):
         state[p, p] = 0
-        state[p, n:] = 0
-        delivered[p, n:] = 0
     place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
     slot, left = np.full(kind.size, -1, np.int32), uses.copy()
     pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
@@ -177,8 +194,6 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915  (one loop, kept whole for the compi
     rises, risen = np.empty((1024, 2), np.int64), 0
     first = np.full(asked.shape[0], -1, np.int64)
     limit, at = _limits(n, asked)
-    single = np.full(width, NOTHING, np.int32)
-    single[n:] = 0
     moved = True
     while moved:
         moved = False
@@ -217,26 +232,17 @@ def _sweep(  # noqa: C901, PLR0912, PLR0915  (one loop, kept whole for the compi
                     else:
                         vector = single
                         b = -2 - send
-                        if senders[b] >= 0:
-                            single[senders[b]] = codes[b]
-                        else:
-                            single[n + b // 32] = np.int32(1) << np.int32(b % 32)
+                        _mark(single, n, b, senders[b], codes[b], np.int32(1) << np.int32(b % 32))
                     if _is_rise(delivered[p], vector, n):
                         rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
                     _merge(delivered[p], vector, n)
                     _merge(state[p], vector, n)
                     if send < 0:
-                        b = -2 - send
-                        if senders[b] >= 0:
-                            single[senders[b]] = NOTHING
-                        else:
-                            single[n + b // 32] = 0
+                        _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
                 i += 1
             place[p] = i
             moved |= i > begun
-    stalled = False
-    for p in range(n):
-        stalled |= place[p] < start[p + 1]
+    stalled = bool(np.any(place < start[1:]))
     return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first
 
 

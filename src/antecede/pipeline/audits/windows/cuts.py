@@ -1,8 +1,8 @@
-"""Where to cut a log: proposals by time, lowered until no message runs backwards over a cut.
+"""Where to cut a log: time proposes a cut, and the events around it make it consistent.
 
-A cut is one seq per process: events up to it come before. It is consistent when no message is
-delivered before it and sent after it. Time only proposes; what a proposal gets wrong is lowered
-here as far as the events around the cut are known, and found by the join where they are not.
+A cut is one seq per process; events up to it come before the cut. It is consistent if no message is
+delivered before it and sent after it. A proposal is corrected here as far as the events around it
+are known. The join finds what is still wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from antecede.pipeline.audits.windows.matching import Events
 
-#: A cut that says nothing about a process: time decides.
-UNSAID = -(2**63)
+#: The seq in a cut for a process whose events are cut by time.
+NO_SEQ = -(2**63)
 #: Rounds of averaging when clock offsets are estimated.
 _ROUNDS = 30
 
@@ -53,10 +53,10 @@ def pairs_of(events: Events) -> tuple[Ints, Ints]:
 
 
 def lower(proposal: Ints, events: Events) -> Ints:
-    """Return ``proposal`` lowered as far as ``events``, those around the cut, demand it."""
+    """Return ``proposal``, lowered as far as the ``events`` around it demand."""
     sends, deliveries = pairs_of(events)
     cut = proposal.copy()
-    cut[cut == UNSAID] = 2**63 - 1
+    cut[cut == NO_SEQ] = 2**63 - 1
     _lower(
         cut,
         events.process[sends].astype(np.int64),
@@ -64,7 +64,7 @@ def lower(proposal: Ints, events: Events) -> Ints:
         events.process[deliveries].astype(np.int64),
         events.seq[deliveries],
     )
-    cut[cut == 2**63 - 1] = UNSAID
+    cut[cut == 2**63 - 1] = NO_SEQ
     return cut
 
 
@@ -72,8 +72,8 @@ def offsets(events: Events, time: NDArray[np.float64], n: int) -> NDArray[np.flo
     """Estimate how far each process's clock is ahead, from the delays that ``events`` show.
 
     The delay seen from i to j is the true one plus j's offset minus i's. Each offset is set to
-    the median of what its neighbours say, assuming that true delays are alike both ways. It is
-    a hint only: a bad estimate costs time, never exactness.
+    the median of what its neighbours show, assuming that true delays are the same both ways. It is
+    only a hint: a bad estimate costs time, never exactness.
     """
     sends, deliveries = pairs_of(events)
     found = np.zeros(n)
@@ -85,37 +85,37 @@ def offsets(events: Events, time: NDArray[np.float64], n: int) -> NDArray[np.flo
     seen = seen[usable] - np.median(seen[usable])
     both = np.concatenate((target, source)).astype(np.int64)
     other = np.concatenate((source, target)).astype(np.int64)
-    says = np.concatenate((seen, -seen))
+    shift = np.concatenate((seen, -seen))
     count = np.maximum(np.bincount(both, minlength=n), 1)
     for _ in range(_ROUNDS):
-        told = np.bincount(both, weights=says + found[other], minlength=n) / count
-        found = 0.5 * (found + told)
+        seen_offset = np.bincount(both, weights=shift + found[other], minlength=n) / count
+        found = 0.5 * (found + seen_offset)
     return np.asarray(found - np.median(found))
 
 
 def propose(events: Events, time: NDArray[np.float64], when: NDArray[np.float64]) -> Ints:
     """Return, per process, its last seq at or before ``when[process]`` among ``events``.
 
-    A process with events after that alone is cut before the first of them; one without events
-    is left to time (``UNSAID``).
+    A process whose events all come later is cut before the first of them. One without events gets
+    ``NO_SEQ``.
     """
     n = when.size
-    first, last = np.full(n, 2**63 - 1, np.int64), np.full(n, UNSAID, np.int64)
+    first, last = np.full(n, 2**63 - 1, np.int64), np.full(n, NO_SEQ, np.int64)
     early = time <= when[events.process]
     np.maximum.at(last, events.process[early], events.seq[early])
     np.minimum.at(first, events.process[~early], events.seq[~early])
-    # A clock that runs backwards may put an early event after a late one; cut before the late.
+    # A clock that runs backwards may put an early event after a late one; cut before the late one.
     cut = np.where(first != 2**63 - 1, np.minimum(last, first - 1), last)
-    cut = np.where((last == UNSAID) & (first != 2**63 - 1), first - 1, cut)
+    cut = np.where((last == NO_SEQ) & (first != 2**63 - 1), first - 1, cut)
     return np.asarray(cut)
 
 
 def rising(cuts: list[Ints]) -> list[Ints]:
-    """Return running maxima: the union of consistent cuts is consistent, and now none recedes."""
+    """Return running maxima, so that no cut recedes; unions of consistent cuts are consistent."""
     found: list[Ints] = []
     for cut in cuts:
         found.append(
-            cut if not found else np.where(cut == UNSAID, UNSAID, np.maximum(found[-1], cut))
+            cut if not found else np.where(cut == NO_SEQ, NO_SEQ, np.maximum(found[-1], cut))
         )
     return found
 

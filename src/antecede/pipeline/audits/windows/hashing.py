@@ -1,8 +1,8 @@
 """Names as 64 bits: the XXH64 that Spark's ``xxhash64`` computes, on Arrow string columns.
 
-Both sides must agree bit for bit, because a log may be hashed in SQL or here, and ties between
-rows that contradict each other are broken by the hash. Two names with one hash are found when
-their sends meet; the audit then hashes again with another ``salt``.
+Both must agree bit for bit, because a log may be hashed in SQL or here, and the hash breaks ties
+between rows that contradict each other. Two names with the same hash are noticed if both are sent;
+the audit then hashes again with another ``salt``.
 
 References
 ----------
@@ -21,7 +21,7 @@ from antecede.pipeline.audits.windows.jit import Column, Ints, Scalar, inline, j
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The seed of Spark's ``xxhash64``, and so what it gives for null.
+#: The seed of Spark's ``xxhash64``, and its result for null.
 SPARK_SEED = 42
 
 _P1 = np.uint64(11400714785074694791)
@@ -101,7 +101,7 @@ def _xor_lists(offsets: NDArray[Any], codes: NDArray[Any], hashes: Ints, out: In
 
 
 def seed_of(salt: int) -> np.uint64:
-    """Return the seed that ``xxhash64(lit(str(salt)), name)`` hands to the name; 0 is none."""
+    """Return the seed with which ``xxhash64(lit(str(salt)), name)`` hashes the name; 0: no salt."""
     if salt == 0:
         return np.uint64(SPARK_SEED)
     text = np.frombuffer(str(salt).encode(), np.uint8)
@@ -114,7 +114,7 @@ def hash_names(names: list[str], salt: int = 0) -> Ints:
 
 
 def hash_column(column: Column, salt: int = 0) -> Ints:
-    """Return the hash of every string of an Arrow column (null: whatever lies there)."""
+    """Return the hash of every string of an Arrow column; that of a null is arbitrary."""
     parts = []
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
@@ -130,10 +130,10 @@ def hash_column(column: Column, salt: int = 0) -> Ints:
 
 
 def hash_lists(column: Column) -> Ints:
-    """Return, per list of names, the exclusive or of its distinct names' hashes (null: 0).
+    """Return, per list of names, the exclusive or of the hashes of its distinct names (null: 0).
 
-    The order of destinations does not matter, so a send is complete when the exclusive or
-    over the processes that delivered it is the same.
+    It does not depend on their order. A send is complete when the exclusive or over the processes
+    that delivered it is the same.
     """
     parts = []
     for chunk in column.chunks:
@@ -167,10 +167,10 @@ def _offset_type(kind: Column) -> type[np.int32 | np.int64]:
 
 
 def _writable(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that says it may be written, so that one compilation serves all callers.
+    """Return a view that is marked as writable, so that one compilation serves all callers.
 
-    Nothing writes to it; copying hundreds of megabytes to get the same flag would cost more
-    than the hashing.
+    Nothing writes to it. Copying hundreds of megabytes to get the same flag would take longer than
+    the hashing.
     """
     view: NDArray[Any] = np.lib.stride_tricks.as_strided(array, writeable=False)
     interface = dict(view.__array_interface__)

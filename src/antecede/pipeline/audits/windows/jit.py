@@ -1,4 +1,4 @@
-"""One way to compile: typed for the checker, cached on disk for every worker."""
+"""Numba's decorators with types for the checker and a cache on disk for all workers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Join the windows at their cuts: what the vectors left symbolic gets its value here.
+"""Join the windows at their cuts: give values to what the vectors left symbolic.
 
-Going through the windows in order, the clocks of all processes at each cut and of all messages that
-cross it become known; with them every delivery that crossed a cut is decided. Memory: the clocks of
-the messages that cross, ``8 n`` bytes each, three n by n tables per window, and 8 bytes per message
-to be sure that none was sent twice.
+The windows are taken in order. Thus the clocks of all processes at each cut, and of all messages
+that cross it, become known, and with them every delivery that crossed a cut is decided. Memory: ``8
+n`` bytes for each message that crosses a cut, three n by n tables per window, and 8 bytes per
+message to check that none was sent twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from antecede.pipeline.audits.windows.clocks import codes_of
-from antecede.pipeline.audits.windows.stitch import Again, ask, decide, first_rise, resolve
+from antecede.pipeline.audits.windows.stitch import Needs, ask, decide, first_rise, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Open(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """The delivery that came too early: of which message, where in the process's order."""
+    """The delivery that came too early: its message and its place in the process's order."""
 
     key: int
     sender: int
@@ -72,30 +72,30 @@ class Lost(NamedTuple):
 
 @dataclass
 class _Stage:
-    """One joined window: what is needed to look back into it."""
+    """A joined window, with what is needed to look back into it."""
 
     window: Window
     before: Ints  # process -> its events in earlier windows
     known: Ints  # process -> clock of what it had delivered at the window's start
     sources: Ints  # symbol -> clock
-    clocks: Ints  # told open message -> clock
+    clocks: Ints  # open message that is described -> clock
 
 
 class Joined:
-    """The whole log's answer, still in hashes and numbers; unless ``again`` asks for more."""
+    """The result for the whole log, in hashes and numbers, unless ``needs`` asks for more."""
 
-    def __init__(self, windows: Sequence[Window], names: Ints, settled: Ints) -> None:
+    def __init__(self, windows: Sequence[Window], names: Ints, owned: Ints) -> None:
         self.names = names
-        self.again: Again = ask(windows, settled)
+        self.needs: Needs = ask(windows, owned)
         self.open: dict[int, Open] = {}
         self.late: list[Late] = []
         self.chains: dict[tuple[int, int], list[int]] = {}
         self.unsent: list[tuple[int, int, int]] = []  # process, seq, key
-        self.repeats: list[tuple[int, int, int]] = []
+        self.redelivered: list[tuple[int, int, int]] = []
         self.stages: list[_Stage] = []
         self._left: dict[int, int] = {}
         self._got: set[tuple[int, int]] = set()
-        if self.again:
+        if self.needs:
             return
         n = names.size
         start = np.zeros(n, np.int64), np.zeros((n, n), np.int64), np.zeros((n, n), np.int64)
@@ -106,14 +106,14 @@ class Joined:
     def _step(
         self, window: Window, before: Ints, entry: Ints, known: Ints
     ) -> tuple[Ints, Ints, Ints]:
-        """Take in one window; return what the next one starts from."""
+        """Join one window; return the state in which the next one starts."""
         _, cross = codes_of(window.cross, self.names.size)
         entering = [self.open.get(key) for key in window.incoming.tolist()]
         clocks = np.zeros((len(entering), self.names.size), np.int64)
         for b, message in enumerate(entering):
             if message is not None:
                 stage = self.stages[message.window]
-                row = np.searchsorted(stage.window.open_told, message.number)
+                row = np.searchsorted(stage.window.open_detailed, message.number)
                 clocks[b] = stage.clocks[row]
         vectors = resolve(window.open_vector, entry, before, clocks, cross)
         stage = _Stage(window, before, known, np.concatenate((entry, clocks)), vectors)
@@ -128,13 +128,13 @@ class Joined:
         return after, state, np.maximum(known, delivered)
 
     def _arrive(self, stage: _Stage, entering: list[Open | None]) -> None:
-        """Judge what was sent in an earlier window and delivered in this one."""
+        """Judge the messages sent in an earlier window and delivered in this one."""
         arrivals = stage.window.arrivals
         judged = np.ones(len(arrivals), np.bool_)
         for row, (b, process, _, seq) in enumerate(arrivals.tolist()):
             message, key = entering[b], int(stage.window.incoming[b])
             if (key, process) in self._got:
-                self.repeats.append((process, seq, key))
+                self.redelivered.append((process, seq, key))
                 judged[row] = False
             elif message is None:
                 self.unsent.append((process, seq, key))
@@ -166,7 +166,7 @@ class Joined:
                 )
 
     def _inside(self, stage: _Stage) -> None:
-        """Take over the violations between messages of one window."""
+        """Add the violations between messages of one window."""
         number = len(self.stages) - 1
         for row, values in enumerate(stage.window.late.tolist()):
             process, position, seq, key, sender, _, _, other, other_sender, place, place_seq = (
@@ -192,7 +192,7 @@ class Joined:
     def first_effect(self, message: Open, process: int, last: int) -> Effect | None:
         """Return the first effect of ``message`` delivered at ``process``, up to a window.
 
-        None means that the window of the send has to be asked first (``again`` says so).
+        None means that the window of the send must describe the message first (see ``needs``).
         """
         at = message.window
         while at < last and self._known(at + 1)[process, message.sender] < message.position:
@@ -207,8 +207,8 @@ class Joined:
         first = window.open_first
         rows = first[(first[:, 0] == message.number) & (first[:, 1] == process)].tolist()
         if not rows:
-            assert message.number not in window.open_told
-            self.again.want(message.window, message.key)
+            assert message.number not in window.open_detailed
+            self.needs.want(message.window, message.key)
             return None
         _, _, key, sender, place, seq = rows[0]
         return Effect(key, sender, start + place, seq, at)
@@ -225,7 +225,7 @@ class Joined:
         dests: Callable[[Sequence[Open]], Mapping[int, tuple[str, ...] | None]],
         names: list[str],
     ) -> list[Lost]:
-        """Return what is missing; ``dests`` gives the destinations of the messages it is asked."""
+        """Return the messages that are missing; ``dests`` looks up the destinations of messages."""
         waiting = [m for m in self.incomplete() if (self.final[:, m.sender] >= m.position).any()]
         if not waiting:
             return []

@@ -1,14 +1,14 @@
-"""Put a window's events in order and pair its deliveries with its sends, without a join.
+"""Sort a window's events and pair its deliveries with its sends, without a join.
 
-The events of each process are sorted by ``seq``; rows that contradict each other by having the
-same ``seq`` are ordered by kind, hash and destinations, so that every arrangement gives the same answer.
+The events of each process are sorted by ``seq``; rows that contradict each other by having the same
+``seq`` are ordered by kind, hash and destinations, so that every arrangement gives the same answer.
 Messages are looked up in one open-addressing table of 64-bit hashes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEND, DELIVER, LOCAL = 0, 1, 2
-#: Added to a send's kind where the log says its destinations.
+#: Added to a send's kind if the log states its destinations.
 KNOWN = 4
 
 #: ``Matched.link`` of a delivery that stands alone: no send, a repeat, or part of a cycle.
@@ -49,6 +49,17 @@ class Events:
         )
 
 
+class Owners(NamedTuple):
+    """Which send owns each message that was sent more than once."""
+
+    keys: Ints  # sorted
+    process: Ints
+    seq: Ints
+
+
+NO_OWNERS = Owners(*(np.empty(0, np.int64) for _ in range(3)))
+
+
 @dataclass
 class Matched:
     """The window's events sorted by process and seq (index *i* below), and their pairing."""
@@ -57,16 +68,16 @@ class Matched:
     row: Ints  # i -> row of the input
     who: Vectors  # i -> process
     seq: Ints
-    kind: NDArray[np.int8]  # i -> SEND, DELIVER; LOCAL also for repeated sends
+    kind: NDArray[np.int8]  # i -> SEND, DELIVER; LOCAL also for sends that own nothing
     key: Ints
     link: Ints  # delivery i -> its send; ALONE; or -2 - b: the b-th incoming key
     uses: Vectors  # send i -> deliveries of it in this window
     open: Flags  # send i -> it may be delivered in a later window, or is missing
     left: Ints  # send i -> exclusive or of the destinations that have not delivered it here
-    known: Flags  # send i -> the log says its destinations
+    known: Flags  # send i -> the log states its destinations
     incoming: Ints  # b -> key of a message sent outside this window
-    again: Ints  # deliveries (i) that repeat one at the same process
-    repeated: Ints  # sends (i) of a key that another send owns
+    redelivered: Ints  # deliveries (i) that repeat one at the same process
+    resent: Ints  # sends (i) of a key that another send owns
     clash: Ints  # events (i) that have the seq of the event before them
 
 
@@ -102,7 +113,7 @@ def _in_order(
 
 @jit
 def _order_ties(row: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Ints) -> None:
-    """Order rows of equal seq by all else that they say: insertion sort, for ties are few."""
+    """Sort rows of equal seq by their other columns; insertion sort, because ties are few."""
     for i in range(1, row.size):
         moved, j = row[i], i - 1
         while j >= 0 and seq[row[j]] == seq[moved]:
@@ -145,34 +156,35 @@ def _own_sends(
     seq: Ints,
     kind: NDArray[np.int8],
     key: Ints,
-    settled: Ints,
-    settled_process: Ints,
-    settled_seq: Ints,
+    owner_key: Ints,
+    owner_process: Ints,
+    owner_seq: Ints,
 ) -> tuple[Ints, Ints, Ints]:
-    """Enter every send; return (table, owner, repeated sends, which become local events).
+    """Enter every send; return (table, owner, sends that own nothing and become local events).
 
-    The least process owns a key, and its least seq; the driver settles what other windows own.
+    Of several sends of a key, the one with the least process and seq owns it. The driver says so
+    for keys that are sent in several windows.
     """
     sends = 0
     for i in range(kind.size):
         sends += (kind[i] & 3) == SEND
     size = _table_size(sends)
     table, owner = np.empty(size, np.int64), np.full(size, -1, np.int64)
-    repeated, count = np.empty(sends, np.int64), 0
+    resent, count = np.empty(sends, np.int64), 0
     for i in range(kind.size):
         if (kind[i] & 3) != SEND:
             continue
         mine = True
-        if settled.size and _contains(settled, key[i]):
-            at = np.searchsorted(settled, key[i])
-            mine = settled_process[at] == who[i] and settled_seq[at] == seq[i]
+        if owner_key.size and _contains(owner_key, key[i]):
+            at = np.searchsorted(owner_key, key[i])
+            mine = owner_process[at] == who[i] and owner_seq[at] == seq[i]
         at = _slot(table, owner, key[i])
         if mine and owner[at] < 0:
             table[at], owner[at] = key[i], i
         else:
-            repeated[count] = i
+            resent[count] = i
             count += 1
-    return table, owner, repeated[:count].copy()
+    return table, owner, resent[:count].copy()
 
 
 @jit
@@ -184,7 +196,7 @@ def _pair(
     owner: Ints,
     names: Ints,
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Link deliveries to sends; return (link, uses, got, incoming, again)."""
+    """Link deliveries to sends; return (link, uses, got, incoming, redelivered)."""
     size = kind.size
     link = np.full(size, ALONE, np.int64)
     uses, last = np.zeros(size, np.int32), np.full(size, -1, np.int32)
@@ -208,7 +220,7 @@ def _pair(
     cells = _table_size(strangers)
     foreign, number = np.empty(cells, np.int64), np.full(cells, -1, np.int64)
     seen = np.full(strangers, -1, np.int32)
-    incoming, again = np.empty(strangers, np.int64), np.empty(repeats + strangers, np.int64)
+    incoming, redelivered = np.empty(strangers, np.int64), np.empty(repeats + strangers, np.int64)
     count, repeats = 0, 0
     for i in range(size):
         if kind[i] != DELIVER or link[i] >= 0:
@@ -226,9 +238,9 @@ def _pair(
             link[i] = -2 - b
         if is_again:
             link[i] = ALONE
-            again[repeats] = i
+            redelivered[repeats] = i
             repeats += 1
-    return link, uses, got, incoming[:count].copy(), again[:repeats].copy()
+    return link, uses, got, incoming[:count].copy(), redelivered[:repeats].copy()
 
 
 def match(
@@ -237,13 +249,12 @@ def match(
     *,
     closed: bool,
     wanted: Ints,
-    settled: tuple[Ints, Ints, Ints],
+    owners: Owners,
 ) -> Matched:
-    """Order and pair a window's events.
+    """Sort and pair a window's events.
 
-    ``names`` are the hashes of the processes' names; ``closed`` says that there is nothing
-    outside this window; ``wanted`` are keys that another window asks for (sorted); ``settled``
-    says which send owns a key that was sent more than once (keys sorted, process, seq).
+    ``names`` are the hashes of the processes' names. A ``closed`` window has nothing outside it.
+    ``wanted`` are the keys that other windows ask for (sorted).
     """
     start, row = _in_order(
         events.process, events.seq, events.kind, events.key, events.need, names.size
@@ -251,10 +262,10 @@ def match(
     ordered = events.take(row)
     who, seq, key = ordered.process, ordered.seq, ordered.key
     clash = np.flatnonzero((seq[1:] == seq[:-1]) & (who[1:] == who[:-1])) + 1
-    table, owner, repeated = _own_sends(who, seq, ordered.kind, key, *settled)
+    table, owner, resent = _own_sends(who, seq, ordered.kind, key, *owners)
     kind = (ordered.kind & 3).astype(np.int8)
-    kind[repeated] = LOCAL
-    link, uses, got, incoming, again = _pair(who, kind, key, table, owner, names)
+    kind[resent] = LOCAL
+    link, uses, got, incoming, redelivered = _pair(who, kind, key, table, owner, names)
     known = ordered.kind == SEND + KNOWN
     is_open = (kind == SEND) & known & (got != ordered.need)
     if not closed:
@@ -275,7 +286,7 @@ def match(
         left=got ^ ordered.need,
         known=known,
         incoming=incoming,
-        again=again,
-        repeated=repeated,
+        redelivered=redelivered,
+        resent=resent,
         clash=clash,
     )

@@ -1,7 +1,7 @@
-"""Ask windows until they can be joined: the loop that every arrangement shares.
+"""Run windows, and run some again with more to tell, until they can be joined.
 
-An arrangement knows how to run a group of neighbouring windows as one; where they run (here, in
-Spark tasks that read their own slices, in Spark tasks that get packed blobs) is its own affair.
+Every arrangement shares this loop. An arrangement can run a group of neighbouring windows as one:
+in this process, in Spark tasks that read their own slices, or in Spark tasks that get packed blobs.
 """
 
 from __future__ import annotations
@@ -13,29 +13,28 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from antecede.pipeline.audits.windows.join import Joined, Late, Lost, Open
+from antecede.pipeline.audits.windows.matching import NO_OWNERS, Owners
 from antecede.pipeline.audits.windows.window import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.stitch import Again
+    from antecede.pipeline.audits.windows.stitch import Needs
     from antecede.pipeline.audits.windows.window import Window
 
-#: After so many rounds of questions the log is checked as one window.
+#: After this many rounds the log is checked as one window.
 ROUNDS_MAX = 12
 
 Group = tuple[int, int]  # the first and the last window of a group
 
-_NONE = np.empty(0, np.int64)
+
+class HashCollisionError(Exception):
+    """Two names have the same hash; the caller hashes again with another salt."""
 
 
-class HashCollision(Exception):  # noqa: N818  (a signal to hash again, never seen by users)
-    """Two names have the same hash."""
-
-
-class Incomplete(Exception):  # noqa: N818  (a signal to arrange the log otherwise)
-    """Some event is in no window, or in two."""
+class IncompleteError(Exception):
+    """Some event is in no window, or in two; the caller uses another arrangement."""
 
 
 class Arrangement(Protocol):
@@ -50,19 +49,19 @@ class Arrangement(Protocol):
         ...
 
     def confirm(self, windows: Sequence[Window]) -> None:
-        """Raise :class:`Incomplete` unless every event is in exactly one window."""
+        """Raise :class:`IncompleteError` unless every event is in exactly one window."""
         ...
 
-    def spell(self, keys: Sequence[int]) -> Mapping[int, str]:
-        """Return the names of messages that no window has named."""
+    def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of messages that no window has named, by key."""
         ...
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the stated destinations of messages of which no window told them."""
+        """Return the destinations of messages for which no window gave them, by key."""
         ...
 
     def chains(
-        self, group: Group, settled: tuple[Ints, Ints, Ints], pairs: Sequence[tuple[int, int]]
+        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
     ) -> list[list[int]]:
         """Return shortest chains between keys sent within a group of windows."""
         ...
@@ -70,35 +69,35 @@ class Arrangement(Protocol):
 
 @dataclass
 class Answer:
-    """The log's answer in hashes and numbers."""
+    """The result for the whole log, still in hashes and numbers."""
 
     joined: Joined
     lost: list[Lost]
     windows: list[Window]
     groups: list[Group]  # which windows of the arrangement each of these is
-    settled: tuple[Ints, Ints, Ints]
+    owners: Owners
     rounds: int
 
 
 class _Questions:
-    """The state of the loop: which groups there are, what each is asked, what it said."""
+    """The state of the loop: the groups, and each one's request and result."""
 
     def __init__(self, arrangement: Arrangement) -> None:
-        self.where = arrangement
+        self.arrangement = arrangement
         self.groups: list[Group] = [(k, k) for k in range(arrangement.windows)]
         self.requests: dict[Group, Request] = {}
         self.results: dict[Group, Window] = {}
-        self.settled: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
+        self.owners = NO_OWNERS
 
     def ask(self) -> list[Window]:
-        """Run what has to be run."""
+        """Run the groups that have no result yet; return all results."""
         todo = [group for group in self.groups if group not in self.results]
         work = []
         for group in todo:
             request = self.requests.get(group, Request())
             alone = len(self.groups) == 1
-            work.append((group, replace(request, closed=alone, settled=self.settled)))
-        self.results.update(zip(todo, self.where.run(work), strict=True))
+            work.append((group, replace(request, closed=alone, owners=self.owners)))
+        self.results.update(zip(todo, self.arrangement.run(work), strict=True))
         return [self.results[group] for group in self.groups]
 
     def merge(self, cuts: set[int]) -> None:
@@ -114,7 +113,7 @@ class _Questions:
             self.results.clear()
 
     def want(self, number: int, keys: set[int]) -> None:
-        """Ask a group to tell of ``keys``, besides what it was asked before."""
+        """Ask a group to describe ``keys``, besides those it was asked for before."""
         group = self.groups[number]
         request = self.requests.get(group, Request())
         keys = keys | set(request.wanted.tolist())
@@ -122,38 +121,40 @@ class _Questions:
         self.requests[group] = replace(request, wanted=wanted)
         self.results.pop(group, None)
 
-    def settle(self, keys: set[int]) -> None:
-        """Find out which send owns each key; the least process and seq does."""
+    def find_owners(self, keys: set[int]) -> None:
+        """Find the send that owns each key: the one with the least process and seq."""
         owners: dict[int, tuple[int, int]] = {}
         unknown: dict[int, set[int]] = {}
         for number, group in enumerate(self.groups):
             window = self.results[group]
             sent = keys.intersection(window.sends[np.isin(window.sends, list(keys))].tolist())
-            told = dict(zip(window.open_key.tolist(), range(window.open_key.size), strict=True))
-            if sent - set(told):
+            number_of = dict(
+                zip(window.open_key.tolist(), range(window.open_key.size), strict=True)
+            )
+            if sent - set(number_of):
                 unknown[number] = sent
-            for key in sent & set(told):
-                u = told[key]
+            for key in sent & set(number_of):
+                u = number_of[key]
                 place = int(window.open_sender[u]), int(window.open_seq[u])
                 owners[key] = min(owners.get(key, place), place)
         for number, asked in unknown.items():
             self.want(number, asked)
         if not unknown:
-            self._settle(owners)
+            self._set_owners(owners)
 
-    def _settle(self, owners: dict[int, tuple[int, int]]) -> None:
+    def _set_owners(self, owners: dict[int, tuple[int, int]]) -> None:
         known = dict(
-            zip(self.settled[0].tolist(), zip(*self.settled[1:], strict=True), strict=True)
+            zip(self.owners.keys.tolist(), zip(*self.owners[1:], strict=True), strict=True)
         )
         known.update(owners)
         keys = sorted(known)
-        self.settled = (
+        self.owners = Owners(
             np.array(keys, np.int64),
             np.array([known[key][0] for key in keys], np.int64),
             np.array([known[key][1] for key in keys], np.int64),
         )
         for group in self.groups:
-            if np.isin(self.results[group].sends, self.settled[0]).any():
+            if np.isin(self.results[group].sends, self.owners.keys).any():
                 self.results.pop(group)
 
     def give_senders(self, numbers: set[int]) -> None:
@@ -169,47 +170,51 @@ class _Questions:
             senders = {key: sent[key] for key in incoming if key in sent}
             self.requests[group] = replace(self.requests.get(group, Request()), senders=senders)
 
-    def follow(self, again: Again) -> None:
-        """Carry out what the join asked for; merging comes first, for it changes the rest."""
-        if again.merge:
-            self.merge(again.merge)
-        elif again.repeated:
-            self.settle(again.repeated)
-        elif again.wanted:
-            for number, keys in again.wanted.items():
+    def follow(self, needs: Needs) -> None:
+        """Do what the join needs; merging comes first, because it changes the rest."""
+        if needs.merge:
+            self.merge(needs.merge)
+        elif needs.resent:
+            self.find_owners(needs.resent)
+        elif needs.wanted:
+            for number, keys in needs.wanted.items():
                 self.want(number, keys)
         else:
-            self.give_senders(again.senders)
+            self.give_senders(needs.senders)
 
 
-def check(where: Arrangement) -> Answer:
-    """Check a log, however many rounds of questions that takes."""
-    questions = _Questions(where)
+def check(arrangement: Arrangement) -> Answer:
+    """Check a log in as many rounds as it takes."""
+    questions = _Questions(arrangement)
     for rounds in range(1, ROUNDS_MAX + 2):
         windows = questions.ask()
-        where.confirm(windows)
-        joined = Joined(windows, where.hashes, questions.settled[0])
-        lost = [] if joined.again else joined.lost(partial(_stated, where, windows), where.names)
-        if not joined.again:
-            return Answer(joined, lost, windows, questions.groups, questions.settled, rounds)
-        questions.follow(joined.again)
+        arrangement.confirm(windows)
+        joined = Joined(windows, arrangement.hashes, questions.owners.keys)
+        lost = (
+            []
+            if joined.needs
+            else joined.lost(partial(_destinations, arrangement, windows), arrangement.names)
+        )
+        if not joined.needs:
+            return Answer(joined, lost, windows, questions.groups, questions.owners, rounds)
+        questions.follow(joined.needs)
         if rounds == ROUNDS_MAX:
             questions.merge(set(range(len(questions.groups))))
-    msg = "a log checked as one window asks no questions"
+    msg = "a log that is one window needs nothing more"
     raise AssertionError(msg)
 
 
-def _stated(
-    where: Arrangement, windows: Sequence[Window], messages: Sequence[Open]
+def _destinations(
+    arrangement: Arrangement, windows: Sequence[Window], messages: Sequence[Open]
 ) -> Mapping[int, tuple[str, ...] | None]:
-    """Return messages' destinations, as the sends that own them state them."""
-    told = {m.key: windows[m.window].dests.get(m.key) for m in messages}
-    untold = [m for m in messages if told[m.key] is None]
-    return {**told, **where.dests(untold)} if untold else told
+    """Return the destinations of messages, as stated by the sends that own them."""
+    known = {m.key: windows[m.window].dests.get(m.key) for m in messages}
+    unknown = [m for m in messages if known[m.key] is None]
+    return {**known, **arrangement.dests(unknown)} if unknown else known
 
 
-def add_chains(where: Arrangement, answer: Answer, wanted: Sequence[Late]) -> None:
-    """Find the chains that no window could, because they cross its borders."""
+def add_chains(arrangement: Arrangement, answer: Answer, wanted: Sequence[Late]) -> None:
+    """Find the chains that cross the borders of windows."""
     chains = answer.joined.chains
     spans: dict[Group, list[Late]] = {}
     for late in wanted:
@@ -218,13 +223,13 @@ def add_chains(where: Arrangement, answer: Answer, wanted: Sequence[Late]) -> No
             spans.setdefault((first, last), []).append(late)
     for span, lates in _cover(spans).items():
         pairs = [(late.key, late.effect.key) for late in lates]
-        found = where.chains(span, answer.settled, pairs)
+        found = arrangement.chains(span, answer.owners, pairs)
         keys = ((late.process, late.key) for late in lates)
         chains.update(zip(keys, found, strict=True))
 
 
 def _cover(spans: dict[Group, list[Late]]) -> dict[Group, list[Late]]:
-    """Put spans into those that contain them, so that fewer events are read."""
+    """Merge spans into those that contain them, so that fewer events are read."""
     covered: dict[Group, list[Late]] = {}
     for span in sorted(spans, key=lambda s: s[0] - s[1]):
         home = next((c for c in covered if c[0] <= span[0] and span[1] <= c[1]), span)

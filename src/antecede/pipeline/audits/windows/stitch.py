@@ -1,7 +1,7 @@
-"""What has to hold before windows can be joined, and the arithmetic of joining them.
+"""What is missing before windows can be joined, and the arithmetic of joining them.
 
-A set of windows that cannot be joined is not an error: :func:`ask` says what the windows have to be
-asked, or which cuts separate nothing and have to go.
+Windows that cannot be joined are not an error: :func:`ask` returns what they still have to
+describe, or which cuts separate nothing and have to go.
 """
 
 from __future__ import annotations
@@ -21,103 +21,103 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Again:
-    """What has to be asked of the windows before they can be joined."""
+class Needs:
+    """What is missing before windows can be joined."""
 
     merge: set[int] = field(default_factory=set)  # cuts that separate nothing; cut k ends window k
-    wanted: dict[int, set[int]] = field(default_factory=dict)  # window -> keys to tell of
-    senders: set[int] = field(default_factory=set)  # windows that need the senders of what enters
-    repeated: set[int] = field(default_factory=set)  # keys sent in several windows
+    wanted: dict[int, set[int]] = field(default_factory=dict)  # window -> keys to describe
+    senders: set[int] = field(default_factory=set)  # windows that need the senders of incoming keys
+    resent: set[int] = field(default_factory=set)  # keys sent in several windows
 
     def __bool__(self) -> bool:
-        return bool(self.merge or self.wanted or self.senders or self.repeated)
+        return bool(self.merge or self.wanted or self.senders or self.resent)
 
     def want(self, window: int, key: int) -> None:
-        """Ask ``window`` to tell of ``key``."""
+        """Ask ``window`` to describe ``key``."""
         self.wanted.setdefault(window, set()).add(key)
 
 
-def ask(windows: Sequence[Window], settled: Ints) -> Again:
-    """Return what is missing; nothing, if the windows can be joined as they are."""
-    again = Again()
-    _check_order(windows, again)
-    if not again:
-        _check_repeats(windows, settled, again)
-    if not again:
-        _check_arrivals(windows, again)
-    if not again:
-        again.senders = {number for number, window in enumerate(windows) if window.needs_senders}
-    return again
+def ask(windows: Sequence[Window], owned: Ints) -> Needs:
+    """Return what is missing; the result is false if the windows can be joined."""
+    needs = Needs()
+    _check_order(windows, needs)
+    if not needs:
+        _check_resent(windows, owned, needs)
+    if not needs:
+        _check_arrivals(windows, needs)
+    if not needs:
+        needs.senders = {number for number, window in enumerate(windows) if window.needs_senders}
+    return needs
 
 
-def _check_order(windows: Sequence[Window], again: Again) -> None:
-    """Every window must hold, of each process, what comes after the windows before it."""
+def _check_order(windows: Sequence[Window], needs: Needs) -> None:
+    """Check that each process's events in a window come after those in earlier windows."""
     if not windows:
         return
     last = np.full(windows[0].count.size, -(2**63), np.int64)
-    where = np.zeros(last.size, np.int64)
+    window_of = np.zeros(last.size, np.int64)
     for number, window in enumerate(windows):
         some = window.count > 0
         for p in np.flatnonzero(some & (number > 0) & (window.low <= last)):
-            again.merge.update(range(int(where[p]), number))
+            needs.merge.update(range(int(window_of[p]), number))
         ahead = some & (window.high > last)
-        last[ahead], where[ahead] = window.high[ahead], number
+        last[ahead], window_of[ahead] = window.high[ahead], number
 
 
-def _check_repeats(windows: Sequence[Window], settled: Ints, again: Again) -> None:
-    """Find keys that several windows send: only one of the sends can own the key."""
+def _check_resent(windows: Sequence[Window], owned: Ints, needs: Needs) -> None:
+    """Find keys that several windows send, since only one of the sends can own a key."""
     if len(windows) < 2:
         return
     sends = np.sort(np.concatenate([window.sends for window in windows]), kind="stable")
     twice = np.unique(sends[1:][sends[1:] == sends[:-1]])
-    twice = twice[~np.isin(twice, settled)]
+    twice = twice[~np.isin(twice, owned)]
     if not twice.size:
         return
     places = np.zeros(twice.size, np.int64)
     for window in windows:
         places += np.isin(twice, window.sends)
-    again.repeated = set(twice[places > 1].tolist())
+    needs.resent = set(twice[places > 1].tolist())
 
 
-def _check_arrivals(windows: Sequence[Window], again: Again) -> None:
-    """Every message that enters a window must have left an earlier one, which told of it."""
-    told = {
+def _check_arrivals(windows: Sequence[Window], needs: Needs) -> None:
+    """Check that every message that enters a window was described by an earlier one."""
+    described = {
         key: number
         for number, window in enumerate(windows)
-        for key in window.open_key[window.open_told].tolist()
+        for key in window.open_key[window.open_detailed].tolist()
     }
     strangers: dict[int, list[int]] = {}
     for number, window in enumerate(windows):
         for key in window.incoming.tolist():
-            if key not in told:
+            if key not in described:
                 strangers.setdefault(key, []).append(number)
-            elif told[key] >= number:
-                again.merge.update(range(number, told[key]))
+            elif described[key] >= number:
+                needs.merge.update(range(number, described[key]))
     if strangers and len(windows) > 1:
-        _find_strangers(windows, strangers, again)
-    _find_cut_out(windows, again)
-    if again.merge:
-        again.wanted.clear()
+        _find_strangers(windows, strangers, needs)
+    _find_cut_out(windows, needs)
+    if needs.merge:
+        needs.wanted.clear()
 
 
-def _find_cut_out(windows: Sequence[Window], again: Again) -> None:
-    """Keep a delivery that was cut out of a cycle in one window with those that repeat it.
+def _find_cut_out(windows: Sequence[Window], needs: Needs) -> None:
+    """Keep a delivery that was cut out of a cycle in one window with its repetitions.
 
-    A repeat brings nothing new, so no window has to know of the ones before; but this one would.
+    Windows ignore repetitions by themselves, but not those of a delivery that was cut out.
     """
     cut_out: dict[tuple[int, int], int] = {}
     for number, window in enumerate(windows):
         for b, process in window.arrivals[:, :2].tolist() if cut_out else ():
             first = cut_out.get((process, int(window.incoming[b])), number)
-            again.merge.update(range(first, number))
+            needs.merge.update(range(first, number))
         for process, _, key in window.cycles.tolist():
             cut_out[process, key] = number
 
 
 def _find_strangers(
-    windows: Sequence[Window], strangers: dict[int, list[int]], again: Again
+    windows: Sequence[Window], strangers: dict[int, list[int]], needs: Needs
 ) -> None:
-    """Look for keys among all sends: who sent them has to be asked, or is in a later window."""
+    """Look for keys among all sends: an earlier window must describe them, or cuts must go."""
     keys = np.sort(np.fromiter(strangers, np.int64))
     for number, window in enumerate(windows):
         if not window.sends.size:
@@ -126,9 +126,9 @@ def _find_strangers(
         for key in keys[window.sends[at] == keys].tolist():
             for place in strangers[key]:
                 if place > number:
-                    again.want(number, key)
+                    needs.want(number, key)
                 else:
-                    again.merge.update(range(place, number))
+                    needs.merge.update(range(place, number))
 
 
 @jit
@@ -136,7 +136,7 @@ def resolve(vectors: Vectors, entry: Ints, before: Ints, clocks: Ints, cross: In
     """Return the clocks that symbolic ``vectors`` stand for.
 
     ``entry`` and ``before`` are the processes' clocks and counts of events at the window's start,
-    ``clocks`` those of the messages that enter it, ``cross`` says which ``-r`` is which.
+    ``clocks`` those of the messages that enter it, ``cross`` maps ``-r`` to them.
     """
     n = entry.shape[0]
     found = np.zeros((vectors.shape[0], n), np.int64)
@@ -174,7 +174,7 @@ def decide(
     """Return which arrivals come after an effect; both tables are in order of process, position.
 
     ``known`` is what each process had delivered when it entered; ``sources`` are the clocks of
-    the symbols; ``sender`` and ``place`` say, per arriving message, which event sent it.
+    the symbols. ``sender`` and ``place`` are the event that sent each arriving message.
     """
     late = np.zeros(arrivals.shape[0], np.bool_)
     r = 0

@@ -1,4 +1,4 @@
-"""One window from its events to what the stitching needs: small tables of plain arrays."""
+"""Check one window, and describe what crosses its borders in small tables of plain arrays."""
 
 from __future__ import annotations
 
@@ -9,48 +9,57 @@ import numpy as np
 
 from antecede.pipeline.audits.windows.chains import Chains, cyclic_deliveries
 from antecede.pipeline.audits.windows.clocks import Run, sweep
-from antecede.pipeline.audits.windows.matching import ALONE, DELIVER, SEND, Events, Matched, match
+from antecede.pipeline.audits.windows.matching import (
+    ALONE,
+    DELIVER,
+    NO_OWNERS,
+    SEND,
+    Events,
+    Matched,
+    Owners,
+    match,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
 
-#: How many violations of a window get their chain at once.
+#: How many violations of a window get their chain right away.
 WORST = 100
-#: Messages entering with unknown sender have a bit each, up to this many, or this many a process.
+#: Incoming messages with an unknown sender have a bit each: at most this many, or per process.
 BITS_MAX = 4096
 BITS_PER_PROCESS = 32
-#: Of more open (message, process) pairs than this, only those asked for are told in full.
-TOLD_MAX = 8_000_000
+#: With more open (message, process) pairs than this, only the wanted ones are described in full.
+DETAILED_MAX = 8_000_000
 
 _NO_KEYS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the driver tells a window besides its events.
+    """What the driver gives a window besides its events.
 
-    ``senders`` maps keys that enter the window to the process and seq of their send, given when
-    there are too many for a bit each; ``wanted`` are keys that later windows ask for;
-    ``settled`` says which send owns a key that was sent several times.
+    ``wanted`` are the keys that later windows ask for. ``owners`` names the send that owns each
+    key that was sent several times. ``senders`` maps the keys that enter the window to the process
+    and seq of their send; it is given when there are too many keys for a bit each.
     """
 
     closed: bool = False
     wanted: Ints = field(default_factory=_NO_KEYS.copy)
-    settled: tuple[Ints, Ints, Ints] = (_NO_KEYS, _NO_KEYS, _NO_KEYS)
+    owners: Owners = NO_OWNERS
     senders: Mapping[int, tuple[int, int]] | None = None
 
 
 @dataclass
 class Window:
-    """What one window tells the driver; positions count a process's events here from 1."""
+    """The result of one window; positions count a process's events in it from 1."""
 
     events: int
     count: Ints  # process -> its events here
     low: Ints  # process -> least and greatest seq here
     high: Ints
-    sends: Ints  # every send's key, repeats included, sorted
+    sends: Ints  # the key of every send, sorted
     incoming: Ints  # b -> key
     needs_senders: bool
     arrivals: Ints  # rows (b, process, position, seq), in order
@@ -60,7 +69,7 @@ class Window:
     open_seq: Ints
     open_left: Ints  # exclusive or of the destinations still to come
     open_known: Flags
-    open_told: Ints  # the u that the next two tables tell of, sorted
+    open_detailed: Ints  # the u that the next two tables describe, sorted
     open_vector: Vectors  # one row for each of these
     open_first: Ints  # rows (u, process, effect's key, sender, position, seq)
     open_got: Ints  # rows (u, process): it has delivered u here
@@ -69,18 +78,18 @@ class Window:
     delivered: Vectors
     late: Ints  # rows: see ``LATE``
     chains: dict[int, list[int]]  # row of ``late`` -> keys
-    again: Ints  # rows (process, seq, key)
+    redelivered: Ints  # rows (process, seq, key)
     cycles: Ints
     clashes: Ints
-    repeated: Ints
+    resent: Ints
     cross: Ints  # b -> sender, where the driver gave senders; else -1
-    rows: Ints  # rows of the input whose message names are spoken of above
-    owners: Flags  # row of these -> it is the send that owns its message
+    rows: Ints  # rows of the input that name the messages mentioned above
+    owns: Flags  # row of these -> it is the send that owns its message
     kinds: Ints  # sends, deliveries, local events
     names: dict[int, str] = field(default_factory=dict)
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
-    collision: bool = False  # two names have one hash
-    rejected: int = 0  # rows that are no events, where the window read them itself
+    collision: bool = False  # two names have the same hash
+    rejected: int = 0  # rows that are not events, if the window read them itself
 
 
 #: Columns of ``Window.late``: the late delivery, the send it is late for, the effect before it.
@@ -106,19 +115,19 @@ class _Work:
         self.n = names.size
         self.request = request
         self.m = match(
-            events, names, closed=request.closed, wanted=request.wanted, settled=request.settled
+            events, names, closed=request.closed, wanted=request.wanted, owners=request.owners
         )
         self.cycles = _NO_KEYS
         self.senders = self._senders()
         self.opens = np.flatnonzero(self.m.open)
-        self.told = np.arange(self.opens.size)
-        if self.opens.size * self.n > TOLD_MAX:
-            self.told = np.flatnonzero(np.isin(self.m.key[self.opens], request.wanted))
+        self.detailed = np.arange(self.opens.size)
+        if self.opens.size * self.n > DETAILED_MAX:
+            self.detailed = np.flatnonzero(np.isin(self.m.key[self.opens], request.wanted))
 
     def _senders(self) -> Ints:
-        """Return the sender of each incoming key where known, keys of a sender in send order.
+        """Return the sender of each incoming key, -1 if unknown, keys of a sender in send order.
 
-        What enters without a known send, where all are known, stands alone from here on.
+        If all senders are given, a key without one was never sent; its deliveries stand alone.
         """
         m, given = self.m, self.request.senders
         senders = np.full(m.incoming.size, -1, np.int64)
@@ -142,13 +151,13 @@ class _Work:
         return unknown and self.m.incoming.size > max(BITS_MAX, BITS_PER_PROCESS * self.n)
 
     def run(self) -> Run:
-        """Run the vectors; cut what goes round in circles out and run again."""
+        """Run the vectors; if there are cycles, cut them out and run again."""
         senders = np.where(self.senders >= 0, self.senders, -1)
         known = self.request.senders is not None
         if known:
-            # A key without any send stands alone already; give it no bit.
+            # The deliveries of a key without a send stand alone already; it needs no bit.
             senders = np.where(senders < 0, 0, senders)
-        keep = self.opens[self.told]
+        keep = self.opens[self.detailed]
         found = sweep(self.m, keep=keep, senders=senders)
         if found.stalled:
             self.cycles = cyclic_deliveries(self.m, found.place)
@@ -163,7 +172,7 @@ class _Work:
 
 
 def run_window(events: Events, names: Ints, request: Request) -> Window:
-    """Check what stays inside the window and describe what crosses its borders.
+    """Check the messages that stay inside the window and describe those that cross its borders.
 
     ``names`` are the hashes of all processes' names, in the order of the names.
     """
@@ -176,30 +185,38 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     window.state, window.delivered = run.state, run.delivered
     window.rises = _rises(work, run.rises)
     window.cycles = _rows(m, work.cycles)
-    window.open_vector = run.kept[: work.told.size]
+    window.open_vector = run.kept[: work.detailed.size]
     late = np.flatnonzero(run.late)
     pairs = _open_pairs(work, run)
     asked = np.concatenate((late_queries(m, late), pairs[:, 1:]))
     order = np.lexsort((asked[:, 2], asked[:, 1], asked[:, 0]))
     first = np.full(len(asked), -1, np.int64)
     if len(asked):
-        first[order] = sweep(m, senders=_plain(work), asked=asked[order]).first
+        first[order] = sweep(m, senders=_given_senders(work), asked=asked[order]).first
     window.late = _late(m, work, late, first[: late.size])
     window.open_first = _first_effects(m, work, pairs, first[late.size :])
     paths = _worst_paths(work, late, first[: late.size])
     window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
-    told = [late, first, run.rises[:, 0], work.crossing, work.cycles, m.again, *paths.values()]
-    spoken_of = _spoken_of(work, np.concatenate(told))
-    window.rows, window.owners = m.row[spoken_of], m.kind[spoken_of] == SEND
+    named = [
+        late,
+        first,
+        run.rises[:, 0],
+        work.crossing,
+        work.cycles,
+        m.redelivered,
+        *paths.values(),
+    ]
+    events_named = _named_events(work, np.concatenate(named))
+    window.rows, window.owns = m.row[events_named], m.kind[events_named] == SEND
     return window
 
 
-def _plain(work: _Work) -> Ints:
+def _given_senders(work: _Work) -> Ints:
     return np.where(work.senders < 0, 0, work.senders) if work.request.senders else work.senders
 
 
 def _describe(work: _Work, events: Events) -> Window:
-    """Fill in all that needs no vectors."""
+    """Return the parts of the result that need no vectors."""
     m, n = work.m, work.n
     count = np.diff(m.start)
     some = count > 0
@@ -233,7 +250,7 @@ def _describe(work: _Work, events: Events) -> Window:
         open_seq=m.seq[opens],
         open_left=m.left[opens],
         open_known=m.known[opens],
-        open_told=work.told,
+        open_detailed=work.detailed,
         open_vector=np.empty((0, 0), np.int32),
         open_first=none,
         open_got=got,
@@ -242,13 +259,13 @@ def _describe(work: _Work, events: Events) -> Window:
         delivered=np.empty((0, 0), np.int32),
         late=np.empty((0, len(LATE)), np.int64),
         chains={},
-        again=_rows(m, m.again),
+        redelivered=_rows(m, m.redelivered),
         cycles=none[:, :3],
         clashes=_rows(m, m.clash),
-        repeated=_rows(m, m.repeated),
+        resent=_rows(m, m.resent),
         cross=work.senders,
         rows=_NO_KEYS,
-        owners=np.empty(0, np.bool_),
+        owns=np.empty(0, np.bool_),
         kinds=np.array([sends.size, deliveries, len(events) - sends.size - deliveries]),
     )
 
@@ -258,7 +275,7 @@ def _rows(m: Matched, i: Ints) -> Ints:
 
 
 def _rises(work: _Work, found: Ints) -> Ints:
-    """Return the rises with what the driver needs of their deliveries, process by process."""
+    """Return the rises, process by process, with what the driver needs to know of each."""
     m, i = work.m, found[:, 0]
     link = m.link[i]
     sender = np.where(link >= 0, m.who[np.maximum(link, 0)], -1)
@@ -267,7 +284,7 @@ def _rises(work: _Work, found: Ints) -> Ints:
 
 
 def late_queries(m: Matched, late: Ints) -> Ints:
-    """Return the queries (process, sender, rank) for the first effect before each late one."""
+    """Return queries (process, sender, rank) for the first effect before each late delivery."""
     send = m.link[late]
     sender = m.who[send].astype(np.int64)
     return np.stack((m.who[late].astype(np.int64), sender, send - m.start[sender] + 1), axis=1)
@@ -275,13 +292,13 @@ def late_queries(m: Matched, late: Ints) -> Ints:
 
 def _open_pairs(work: _Work, run: Run) -> Ints:
     """Return rows (u, process, sender, rank): an effect of u was delivered there, u was not."""
-    m, opens = work.m, work.opens[work.told]
+    m, opens = work.m, work.opens[work.detailed]
     sender = m.who[opens].astype(np.int64)
     rank = opens - m.start[sender] + 1
     found = []
     for p in range(work.n):
         u = np.flatnonzero(run.delivered[p, sender] >= rank)
-        found.append(np.stack((work.told[u], np.full(u.size, p), sender[u], rank[u]), axis=1))
+        found.append(np.stack((work.detailed[u], np.full(u.size, p), sender[u], rank[u]), axis=1))
     return np.concatenate(found) if found else np.empty((0, 4), np.int64)
 
 
@@ -310,7 +327,7 @@ def _first_effects(m: Matched, work: _Work, pairs: Ints, first: Ints) -> Ints:
 
 
 def _worst_paths(work: _Work, late: Ints, first: Ints) -> dict[int, Ints]:
-    """Return the chains of the window's worst violations, as sends."""
+    """Return the chains of the window's worst violations, each as a list of sends."""
     worst = np.argsort(-(late - first), kind="stable")[:WORST]
     link = work.m.link
     pairs = np.stack((link[late[worst]], link[first[worst]]), axis=1)
@@ -322,7 +339,7 @@ def _between(work: _Work, pairs: Ints) -> list[Ints]:
     if not len(pairs):
         return []
     effects, at = np.unique(pairs[:, 1], return_inverse=True)
-    past = sweep(work.m, keep=effects, senders=_plain(work)).kept
+    past = sweep(work.m, keep=effects, senders=_given_senders(work)).kept
     search = Chains(work.m)
     return [search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True)]
 
@@ -330,14 +347,14 @@ def _between(work: _Work, pairs: Ints) -> list[Ints]:
 def find_chains(
     events: Events,
     names: Ints,
-    settled: tuple[Ints, Ints, Ints],
+    owners: Owners,
     pairs: Sequence[tuple[int, int]],
 ) -> list[list[int]]:
     """Return a shortest chain for each (cause, effect), given as keys sent in ``events``.
 
     ``events`` are whole windows, from the one of the cause to the one of the effect.
     """
-    work = _Work(events, names, Request(closed=True, settled=settled))
+    work = _Work(events, names, Request(closed=True, owners=owners))
     work.run()
     sends = np.flatnonzero(work.m.kind == SEND)
     order = sends[np.argsort(work.m.key[sends], kind="stable")]
@@ -346,16 +363,16 @@ def find_chains(
     return [work.m.key[path].tolist() for path in paths]
 
 
-def _spoken_of(work: _Work, told: Ints) -> Ints:
-    """Return an event for every message that the window's tables name.
+def _named_events(work: _Work, found: Ints) -> Ints:
+    """Return an event for every message that the window's tables mention.
 
-    ``told`` are events of them. Of messages sent several times, and of open ones, all sends are
-    returned: to see whether they are one message, and what its destinations are.
+    ``found`` are events of such messages. Messages that are open, or were sent several times, get
+    all their sends, which show whether they are one message and what its destinations are.
     """
     m = work.m
-    _, once = np.unique(m.key[told], return_index=True)
-    named = [told[once], work.opens, m.clash, m.repeated]
-    if m.repeated.size:
-        again = np.isin(m.key, np.unique(m.key[m.repeated]))
-        named.append(np.flatnonzero(again & (m.kind == SEND)))
+    _, once = np.unique(m.key[found], return_index=True)
+    named = [found[once], work.opens, m.clash, m.resent]
+    if m.resent.size:
+        several = np.isin(m.key, np.unique(m.key[m.resent]))
+        named.append(np.flatnonzero(several & (m.kind == SEND)))
     return np.unique(np.concatenate(named))

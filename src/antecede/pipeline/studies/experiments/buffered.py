@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
@@ -153,7 +162,7 @@ def _saturated(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="buffered",
     rank=90,
-    paper="Mattern and Fünfrocken 1995 [MF95], section 5",
+    paper=f"{paper('buffered')}, section 5",
     question=(
         "Without any control information, how much delay do acknowledged buffers add as the round "
         "trip approaches the gap between sends, and does pipelining (footnote 4) remove it?"

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 from antecede.pipeline.studies.measured import fit
 
 if TYPE_CHECKING:
@@ -149,7 +158,7 @@ def work(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="growth",
     rank=50,
-    paper="Kshemkalyani and Singhal 1998 [KS98], section 6",
+    paper=f"{paper('optimal')}, section 6",
     question=(
         "The bound is n² entries, and the paper says that the average is much smaller. How does it "
         "grow with n, with the number of destinations, and with the delay?"

@@ -13,6 +13,7 @@ from antecede.pipeline.studies.design import (
     Experiment,
     Outcome,
     judged,
+    paper,
 )
 from antecede.pipeline.studies.measured import crossing, fit
 from antecede.report.numbers import figure
@@ -256,7 +257,7 @@ def comparison_title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
 EXPERIMENT = Experiment(
     name="overhead",
     rank=10,
-    paper="Jang, Cho and Yoon [JPCY97], figures 2 and 3",
+    paper=f"{paper('pruned')}, figures 2 and 3",
     question="How much control information does a message carry as the number of processes grows?",
     how=(
         "Every process sends at exponential intervals (mean 0.1 s) to one uniformly chosen "

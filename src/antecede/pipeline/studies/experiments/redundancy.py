@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, paper
 from antecede.pipeline.studies.measures import run, timing
 from antecede.pipeline.studies.replays import KINDS, redundancy
 
@@ -99,7 +99,7 @@ def four_kinds(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="redundancy",
     rank=20,
-    paper="Jang, Cho and Yoon [JPCY97], section 3",
+    paper=f"{paper('pruned')}, section 3",
     question="How much does each of the four kinds of pruning save?",
     how=(
         f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is replayed "

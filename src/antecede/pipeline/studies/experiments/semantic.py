@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, paper
 from antecede.pipeline.studies.measures import metrics, run
-from antecede.pipeline.studies.replays import false_causality
+from antecede.sim.semantics import false_causality
 
 if TYPE_CHECKING:
     from antecede.pipeline.studies.design import Scale
@@ -53,7 +53,7 @@ def cases(scale: Scale) -> list[Case]:
 def measure(task: Task) -> dict[str, Any]:
     """Run the protocol, then look for holds that no semantic cause explains."""
     found = run(task.protocol, task)
-    return {**metrics(task, found), **false_causality(task.schedule, found.trace)}
+    return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
 
 
 def findings(points: Points) -> list[str]:
@@ -152,7 +152,7 @@ def cost(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="semantic",
     rank=40,
-    paper="Gambhire and Kshemkalyani 2000 [GK00]",
+    paper=paper("semantic"),
     question=(
         "How much delay and buffering does semantic causal order save over the matrix, as more of "
         "the messages depend on earlier ones?"

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
@@ -99,7 +108,7 @@ def costs(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="special",
     rank=70,
-    paper="Kshemkalyani and Singhal 1998 [KS98], section 7.1",
+    paper=f"{paper('optimal')}, section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
     how=(
         f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message goes "

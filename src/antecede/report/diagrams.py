@@ -1,4 +1,4 @@
-"""From a neighbourhood of a log to its space-time diagram."""
+"""Space-time diagrams of the events of a log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def diagram_of(
 ) -> Diagram:
     """Draw ``events`` (each process's in order); ``row`` is the violation to mark, if any.
 
-    ``places`` are the events' places among all of their process, to tell what is left out.
+    ``places`` are the events' places among all of their process; they show how many are left out.
     """
     shown = list(events)[:EVENTS_MAX]
     nodes: list[Node] = []
@@ -51,7 +51,7 @@ def diagram_of(
 
 
 def _onward(events: Sequence[Event], row: Mapping[str, Any] | None) -> set[tuple[str, str]]:
-    """Return where each message of the chain led on: it was delivered to the next one's sender."""
+    """Return (message, process) for the deliveries by which each message led to the next."""
     chain = (row or {}).get("chain") or ()
     senders = {event.message: event.process for event in events if event.kind == "send"}
     return {(m, senders[after]) for m, after in pairwise(chain) if after in senders}
@@ -67,7 +67,7 @@ def _mark(event: Event, row: Mapping[str, Any], onward: set[tuple[str, str]]) ->
 
 
 def _lanes(events: Sequence[Event], row: Mapping[str, Any] | None) -> list[str]:
-    """Put the cause's sender on top, where the effect arrived at the bottom."""
+    """Put the sender of the late message at the top and its receiver at the bottom."""
     names = list(dict.fromkeys(event.process for event in events))
     if row is None or row.get("process") is None:
         return names

@@ -1,4 +1,4 @@
-"""Workloads: functions that make schedules. Same arguments, same schedule.
+"""Workloads: functions that make schedules. The same arguments give the same schedule.
 
 :data:`WORKLOADS` names them for the command line and the study.
 """
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay, delay
-from antecede.sim.making import CASTS, MEAN_DELAY, MEAN_GAP, paper
-from antecede.sim.patterns import bursts, client_server, gossip, groups, ring
-from antecede.sim.replay import replay_edges, replay_events
 from antecede.sim.semantics import with_semantics
+from antecede.sim.workloads.assembly import CASTS, MEAN_DELAY, MEAN_GAP, paper
+from antecede.sim.workloads.patterns import bursts, client_server, gossip, groups, ring
+from antecede.sim.workloads.replay import replay_edges, replay_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,13 @@ WORKLOADS: dict[str, Callable[..., Schedule]] = {
 }
 
 LARGEST_SEED = 2**62
-"""Seeds stand in tables as 64-bit numbers, and a study adds to the one it is given."""
+"""Tables hold seeds as 64-bit numbers, and a study adds to the one it is given."""
 
 
 def check_seed(seed: int) -> None:
-    """Refuse, in one line, a seed that no generator of random numbers takes."""
+    """Refuse, in one line, a seed that the random number generators do not take."""
     if not 0 <= seed <= LARGEST_SEED:
-        msg = f"--seed {seed} will not do: give a whole number from 0 to {LARGEST_SEED}"
+        msg = f"--seed {seed} is out of range; give a whole number from 0 to {LARGEST_SEED}"
         raise UsageError(msg)
 
 

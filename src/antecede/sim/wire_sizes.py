@@ -1,4 +1,4 @@
-"""Wire sizes: encoded by the real codec, on the plain engine, never estimated."""
+"""Wire sizes, measured with the real codec on the plain engine; never estimated."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from antecede.sim.metrics import Metric
     from antecede.sim.schedule import Schedule
 
-# How many copies and how many messages per process go before the sample, at least: everyone must
-# have heard of everyone, several times.
+# At least this many copies and messages per process precede the sample: everyone must have heard
+# of everyone, several times.
 LEAD, LEAD_MESSAGES = 30, 8
 
 
@@ -29,10 +29,10 @@ def wire_sizes(
 ) -> dict[str, Metric]:
     """Return mean encoded and model bytes of the control of `sample` copies.
 
-    Runs the beginning of the schedule: a lead (:data:`LEAD`) to get going, then
-    the sample. All members share one codec, so names are numbers on the wire. `sent_before` lets
-    every process's message numbers go on from there, as late in a long run: larger numbers take
-    more bytes. (Protocols that count per channel start their counts from nothing all the same.)
+    Runs the beginning of the schedule: a lead (:data:`LEAD`), then the sample. All members share
+    one codec, so names are numbers on the wire. With `sent_before`, every process continues its
+    message numbers from there, as late in a long run: larger numbers take more bytes. (Protocols
+    that count per channel still start their counts from 0.)
     """
     sent = min(LEAD_MESSAGES * schedule.n, schedule.messages)
     lead = max(LEAD * schedule.n, int(schedule.offsets[sent]))

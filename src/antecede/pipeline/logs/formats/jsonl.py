@@ -1,9 +1,9 @@
-"""Read JSON lines in one go, by Arrow's parser, where that gives what reading line by line would.
+"""The event log in JSON lines: in one go by Arrow's parser where that is safe, else line by line.
 
-A line at a time is what rejects bad lines, and takes most of the time of a quick look. Arrow's
-parser is several times as fast, but it knows no lines, and takes some things that are no event. So
-its answer is used only where counting shows that each line is one flat object with each column
-at most once, and that all of them are events. Anything else is None, and read line by line.
+Only reading line by line can reject single lines, but it takes most of the time of a quick look.
+Arrow's parser is several times as fast, but knows no lines, and accepts some rows that are not
+valid. So its answer is used only if counting shows that each line is one flat object with each
+column at most once, and all of them are events.
 """
 
 from __future__ import annotations
@@ -12,18 +12,31 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from antecede import eventlog
 from antecede.core.tables import EVENT_COLUMNS
 from antecede.pipeline import schemas
-from antecede.pipeline.audits.windows.columns import is_event
+from antecede.pipeline.logs.base import Format, log_of, table_of_rows
+from antecede.pipeline.logs.columns import is_event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from antecede.eventlog import Rejected
+    from antecede.pipeline.logs.base import Log, Source
+
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
+
+
+def _read(source: Source) -> Log:
+    rejected: list[Rejected] = []
+    table = read_quickly(source.path)
+    if table is None:
+        table = table_of_rows(eventlog.read_rows(source.path, rejected=rejected, form="jsonl"))
+    return log_of(source, "jsonl", table, rejected)
 
 
 def read_quickly(path: Path) -> pa.Table | None:
@@ -43,11 +56,11 @@ def read_quickly(path: Path) -> pa.Table | None:
 
 
 def _objects(data: bytes) -> int:
-    """Return how many lines there are, if each is one object in braces, flat but for dests.
+    """Return the number of lines if each is one object in braces, flat but for dests; else 0.
 
     A line that ends in a brace and one that begins with one cannot be parts of one object, so
-    with as many rows as lines each line is one row. Escapes could hide a name or a half
-    character, nesting could be deep, and an empty name may mean none: such a log is left alone.
+    with as many rows as lines each line is one row. Escapes could hide a name or half a
+    character, nesting could be deep, and an empty name may mean null: such logs are declined.
     """
     text = data.rstrip()
     lines = text.count(b"\n") + 1
@@ -69,12 +82,14 @@ def _objects(data: bytes) -> int:
 
 
 def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
-    """Return whether every line gave one event, from columns that each stand in it once."""
+    """Return whether every line gave one event, and names each of its columns once."""
     if len(table) != lines or not is_event(table).all():
         return False
     for name in EVENT_COLUMNS:
         column = table.column(name)
         if data.count(b'"%s"' % name.encode()) != len(column) - column.null_count:
             return False
-    time = table.column("time").drop_null().to_numpy()
-    return bool(np.isfinite(time).all())
+    return not pc.any(pc.invert(pc.is_finite(table.column("time")))).as_py()
+
+
+FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read)

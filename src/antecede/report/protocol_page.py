@@ -1,6 +1,6 @@
-"""A protocol's page in Markdown, from its registry entry and its module's docstring.
+"""A protocol's page in Markdown, from its record and its module's docstring.
 
-``antecede protocols NAME`` prints it and docs/generate.py writes it, so that both say the same.
+``antecede protocols NAME`` prints it and docs/generate.py writes it, so both say the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADINGS = ("Guarantee", "Assumes", "Cost", "Names", "Differences from the paper
 
 
 def protocol_page(info: ProtocolInfo) -> str:
-    """Return the page: idea, facts from the registry, then the docstring's sections."""
+    """Return the page: title, facts from the record, then the sections of the docstring."""
     doc = inspect.getdoc(sys.modules[protocol_class(info.name).__module__]) or ""
     title, _, body = doc.partition("\n")
     facts = [
@@ -33,7 +33,7 @@ def protocol_page(info: ProtocolInfo) -> str:
         ("Membership", "processes may join and leave" if info.dynamic else "fixed"),
     ]
     if info.reconstruction:
-        facts.append(("Source", "reconstructed from an abstract; not the authors' text"))
+        facts.append(("Source", "reconstructed from the abstract of the paper"))
     lines = [f"# {info.name}", "", _prose(title), "", "| | |", "| --- | --- |"]
     lines += [f"| {key} | {value} |" for key, value in facts]
     if info.options:
@@ -47,8 +47,8 @@ def protocol_page(info: ProtocolInfo) -> str:
 
 def _sections(body: str) -> str:
     """Turn the docstring's underlined headings, name table and references into Markdown."""
-    text = re.sub(r"^(.+)\n-{3,}$", r"## \1", body.strip(), flags=re.MULTILINE)
-    text = re.sub(r"^\.\. \[(\w+)\] ", r"[\1] ", text, flags=re.MULTILINE)
+    text = re.sub(r"^(.+)\n-{3,}$", r"## \1\n", body.strip(), flags=re.MULTILINE)
+    text = re.sub(r"^\.\. \[(\w+)\] ", r"- [\1] ", text, flags=re.MULTILINE)
     text = _tables(text)
     return _prose(text)
 

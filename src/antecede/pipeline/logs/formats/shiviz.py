@@ -1,9 +1,9 @@
 """Logs with vector clocks, as ShiViz and GoVector write them.
 
-Such a log says for each event its host, its vector clock and a text. The clocks order the events of
-each host and show what happened before what, but not which delivery belongs to which send, and
-an overtaken message leaves no trace in them. So sends and deliveries are paired by patterns on the
-text; without them a log can be drawn, and not audited.
+Each event has its host, its vector clock and a text. The clocks order the events of a host and show
+what happened before what, but not which delivery belongs to which send, and an overtaken message
+leaves no trace in them. So patterns on the text pair sends and deliveries; without them a log can
+be drawn but not audited.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from antecede.core.tables import DELIVER, LOCAL, SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
+from antecede.pipeline.logs.base import QUOTED_CHARS, Format, log_of, read_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from antecede.pipeline.logs.base import Log, Source
 
 #: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
 LAYOUTS = {
@@ -43,7 +50,7 @@ class Entry:
 
 @dataclass
 class Parsed:
-    """What a log says, and what of it could not be read."""
+    """The entries of a log, and the lines that could not be read."""
 
     layout: str
     entries: list[Entry] = field(default_factory=list)
@@ -62,7 +69,7 @@ def parse_log(text: str, pattern: str | None = None) -> Parsed:
     if not found.entries:
         known = "; ".join(LAYOUTS)
         msg = (
-            "no event was found: the log fits none of the known layouts "
+            "no events found: the log fits none of the known layouts "
             f"({known}); give --pattern with groups host, clock and event"
         )
         raise UsageError(msg)
@@ -70,7 +77,7 @@ def parse_log(text: str, pattern: str | None = None) -> Parsed:
 
 
 def _sense(parsed: Parsed) -> int:
-    """Count hosts' entries in their own clocks that follow each other: a layout that fits."""
+    """Return how well a layout fits: how often a host's own count grows by one."""
     last: dict[str, int] = {}
     fits = 0
     for entry in parsed.entries:
@@ -81,11 +88,11 @@ def _sense(parsed: Parsed) -> int:
 
 
 def compile_pattern(pattern: str, option: str, groups: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a user's regular expression; JavaScript's ``(?<name>`` is understood too."""
+    """Compile a user's regular expression, which may have JavaScript's ``(?<name>`` groups."""
     try:
         compiled = re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.MULTILINE)
     except re.error as error:
-        msg = f"{option} {pattern!r} is no regular expression: {error}"
+        msg = f"{option} {pattern!r} is not a regular expression: {error}"
         raise UsageError(msg) from None
     absent = [name for name in groups if name not in compiled.groupindex]
     if absent:
@@ -103,7 +110,7 @@ def _parse(text: str, pattern: re.Pattern[str], layout: str) -> Parsed:
         clock = _clock(match["clock"])
         if clock is None:
             parsed.rejected.append(
-                Rejected(line, match.group()[:200], "the clock is not JSON with counts")
+                Rejected(line, match.group()[:QUOTED_CHARS], "the clock is not JSON with counts")
             )
         else:
             parsed.entries.append(Entry(line, match["host"].strip(), clock, match["event"].strip()))
@@ -116,7 +123,7 @@ def _parse(text: str, pattern: re.Pattern[str], layout: str) -> Parsed:
 def _between(text: str, line: int) -> list[Rejected]:
     """Return the lines that no match covers."""
     return [
-        Rejected(line + number, words.strip()[:200], "no event of this layout")
+        Rejected(line + number, words.strip()[:QUOTED_CHARS], "does not fit the layout")
         for number, words in enumerate(text.split("\n"))
         if words.strip()
     ]
@@ -134,11 +141,11 @@ def _clock(text: str) -> dict[str, int] | None:
 
 
 def to_events(parsed: Parsed, send: str | None, deliver: str | None) -> list[Event]:
-    """Return events; patterns with a group ``message`` say which are sends and deliveries.
+    """Return events; patterns with a group ``message`` tell which are sends and deliveries.
 
-    The message's id is that group; groups ``to`` (of a send) and ``from`` (of a delivery), if
-    there are any, name the other end, and then the id is made unique by both ends: a relay
-    sends the same text to several hosts. The k-th such send belongs to the k-th such delivery.
+    That group is the message's id. Groups ``to`` (of a send) and ``from`` (of a delivery), if any,
+    name the other end. Then both ends become part of the id, because a relay sends the same text
+    to several hosts, and the k-th such send belongs to the k-th such delivery.
     """
     sends = compile_pattern(send, "--send", ("message",)) if send else None
     delivers = compile_pattern(deliver, "--deliver", ("message",)) if deliver else None
@@ -165,9 +172,9 @@ def to_events(parsed: Parsed, send: str | None, deliver: str | None) -> list[Eve
 
 
 def clock_arrows(parsed: Parsed) -> list[tuple[int, int]]:
-    """Return (from, to) pairs of entries: an entry learnt, from there, of another host's event.
+    """Return pairs (from, to) of entries such that the second learnt of the first.
 
-    Of all that an event newly knows, only what the others do not already imply is drawn.
+    Of all that an event newly knows, arrows show only what the others do not imply.
     """
     at = {(e.host, e.clock.get(e.host, 0)): i for i, e in enumerate(parsed.entries)}
     known: dict[str, dict[str, int]] = {}
@@ -190,3 +197,32 @@ def clock_arrows(parsed: Parsed) -> list[tuple[int, int]]:
                 arrows.append((source, i))
         known[entry.host] = entry.clock
     return arrows
+
+
+def _read(source: Source) -> Log:
+    rejected: list[Rejected] = []
+    parsed = parse_log(read_utf8(source, rejected), source.pattern)
+    events = to_events(parsed, source.send, source.deliver)
+    why = _why_undecidable(events, source)
+    return log_of(source, "shiviz", events, rejected + parsed.rejected, why)
+
+
+def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
+    """Return why a log's sends and deliveries cannot be paired, or None if they can."""
+    if source.send is None or source.deliver is None:
+        return (
+            "The clocks do not show which delivery belongs to which send, and an overtaken message "
+            "leaves no trace in them; give --send and --deliver, both patterns with a group "
+            "(?<message>...)."
+        )
+    sent = {event.message for event in events if event.kind == SEND}
+    delivered = {event.message for event in events if event.kind == DELIVER}
+    if not sent & delivered:
+        return (
+            f"The pattern --send found {len(sent)} messages and --deliver {len(delivered)}, but no "
+            "message is in both; make both name messages alike (groups message, and to / from)."
+        )
+    return None
+
+
+FORMAT = Format("shiviz", (".log",), _read)

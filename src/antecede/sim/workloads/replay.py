@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
-from antecede.sim.making import MEAN_DELAY, assemble, offsets_of
+from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Choose how a log is cut into windows on Spark, and arrange it so."""
+"""Choose the arrangement for a log on Spark: slices if its files allow it, else blobs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from antecede.pipeline.audits.blobs import Blobs
-from antecede.pipeline.audits.frame_cuts import find_cuts, survey, validity
-from antecede.pipeline.logs.sources import refuse_empty, rejected_rows
+from antecede.pipeline.audits.frame_cuts import find_cuts, survey
+from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
+from antecede.pipeline.logs.sources import refuse_empty
+from antecede.pipeline.spark.events import validity
+from antecede.pipeline.spark.frames import rejected_rows
 from antecede.pipeline.spark.session import parallelism
 
 if TYPE_CHECKING:
@@ -15,14 +18,14 @@ if TYPE_CHECKING:
 
     from antecede.pipeline.audits.windows.rounds import Arrangement
 
-#: Windows per core: enough to even out, few enough to keep crossings rare.
+#: Windows per core: enough to balance the load, few enough to keep crossing messages rare.
 WINDOWS_PER_CORE = 3
-#: A window is not worth its task below this many events, and too large for one above.
+#: With fewer events than this a window is not worth a task; with more it is too large for one.
 EVENTS_MIN, EVENTS_MAX = 50_000, 8_000_000
 
 
 def window_count(events: int, cores: int) -> int:
-    """Return how many windows suit a log of that size."""
+    """Return how many windows suit a log of this size."""
     most = max(1, events // EVENTS_MIN)
     least = -(-events // EVENTS_MAX)
     return max(least, min(most, WINDOWS_PER_CORE * cores))
@@ -31,7 +34,7 @@ def window_count(events: int, cores: int) -> int:
 def arrange_blobs(
     frame: DataFrame, windows: int | None, salt: int
 ) -> tuple[Arrangement, int, dict[str, Any]]:
-    """Arrange any DataFrame: hash in SQL, pack, shuffle blobs."""
+    """Arrange any DataFrame as blobs."""
     stats = survey(frame)
     if not stats.events:
         refuse_empty("the log", rejected_rows(frame, "", stats.rejected), stats.rejected)
@@ -45,8 +48,8 @@ def arrange_blobs(
 def plain_files(frame: DataFrame) -> list[str] | None:
     """Return the files of a frame that is nothing but Parquet files on this file system.
 
-    Anything done to the frame since it was read makes it more than its files, so the plan has
-    to be the bare relation. Spark Connect does not show its plan; there the answer is None.
+    A frame that was changed after it was read is more than its files, so its plan must be the bare
+    relation. Spark Connect does not show the plan; there the answer is None.
     """
     plan = getattr(frame, "_jdf", None)
     if plan is None:
@@ -63,9 +66,7 @@ def plain_files(frame: DataFrame) -> list[str] | None:
 def arrange_slices(
     frame: DataFrame, windows: int | None, salt: int
 ) -> tuple[Arrangement, int, dict[str, Any]] | None:
-    """Arrange Parquet files whose row groups are in the order of time, else return None."""
-    from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
-
+    """Arrange Parquet files as slices, or return None if their row groups are not in order."""
     files = plain_files(frame)
     groups = row_groups(files) if files else None
     if not groups:
@@ -73,15 +74,15 @@ def arrange_slices(
     spark = frame.sparkSession
     rows = sum(group.rows for group in groups)
     count = windows or window_count(rows, parallelism(spark))
-    where = Slices(spark, groups, count, salt, dests="dests" in frame.columns)
-    if where.windows > 1 and where.overlap() > OVERLAP_MAX:
+    arrangement = Slices(spark, groups, count, salt, dests="dests" in frame.columns)
+    if arrangement.windows > 1 and arrangement.overlap() > OVERLAP_MAX:
         return None
-    return where, 0, {"engine": "spark", "arrangement": "slices"}
+    return arrangement, 0, {"engine": "spark", "arrangement": "slices"}
 
 
 def arrange(
     frame: DataFrame, windows: int | None, salt: int, *, sliced: bool = True
 ) -> tuple[Arrangement, int, dict[str, Any]]:
-    """Return the arrangement for a log, how many of its rows are no events, and what it is."""
+    """Return the arrangement of a log, how many of its rows are not events, and its facts."""
     found = arrange_slices(frame, windows, salt) if sliced else None
     return found or arrange_blobs(frame, windows, salt)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from antecede.errors import UsageError
-from antecede.sim.making import (
+from antecede.sim.workloads.assembly import (
     MEAN_DELAY,
     MEAN_GAP,
     assemble,

@@ -1,0 +1,237 @@
+"""Writing the event log, one call per event.
+
+Guarantee
+---------
+Each call appends its line to the file in one ``write`` before it returns. So several processes may
+share a file without mixing lines, and a killed program loses nothing it has logged. If a crash of
+the machine leaves half a line, the next writer ends it, and readers reject that one row.
+
+Assumes
+-------
+``seq`` is each process's own order and continues from what the file holds, so only one ``EventLog``
+at a time writes for a process. ``time`` is that process's clock and is never trusted for order.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import threading
+import time as clock
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from antecede.core.plain import shown
+from antecede.core.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
+from antecede.errors import UsageError
+from antecede.eventlog.lines import csv_rows, json_rows
+from antecede.eventlog.rule import Event, fault, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_TAIL_BYTES = 1 << 16
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_CSV_HEADER = ",".join(EVENT_COLUMNS) + "\n"
+
+
+class EventLog:
+    """Append one process's events to a log that ``antecede audit`` reads.
+
+    Parameters
+    ----------
+    path
+        The file, created if absent; ``.csv`` means CSV, anything else JSON lines.
+    process
+        The name of the process whose events these are.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], process: str) -> None:
+        if not isinstance(process, str) or not process:
+            msg = f"process is {shown(process)}; give its name as a non-empty string"
+            raise UsageError(msg)
+        self.path = Path(path)
+        self.process = process
+        self._csv = self.path.suffix == ".csv"
+        _line(Event(process, 0, LOCAL), is_csv=self._csv)  # refuses a name that cannot be written
+        self._lock = threading.Lock()
+        try:
+            self._seq = _last_seq(self.path, process)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            msg = f"cannot write the event log {str(self.path)!r}: {error.strerror}"
+            raise UsageError(msg) from None
+        self._open = True
+        self._begin()
+
+    def send(
+        self, message: object, dests: Iterable[str] | None = None, time: float | None = None
+    ) -> int:
+        """Log that this process sent ``message`` to ``dests``; return the event's seq."""
+        if isinstance(dests, str) or not (dests is None or hasattr(dests, "__iter__")):
+            msg = f"dests is {shown(dests)}; give a list of process names"
+            raise UsageError(msg)
+        names = None if dests is None else tuple(dests)
+        return self._append(SEND, message_name(message), names, time)
+
+    def deliver(self, message: object, time: float | None = None) -> int:
+        """Log that ``message`` was delivered to this process; return the event's seq."""
+        return self._append(DELIVER, message_name(message), None, time)
+
+    def local(self, name: object = None, time: float | None = None) -> int:
+        """Log an event of this process alone; return the event's seq."""
+        return self._append(LOCAL, None if name is None else message_name(name), None, time)
+
+    def close(self) -> None:
+        """Close the file; calling again does nothing."""
+        with self._lock:
+            if self._open:
+                self._open = False
+                os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        """End a torn last line, and give a new CSV file its header."""
+        with _exclusive(self._file):
+            size = os.fstat(self._file).st_size
+            if size == 0 and self._csv:
+                _write(self._file, _CSV_HEADER.encode())
+            elif size and os.pread(self._file, 1, size - 1) != b"\n":
+                _write(self._file, b"\n")
+
+    def _append(
+        self, kind: str, message: str | None, dests: tuple[str, ...] | None, time: float | None
+    ) -> int:
+        with self._lock:
+            if not self._open:
+                msg = f"the event log {str(self.path)!r} is closed; open a new EventLog to continue"
+                raise UsageError(msg)
+            when = clock.time() if time is None else time
+            event = Event(self.process, self._seq + 1, kind, message, dests, when)
+            _write(self._file, _line(event, is_csv=self._csv))
+            self._seq += 1
+            return self._seq
+
+
+def message_name(message: object) -> str:
+    """Return the id of ``message`` as the log writes it; ``sender:seq`` for a MessageId.
+
+    The id must be the same text at the sender and at every destination.
+    """
+    if isinstance(message, str):
+        name = message
+    elif isinstance(message, int):
+        name = str(message)
+    else:
+        sender, seq = getattr(message, "sender", None), getattr(message, "seq", None)
+        name = "" if sender is None or seq is None else f"{sender}:{seq}"
+    if not name:
+        msg = f"message is {message!r}; give its id as a non-empty string or a MessageId"
+        raise UsageError(msg)
+    return name
+
+
+def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
+    """Write ``events`` of any processes as a new log, whole or not at all."""
+    target = Path(path)
+    is_csv = target.suffix == ".csv"
+    part = target.with_name(target.name + ".part")
+    try:
+        with part.open("wb") as file:
+            file.write(_CSV_HEADER.encode() if is_csv else b"")
+            file.writelines(_line(event, is_csv=is_csv) for event in events)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _line(event: Event, *, is_csv: bool) -> bytes:
+    """Return the line that reads back as ``event``; refuse an event that cannot be read back."""
+    row = {name: v for name in EVENT_COLUMNS if (v := getattr(event, name)) is not None}
+    reason = fault(row)
+    try:
+        if not reason:
+            return (_csv_text(event) if is_csv else _to_json(row) + "\n").encode()
+    except csv.Error as error:
+        reason = str(error)
+    got = ", ".join(f"{name}={shown(value)}" for name, value in row.items())
+    msg = f"cannot log this event: {reason}; got {got}"
+    raise UsageError(msg)
+
+
+def _csv_text(event: Event) -> str:
+    dests, time = event.dests or (), "" if event.time is None else repr(float(event.time))
+    names = (event.process, event.seq, event.kind, event.message or "", DESTS_SEPARATOR.join(dests))
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow((*names, time))
+    text = out.getvalue()
+    is_one_line = "\r" not in text and text.count("\n") == 1
+    odd = [dest for dest in dests if DESTS_SEPARATOR in dest or dest != dest.strip()]
+    if not is_one_line or odd or len(text) > csv.field_size_limit():
+        msg = (
+            f"CSV cannot hold line breaks, very long lines, or dests with {DESTS_SEPARATOR!r} or "
+            "outer spaces; log to .jsonl instead"
+        )
+        raise csv.Error(msg)
+    return text
+
+
+def _last_seq(path: Path, process: str) -> int:
+    """Return the last seq of ``process`` in the file, searching backwards from its end."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        header = (
+            file.readline().decode("utf-8-sig", "replace").strip() if path.suffix == ".csv" else ""
+        )
+        end = file.seek(0, os.SEEK_END)
+        rest = b""
+        while end > 0:
+            start = max(0, end - _TAIL_BYTES)
+            file.seek(start)
+            lines = (file.read(end - start) + rest).split(b"\n")
+            rest = lines[0] if start else b""
+            for raw in reversed(lines[1:] if start else lines):
+                seq = _seq_of(raw.decode("utf-8-sig", "replace"), header, process)
+                if seq is not None:
+                    return seq
+            end = start
+    return 0
+
+
+def _seq_of(text: str, header: str, process: str) -> int | None:
+    """Return the seq of one line if it is an event of ``process``."""
+    if process not in text and "\\" not in text and '""' not in text:  # or it may be escaped
+        return None
+    rows = csv_rows([header + "\n", text]) if header else json_rows([text])
+    found = [parse(row) for _, _, row in rows if not isinstance(row, str)]
+    return next((e.seq for e in found if isinstance(e, Event) and e.process == process), None)
+
+
+def _write(file: int, data: bytes) -> None:
+    """Write all of ``data`` to an appending descriptor; one call unless the disk is full."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+@contextmanager
+def _exclusive(file: int) -> Iterator[None]:
+    """Lock out other writers that open the file, where the system can (Windows cannot)."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,0 +1,60 @@
+"""The results of advice on one log: what its folder, page and summary contain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from antecede.pipeline.advice.costs import table_of
+from antecede.pipeline.advice.recommendation import Traffic
+from antecede.pipeline.advice.wording import recommend
+from antecede.report.advise_page import advise_page, messages_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from antecede.pipeline.advice.costs import Cost
+    from antecede.pipeline.logs.sources import Log
+    from antecede.pipeline.runs import RunFolder
+    from antecede.sim import Schedule
+
+#: How many of the rejected rows are quoted.
+QUOTED = 3
+
+
+def summarise(schedule: Schedule, costs: Sequence[Cost], log: Log) -> dict[str, Any]:
+    """Return what the summary says: the traffic, the recommendation, and the rejected rows."""
+    traffic = Traffic(float(schedule.delays.mean()), schedule.copies / schedule.messages)
+    result: dict[str, Any] = {
+        "processes": schedule.n,
+        "messages": schedule.messages,
+        "log_messages": schedule.about["log_messages"],
+        "copies": schedule.copies,
+        "cast": schedule.cast,
+        "delay_mean": traffic.delay_mean,
+        "delays": schedule.about["delays"],
+        "added_delays": schedule.about["added"],
+    }
+    is_whole = result["messages"] == result["log_messages"]
+    messages = "this traffic" if is_whole else messages_in_words(result)
+    advice = recommend(costs, traffic, messages=messages)
+    return result | {
+        "recommendation": advice.protocol,
+        "reason": advice.reason,
+        "otherwise": advice.otherwise,
+        "not_chosen": [cost.protocol for cost in costs if cost.faults],
+        "rejected": log.bad,
+        "rejected_first": log.rejected.slice(0, QUOTED).to_pylist(),
+    }
+
+
+def write(
+    folder: RunFolder, schedule: Schedule, costs: Sequence[Cost], log: Log, name: str
+) -> dict[str, Any]:
+    """Write tables, page and summary of the log called ``name``; return the summary."""
+    result = summarise(schedule, costs, log)
+    folder.write_table("advice", table_of(costs))
+    folder.write_table("rejected", log.rejected)
+    facts = {**folder.options, "seed": folder.seed, "started": folder.started}
+    rows = [cost.record for cost in costs]
+    folder.write_text("index.html", advise_page(result, rows, log=name, facts=facts))
+    return folder.finish(result)

@@ -1,0 +1,99 @@
+"""A choice in sentences: which protocol, why, and what would change that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from antecede.pipeline.advice.recommendation import NoChoice, added_delay, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from antecede.pipeline.advice.costs import Cost
+    from antecede.pipeline.advice.recommendation import Choice, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The protocol to use, why, and what would change that."""
+
+    protocol: str | None
+    reason: str
+    otherwise: str = ""
+
+
+def recommend(
+    costs: Sequence[Cost], traffic: Traffic, *, messages: str = "this traffic"
+) -> Recommendation:
+    """Choose a protocol and say why; ``messages`` names what they ran on."""
+    choice = choose(costs, traffic)
+    if choice is NoChoice.NONE_RAN:
+        return Recommendation(None, f"No protocol could be run on {messages}.")
+    if choice is NoChoice.NONE_ELIGIBLE:
+        return Recommendation(
+            None, f"No protocol that ran on {messages} can be recommended: their remarks say why."
+        )
+    return Recommendation(
+        choice.best.protocol,
+        _because(choice, traffic, messages),
+        " ".join(_otherwise(choice, traffic)),
+    )
+
+
+def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
+    best = choice.best
+    extent = "the beginning of " if best.is_partial else "all of "
+    ran = f"ran on {extent}{messages}"
+    start = f"{best.protocol} costs {_bytes(best, traffic)} a copy in all"
+    if choice.rivals == 1:
+        return (
+            f"{start}. No other protocol that keeps causal order and {ran} adds as little delay "
+            f"({_ms(best)} on average)."
+        )
+    return (
+        f"{start}, the least of the {choice.rivals} protocols that keep causal order, {ran} and "
+        f"add hardly more delay than causal order requires ({_ms(best)} on average)."
+    )
+
+
+def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
+    """Say which other choice would be right under which other wish."""
+    sentences = []
+    if (leaner := choice.leaner) is not None:
+        sentences.append(
+            f"If latency does not matter, {leaner.protocol} costs {_bytes(leaner, traffic)} a copy "
+            f"and adds {_ms(leaner)}{_extent(leaner)}."
+        )
+    if (smaller := choice.smaller) is not None:
+        sentences.append(
+            f"If memory is scarce, {smaller.protocol} keeps at most "
+            f"{smaller.state_bytes_peak:,.0f} bytes per process{_extent(smaller)}."
+        )
+    if (second := choice.second) is not None:
+        sentences.append(f"Next best is {second.protocol} with {_bytes(second, traffic)} a copy.")
+    sentences += [
+        f"{cost.protocol} cost {_bytes(cost, traffic)} a copy{_extent(cost)}; it may cost more "
+        "later."
+        for cost in choice.partial
+    ]
+    sentences += [
+        f"If nothing may wait, {cost.protocol} adds {_ms(cost)}{_extent(cost)}, but each copy "
+        f"contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads included."
+        for cost in choice.carriers
+    ]
+    return sentences
+
+
+def _bytes(cost: Cost, traffic: Traffic) -> str:
+    return f"{traffic.total_bytes(cost):,.0f} bytes"
+
+
+def _extent(cost: Cost) -> str:
+    return " on the beginning, which is all it ran on" if cost.is_partial else ""
+
+
+def _ms(cost: Cost) -> str:
+    """Return the delay that a protocol adds, to three figures."""
+    delay = 1000 * added_delay(cost)
+    return f"{delay:,.0f} ms" if delay >= 1000 else f"{delay:.3g} ms"

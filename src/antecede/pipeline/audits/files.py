@@ -1,0 +1,74 @@
+"""Audit a log file, and write a run's folder: tables, page and summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from antecede.pipeline.audits.entry import audit, audit_table
+from antecede.pipeline.audits.illustrations import illustrate
+from antecede.pipeline.audits.neighbourhood import FrameRows, TableRows
+from antecede.pipeline.logs.sources import read, why_unauditable
+from antecede.pipeline.spark.events import plain_frame
+from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
+from antecede.report.audit_page import ROWS_MAX, audit_page
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from antecede.pipeline.audits.entry import Audit
+    from antecede.pipeline.audits.neighbourhood import Rows
+    from antecede.pipeline.logs.sources import Source
+    from antecede.pipeline.runs import RunFolder
+
+#: How many violations the page draws.
+DRAWN = 12
+
+
+@dataclass(frozen=True)
+class AuditedFile:
+    """An audit of a log file, with what its page shows of the log."""
+
+    name: str
+    audit: Audit
+    rejected: pa.Table
+    """The first of the rows that are not events."""
+    rows: Rows
+
+
+def audit_here(source: Source) -> AuditedFile:
+    """Audit a log file in this process."""
+    log = read(source)
+    found = audit_table(log.events, undecidable=why_unauditable(log))
+    found.summary["rejected"] = log.bad
+    return AuditedFile(source.path.name, found, log.rejected, TableRows(log.events))
+
+
+def audit_on(spark: SparkSession, source: Source, windows: int | None = None) -> AuditedFile:
+    """Audit a log file on Spark; the result needs the session until it is written."""
+    name = source.path.name
+    events, log = read_frame(spark, source)
+    with readable(source):
+        undecidable = why_unauditable(log) if log else None
+        found = audit(events, windows=windows, undecidable=undecidable)
+        if log:
+            found.summary["rejected"] = log.bad
+            rejected = log.rejected
+        else:
+            rejected = rejected_rows(events, name, found.summary["rejected"])
+    return AuditedFile(name, found, rejected, FrameRows(plain_frame(events)))
+
+
+def write_results(folder: RunFolder, audited: AuditedFile) -> dict[str, Any]:
+    """Write tables, page and summary into the run's folder; return the summary."""
+    result = {**audited.audit.summary, "rejected_kept": len(audited.rejected)}
+    tables = {**audited.audit.tables, "rejected": audited.rejected}
+    for name, table in tables.items():
+        folder.write_table(name, table)
+    first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
+    drawn = illustrate(audited.rows, first["violations"][:DRAWN])
+    facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
+    page = audit_page(result, first, drawn, log=audited.name, facts=facts)
+    folder.write_text("index.html", page)
+    return folder.finish(result)

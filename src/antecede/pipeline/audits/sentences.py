@@ -1,0 +1,40 @@
+"""Violations in words."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from antecede.core.tables import FIFO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """Return why a violation is one; ``row`` is a row of the violations table."""
+    process, message, overtaker = row["process"], row["message"], row["overtaker"]
+    late = row["lateness"]
+    gap = "the very next event" if not late else f"{late} event{'s' * (late > 1)} in between"
+    head = (
+        f"{process} delivered {overtaker} (seq {row['overtaker_seq']}) before {message} "
+        f"(seq {row['seq']}; {gap}), although {row['sender']} sent {message} first"
+    )
+    return f"{head}: {_because(row)}."
+
+
+def _because(row: Mapping[str, Any]) -> str:
+    """Return what led from the message to its overtaker, as far as the chain is known."""
+    message, overtaker, chain = row["message"], row["overtaker"], row["chain"] or ()
+    if row["kind"] == FIFO:
+        return f"{row['sender']} sent {overtaker} after it"
+    if not chain:
+        return f"{row['overtaker_sender']} knew of it when it sent {overtaker}"
+    if len(chain) == 2:
+        return f"{row['overtaker_sender']} had delivered {message} when it sent {overtaker}"
+    steps = [
+        f"{later} was sent by a process that had sent or delivered {earlier}"
+        for earlier, later in pairwise(chain[:-1])
+    ]
+    last = f"{row['overtaker_sender']} had sent or delivered {chain[-2]} when it sent {overtaker}"
+    return ", and ".join([*steps, last])

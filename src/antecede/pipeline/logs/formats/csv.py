@@ -1,0 +1,21 @@
+"""The event log in CSV with a header."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antecede import eventlog
+from antecede.pipeline.logs.base import Format, log_of, table_of_rows
+
+if TYPE_CHECKING:
+    from antecede.eventlog import Rejected
+    from antecede.pipeline.logs.base import Log, Source
+
+
+def _read(source: Source) -> Log:
+    rejected: list[Rejected] = []
+    rows = eventlog.read_rows(source.path, rejected=rejected, form="csv")
+    return log_of(source, "csv", table_of_rows(rows), rejected)
+
+
+FORMAT = Format("csv", (".csv",), _read)

@@ -1,0 +1,73 @@
+"""Logs as Spark frames: Parquet stays in its files, any other format is read here first."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from antecede.errors import LogError, UsageError
+from antecede.pipeline.logs import base
+from antecede.pipeline.logs.sources import form_of, read, require_file
+from antecede.pipeline.spark.events import plain_columns, validity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from antecede.pipeline.logs.base import Log, Source
+
+#: Words in the errors of Spark, Java or Arrow about a file that is not what it should be.
+_UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")
+
+
+def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:
+    """Return a log as a Spark frame; of Parquet there is no Log, for it is not read yet."""
+    if form_of(source) == "parquet" and not source.strict:
+        require_file(source)
+        with readable(source):
+            return spark.read.parquet(str(source.path.resolve())), None
+    log = read(source)
+    return spark.createDataFrame(log.events), log
+
+
+@contextmanager
+def readable(source: Source) -> Iterator[None]:
+    """Turn Spark's errors about a file that it cannot read into one line; others pass."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if not any(word in text for word in _UNREADABLE):
+            raise
+        reason = cause(text)
+        msg = f"cannot read {str(source.path)!r} as parquet: {reason}"
+        raise LogError(msg, path=source.path, reason=reason) from None
+
+
+def cause(text: str) -> str:
+    """Return the first useful line of a Java error: the innermost cause, without class names."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    errors = [line for line in lines if re.match(r"(: )?[\w.$]+(Exception|Error)\b", line)]
+    chosen = (causes[-1:] or errors[:1] or lines[:1] or ["no reason given"])[0]
+    chosen = chosen.removeprefix("Caused by: ").removeprefix(": ")
+    return re.sub(r"^([\w$]+\.)+(?=[\w$]+(Exception|Error))", "", chosen)[:200]
+
+
+def rejected_rows(events: DataFrame, name: str, count: int) -> pa.Table:
+    """Return the first invalid rows of a frame as a table; a frame's rows have no line numbers."""
+    if not count:
+        return base.rejected_table(name, [])
+    from pyspark.sql import functions as F
+
+    marked = events.select(
+        F.struct("*").alias("whole row"),
+        *[F.col(n) if c is None else c.alias(n) for n, c in plain_columns(events).items()],
+    )
+    bad = marked.filter(~validity(marked)).limit(base.QUOTED).select("whole row.*").toArrow()
+    return base.rejected_table(name, base.rejected_rows(bad, [None] * len(bad)))

@@ -1,0 +1,77 @@
+"""How kernels are compiled.
+
+Two habits of Numba cost more than the algorithms, so they are switched off: reference counting of
+every array handed to a helper (``_nrt=False``, a private option that a test watches), and the
+wrap-around of negative indices (indices are cast to ``uint64`` where they are used).
+
+With ``NUMBA_DISABLE_JIT=1`` everything here runs as plain Python, for debugging and coverage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from importlib import resources
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numba import config, njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# Kernels are written in Numba's types, which a Python type checker does not know. These names
+# say what is meant; to the checker they are anything.
+Int: TypeAlias = Any
+Real: TypeAlias = Any
+Ints: TypeAlias = Any  # an array of int64
+Small: TypeAlias = Any  # of int32
+Floats: TypeAlias = Any  # of float64
+Words: TypeAlias = Any  # of uint64
+int64: Any = np.int64
+_compile: Any = njit
+# Modules outside this package whose code or types are compiled into kernels.
+SHARED = ("delays.py", "plan.py", "trace.py")
+
+
+def digest() -> bytes:
+    """Hash every source that is compiled in: a cached entry point contains its helpers."""
+    folder = resources.files("antecede.sim")
+    files = [file for file in folder.joinpath("kernels").iterdir() if file.name.endswith(".py")]
+    files += [folder.joinpath(name) for name in SHARED]
+    whole = hashlib.sha256()
+    for file in sorted(files, key=lambda file: file.name):
+        whole.update(file.name.encode() + b"\0" + file.read_bytes())
+    return whole.digest()
+
+
+def helper(function: Function) -> Function:
+    """Compile a function that is inlined into the kernels that call it."""
+    compiled: Function = _compile(_nrt=False, forceinline=True)(function)
+    return compiled
+
+
+def separate(function: Function) -> Function:
+    """Compile a loop as a function of its own: inlined into a large kernel it stays scalar."""
+    compiled: Function = _compile(_nrt=False, inline="never")(function)
+    return compiled
+
+
+def entry(function: Function) -> Function:
+    """Compile a kernel, and keep the result on disk if there is a place for it.
+
+    Numba's own check looks only at the file of the entry point; ours covers every source.
+    """
+    if config.DISABLE_JIT:
+        return function
+    try:
+        compiled = _compile(_nrt=False, cache=True)(function)
+        compiled._cache._cache_file._source_stamp = digest()
+    except RuntimeError:  # a read-only or zipped installation: compile once per process
+        compiled = _compile(_nrt=False)(function)
+    kernel: Function = compiled
+    return kernel
+
+
+@helper
+def at(index: Int) -> Int:
+    """Cast an index so that Numba leaves out the check for negative ones."""
+    return np.uint64(index)

@@ -1,0 +1,342 @@
+"""The steps of `optimal` [KS98]_ and `pruned` [JPCY97]_ on the logs of `logs`.
+
+For `pruned` they note how many destinations a send (*just replaced*) or a delivery (*already
+delivered* or *already replaced*) removed. The references are in `logs`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from antecede.sim.kernels.bits import lowest, ones
+from antecede.sim.kernels.common import (
+    FREE,
+    NODE,
+    NODES,
+    NOTHING,
+    ORDER,
+    Copy,
+    Core,
+    hold,
+    post_all,
+)
+from antecede.sim.kernels.compiling import Int, at, helper, int64
+from antecede.sim.kernels.logs import (
+    CLOCK_BITS,
+    CLOCK_MASK,
+    END,
+    SENDER_SHIFT,
+    WORD_BITS,
+    WORD_MASK,
+    LogKernel,
+    constrain,
+    key_of,
+    release,
+)
+from antecede.sim.kernels.loop import Steps, wake
+
+
+class Tally(NamedTuple):
+    """What a send counted while it wrote the new log."""
+
+    target: Int  # where the new log ends
+    alive: Int  # entries with destinations left
+    alive_newest: Int  # those of them that are the newest of their sender
+    own_newest: Int  # 1 if one of these is the sender's own
+    left: Int  # destinations left
+    replaced: Int
+
+
+@helper
+def is_ready(core: Core, own: LogKernel, copy: Copy) -> Int:
+    """RCV(1): remove what is satisfied; hold the copy for the first that is not."""
+    cons, reg = own.cons, core.reg
+    node = int64(cons.first[at(copy.row)])
+    while node >= 0:
+        pair = copy.dest * core.n + int64(cons.sender[at(node)])
+        clock = cons.clock[at(node)]
+        if clock > core.holding.reached[at(pair)]:
+            cons.first[at(copy.row)] = node
+            hold(core.holding, pair, copy.row, clock)
+            return False
+        following = int64(cons.following[at(node)])
+        cons.following[at(node)] = reg[NODE]
+        reg[NODE] = node
+        reg[NODES] += 1
+        node = following
+    cons.first[at(copy.row)] = NOTHING
+    return True
+
+
+@helper
+def has_room(core: Core, own: LogKernel, event: Int) -> Int:
+    """Tell whether there are slabs, elements and nodes for an event."""
+    plan, logs, reg = core.plan, own.logs, core.reg
+    messages = len(plan.time)
+    if reg[FREE] < 2:
+        return False
+    if event < messages:
+        have = int64(logs.count[at(logs.own[at(plan.sender[at(event)])])])
+        many = plan.offsets[at(event + 1)] - plan.offsets[at(event)]
+        need = have + len(own.scratch.mask) + 1
+        return need <= own.size and reg[NODES] >= min(many * core.n, have * 64)
+    row = event - messages
+    mine = int64(logs.own[at(plan.dests[at(row)])])
+    other = int64(logs.slab[at(plan.message[at(row)])])
+    return logs.count[at(mine)] + logs.count[at(other)] + 1 <= own.size
+
+
+@helper
+def mark_destinations(core: Core, own: LogKernel, message: Int) -> None:
+    """Write a message's destinations as a set, and where each one's copy is."""
+    plan, scratch = core.plan, own.scratch
+    for w in range(len(scratch.mask)):
+        scratch.mask[at(w)] = np.uint64(0)
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
+        dest = int64(plan.dests[at(row)])
+        scratch.mask[at(dest >> 6)] |= np.uint64(1) << np.uint64(dest & 63)
+        scratch.slot[at(dest)] = row
+        own.cons.first[at(row)] = NOTHING
+
+
+@helper
+def constrain_copies(
+    core: Core, own: LogKernel, sender: Int, clock: Int, begin: Int, end: Int, extra: Int
+) -> Int:
+    """SND(2): let the copies to an entry's destinations wait for it; return how many there are.
+
+    The entry is the elements from `begin` to `end`; `extra` says whether copies count one more.
+    """
+    logs, scratch, trace = own.logs, own.scratch, core.trace
+    found = 0
+    for e in range(begin, end):
+        k = logs.keys[at(e)] & WORD_MASK
+        both = logs.words[at(e)] & scratch.mask[at(k)]
+        while both != np.uint64(0):
+            dest = (k << 6) + lowest(both)
+            both &= both - np.uint64(1)
+            row = int64(scratch.slot[at(dest)])
+            constrain(own.cons, core.reg, row, sender, clock)
+            trace.destinations[at(row)] += 1
+            found += 1
+            if extra:
+                trace.entries[at(row)] += 1
+    return found
+
+
+@helper
+def rewrite(core: Core, own: LogKernel, me: Int, clock: Int, new: Int) -> Tally:
+    """SND(2) to SND(4): one pass over the log writes the new one and constrains every copy."""
+    logs, scratch, n = own.logs, own.scratch, core.n
+    old = int64(logs.own[at(me)])
+    target = new * own.size
+    own_key = key_of(me, clock, 0)
+    inserted = False
+    alive = 0
+    alive_newest = 0
+    own_newest = 0
+    left = 0
+    replaced = 0
+    i = old * own.size
+    while True:
+        key = logs.keys[at(i)]
+        if not inserted and key > own_key:
+            for w in range(len(scratch.mask)):  # SND(4)
+                if scratch.mask[at(w)] != np.uint64(0):
+                    logs.keys[at(target)] = own_key + w
+                    logs.words[at(target)] = scratch.mask[at(w)]
+                    target += 1
+            inserted = True
+        if key == END:
+            break
+        # One entry: the elements of one sender and clock.
+        group = key >> WORD_BITS
+        begin = i
+        before = target
+        found = np.uint64(0)
+        while key >> WORD_BITS == group:
+            word = logs.words[at(i)]
+            mask = scratch.mask[at(key & WORD_MASK)]
+            rest = word & ~mask  # SND(3), S2
+            found |= word & mask
+            if rest != np.uint64(0):
+                logs.keys[at(target)] = key
+                logs.words[at(target)] = rest
+                target += 1
+                left += ones(rest)
+            i += 1
+            key = logs.keys[at(i)]
+        sender = group >> CLOCK_BITS
+        when = group & CLOCK_MASK
+        is_newest = when == int64(logs.newest[at(old * n + sender)])
+        if target > before:
+            alive += 1
+            if is_newest:
+                alive_newest += 1
+                if sender == me:
+                    own_newest = 1
+        if found != np.uint64(0):
+            # The copy to d keeps d. An entry that is otherwise empty goes along with d alone,
+            # unless it is counted as the newest anyway. `pruned` writes a DC tuple.
+            extra = own.pruned or (target == before and not is_newest)
+            replaced += constrain_copies(core, own, sender, when, begin, i, extra)
+    logs.keys[at(target)] = END
+    return Tally(target, alive, alive_newest, own_newest, left, replaced)
+
+
+@helper
+def send(core: Core, own: LogKernel, message: Int) -> Int:
+    """SND: write the sender's new log, which all copies share."""
+    plan, logs, trace, n = core.plan, own.logs, core.trace, core.n
+    me = int64(plan.sender[at(message)])
+    mark_destinations(core, own, message)
+    clock = int64(logs.clock[at(me)]) + 1
+    logs.clock[at(me)] = clock
+    trace.number[at(message)] = clock
+    old = int64(logs.own[at(me)])
+    core.reg[FREE] -= 1
+    new = int64(logs.free[at(core.reg[FREE])])
+    for s in range(n):
+        logs.newest[at(new * n + s)] = logs.newest[at(old * n + s)]
+    tally = rewrite(core, own, me, clock, new)
+    logs.count[at(new)] = tally.target - new * own.size
+    known = int64(logs.known[at(old)])
+    base = tally.alive + known - tally.alive_newest
+    start = plan.offsets[at(message)]
+    stop = plan.offsets[at(message + 1)]
+    for row in range(start, stop):
+        trace.entries[at(row)] += base
+        if own.pruned:
+            trace.destinations[at(row)] = tally.left
+        else:
+            trace.destinations[at(row)] += tally.left
+    if logs.newest[at(new * n + me)] == 0:
+        known += 1
+    logs.newest[at(new * n + me)] = clock
+    logs.known[at(new)] = known
+    logs.refs[at(new)] = 1 + stop - start
+    logs.slab[at(message)] = new
+    logs.own[at(me)] = new
+    release(logs, core.reg, old)
+    post_all(core, message)
+    if own.pruned:  # S5 follows S3: the sender's last entry, if empty, stays until the next step
+        trace.noted[at(core.reg[ORDER])] = tally.replaced
+        return base + 1
+    return tally.alive + known - tally.alive_newest + tally.own_newest
+
+
+@helper
+def merge_newest(core: Core, own: LogKernel, mine: Int, other: Int, new: Int) -> Int:
+    """Write the newest clocks of both logs; return how many senders have one."""
+    logs, n = own.logs, core.n
+    a0 = mine * n
+    b0 = other * n
+    c0 = new * n
+    if logs.known[at(mine)] == n:
+        for s in range(n):
+            logs.newest[at(c0 + s)] = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
+        return n
+    known = 0
+    for s in range(n):
+        v = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
+        logs.newest[at(c0 + s)] = v
+        known += int64(v > 0)
+    return known
+
+
+@helper
+def merge(
+    core: Core, own: LogKernel, copy: Copy, own_key: Int, mine: Int, other: Int, new: Int
+) -> Int:
+    """RCV(3) to RCV(5): write the merged entries; return how many are not the newest of theirs.
+
+    For `pruned`, note the destinations that [JPCY97]_ calls already delivered or replaced.
+    """
+    logs, n, pruned, me = own.logs, core.n, own.pruned, copy.dest
+    a0 = mine * n
+    b0 = other * n
+    c0 = new * n
+    me_key = own_key + (me >> 6)
+    me_bit = np.uint64(1) << np.uint64(me & 63)
+    a = mine * own.size
+    b = other * own.size
+    target = new * own.size
+    entries = 0
+    already = 0
+    last = int64(NOTHING)
+    ka = logs.keys[at(a)]
+    kb = logs.keys[at(b)]
+    while True:
+        if ka == kb:
+            if ka == END:
+                break
+            word = logs.words[at(a)] & logs.words[at(b)]  # RCV(4), second loop
+            key = ka
+            if pruned:  # R6
+                already += ones(logs.words[at(a)] ^ logs.words[at(b)])
+                already -= int64(key == me_key)
+            a += 1
+            b += 1
+            ka = logs.keys[at(a)]
+            kb = logs.keys[at(b)]
+            if word == np.uint64(0):
+                continue
+        elif ka < kb:
+            key = ka
+            word = logs.words[at(a)]
+            a += 1
+            ka = logs.keys[at(a)]
+            if (key >> WORD_BITS) & CLOCK_MASK <= logs.newest[at(b0 + (key >> SENDER_SHIFT))]:
+                if pruned:  # R5
+                    already += ones(word)
+                continue  # RCV(4), first loop: gone in the causal past of the message
+        else:
+            key = kb
+            word = logs.words[at(b)]
+            b += 1
+            kb = logs.keys[at(b)]
+            if (key >> WORD_BITS) & CLOCK_MASK <= logs.newest[at(a0 + (key >> SENDER_SHIFT))]:
+                if pruned:
+                    already += ones(word) - int64(key == me_key)
+                continue
+            if key == me_key:
+                word &= ~me_bit  # RCV(3): only the message's own entry can name the receiver
+                if word == np.uint64(0):
+                    continue
+        logs.keys[at(target)] = key
+        logs.words[at(target)] = word
+        target += 1
+        if key >> WORD_BITS != last:
+            last = key >> WORD_BITS
+            newest = int64(logs.newest[at(c0 + (last >> CLOCK_BITS))])
+            entries += int64((last & CLOCK_MASK) != newest)
+    logs.keys[at(target)] = END
+    logs.count[at(new)] = target - new * own.size
+    if pruned:
+        core.trace.noted[at(core.reg[ORDER])] = already
+    return entries
+
+
+@helper
+def deliver(core: Core, own: LogKernel, copy: Copy) -> Int:
+    """RCV(2) to RCV(5)."""
+    logs, reg = own.logs, core.reg
+    clock = int64(core.trace.number[at(copy.message)])
+    core.holding.reached[at(copy.dest * core.n + copy.sender)] = clock  # RCV(2)
+    mine = int64(logs.own[at(copy.dest)])
+    other = int64(logs.slab[at(copy.message)])
+    reg[FREE] -= 1
+    new = int64(logs.free[at(reg[FREE])])
+    known = merge_newest(core, own, mine, other, new)
+    entries = merge(core, own, copy, key_of(copy.sender, clock, 0), mine, other, new)
+    logs.known[at(new)] = known
+    logs.refs[at(new)] = 1
+    logs.own[at(copy.dest)] = new
+    release(logs, reg, mine)
+    release(logs, reg, other)
+    return known + entries
+
+
+STEPS = Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room)

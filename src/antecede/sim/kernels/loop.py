@@ -1,0 +1,299 @@
+"""The event loop that all kernels share, and the record that describes a kernel.
+
+A kernel keeps its own arrays in one named tuple and supplies six steps (:class:`Steps`). The loop
+is compiled once for each such tuple type. The steps are chosen by that type while Numba compiles,
+so they are inlined as if written in place; and as the loop is an ordinary module-level function,
+its compiled form is cached on disk, which a loop made by a closure over its steps would not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba.extending import overload
+
+from antecede.sim.kernels.common import (
+    ARRIVALS,
+    DONE,
+    EVENT,
+    GROW,
+    HEAP,
+    LIMIT,
+    NOTHING,
+    ORDER,
+    PAUSE,
+    READY,
+    REGISTERS,
+    WIDEST,
+    Copy,
+    Core,
+    Heap,
+    Holding,
+    copy_at,
+    make_ready,
+    next_event,
+    record,
+    take_ready,
+    trigger,
+)
+from antecede.sim.kernels.compiling import Int, at, entry, helper, int64
+from antecede.sim.trace import Progress, Trace, new_trace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from antecede.sim.plan import Plan
+    from antecede.sim.schedule import Schedule
+
+# How many events run between two calls of the progress bar.
+CHUNK = 1 << 18
+Own = Any  # a kernel's own arrays: a named tuple of its own type
+Figures = Callable[["Schedule", Trace, int], dict[str, Any]]
+
+
+@helper
+def always(_core: Core, _own: Own, _what: Any) -> Int:
+    """Say yes: a step that never refuses."""
+    return True
+
+
+@helper
+def nothing(_core: Core, _own: Own, _what: Any) -> None:
+    """Do nothing: a step that a protocol does not need."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a kernel does at each kind of event; every step takes (core, own, what).
+
+    Attributes
+    ----------
+    send
+        Send a message and post its copies; return how many entries its sender keeps.
+    is_ready
+        Tell whether a :class:`Copy` can be delivered; if not, hold it.
+    deliver
+        Update the receiver of a :class:`Copy`; return how many entries it keeps.
+    after
+        Wake what waited for the delivered :class:`Copy`.
+    receive
+        Take in a packet that the protocol added, given its event number.
+    has_room
+        Tell whether the arrays have room for an event: a message's row, or messages + copy's row.
+    """
+
+    send: Callable[..., Any]
+    deliver: Callable[..., Any]
+    is_ready: Callable[..., Any] = always
+    after: Callable[..., Any] = nothing
+    receive: Callable[..., Any] = nothing
+    has_room: Callable[..., Any] = always
+
+
+STEPS: dict[type, Steps] = {}
+
+
+def _step(name: str) -> Callable[[Any, Any, Any], Any]:
+    """Return a function that calls the step `name` of the kernel whose arrays it is given."""
+
+    def call(core: Any, own: Any, what: Any) -> Any:
+        return getattr(STEPS[type(own)], name)(core, own, what)
+
+    @overload(call, jit_options={"_nrt": False, "forceinline": True})
+    def compiled(_core: Any, own: Any, _what: Any) -> Any:
+        return getattr(STEPS[own.instance_class], name)
+
+    return call
+
+
+send, is_ready, deliver = _step("send"), _step("is_ready"), _step("deliver")
+after, receive, has_room = _step("after"), _step("receive"), _step("has_room")
+
+
+@helper
+def wake(core: Core, own: Own, delivered: Copy) -> None:
+    """Test again the copies that waited for the sender of the one just delivered."""
+    holding = core.holding
+    pair = delivered.dest * core.n + delivered.sender
+    row = int64(holding.heads[at(pair)])
+    if row < 0:
+        return
+    reached = holding.reached[at(pair)]
+    holding.heads[at(pair)] = NOTHING
+    while row >= 0:
+        following = int64(holding.link[at(row)])
+        if holding.need[at(row)] > reached:
+            holding.link[at(row)] = holding.heads[at(pair)]
+            holding.heads[at(pair)] = row
+        elif is_ready(core, own, copy_at(core.plan, row)):
+            make_ready(holding, core.reg, row)
+        row = following
+
+
+@entry
+def run(core: Core, own: Own) -> Int:
+    """Run until the end, or until an array must grow or the progress bar is due."""
+    plan, trace, holding, reg, now = core.plan, core.trace, core.holding, core.reg, core.now
+    messages = len(plan.time)
+    copies = len(plan.dests)
+    while True:
+        if reg[HEAP] + reg[WIDEST] > len(core.heap.when):
+            return GROW
+        if reg[ORDER] >= reg[LIMIT]:
+            return PAUSE
+        if reg[READY] >= 0:
+            copy = copy_at(plan, take_ready(holding, reg))
+        else:
+            event = reg[EVENT]
+            if event >= 0:
+                reg[EVENT] = NOTHING
+            else:
+                event = next_event(core)
+                if event < 0:
+                    return DONE
+            if event < messages:
+                if not has_room(core, own, event):
+                    reg[EVENT] = event
+                    return GROW
+                trace.sent[at(event)] = now[0]
+                record(core, event, send(core, own, event))
+                continue
+            if event >= messages + copies:
+                receive(core, own, event)
+                continue
+            copy = copy_at(plan, event - messages)
+            trace.arrived[at(copy.row)] = now[0]
+            holding.arrival[at(copy.row)] = reg[ARRIVALS]
+            reg[ARRIVALS] += 1
+            if not is_ready(core, own, copy):
+                continue
+        if not has_room(core, own, messages + copy.row):
+            make_ready(holding, reg, copy.row)
+            return GROW
+        trace.delivered[at(copy.row)] = now[0]
+        record(core, messages + copy.row, deliver(core, own, copy))
+        after(core, own, copy)
+        trigger(core, copy.row)
+
+
+class State:
+    """The arrays of one run: those every kernel needs, sized for a plan."""
+
+    def __init__(self, plan: Plan, n: int) -> None:
+        messages, copies = len(plan.time), len(plan.dests)
+        self.plan = plan
+        self.n = n
+        self.reg: Any = np.zeros(REGISTERS, np.int64)
+        self.reg[EVENT] = self.reg[READY] = NOTHING
+        self.now = np.zeros(1)
+        widest = int(np.diff(plan.offsets).max(initial=0))
+        widest = max(widest, int(np.diff(plan.trigger_offsets).max(initial=0)))
+        self.reg[WIDEST] = widest + n + 2
+        self.trace = new_trace(messages, copies)
+        self.holding = Holding(
+            heads=np.full(n * n, NOTHING, np.int32),
+            link=np.full(copies, NOTHING, np.int32),
+            need=np.zeros(copies, np.int32),
+            arrival=np.zeros(copies, np.int32),
+            reached=np.zeros(n * n, np.int32),
+        )
+        self.heap = Heap(np.empty(1024 + 2 * widest), np.empty(1024 + 2 * widest, np.int64))
+
+    def own(self) -> Own:
+        """Return the kernel's own arrays as they are now."""
+        raise NotImplementedError
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Run to the end, growing arrays as the loop asks for it."""
+        total = len(self.trace.order)
+        chunk = CHUNK if progress is not None else total + 1
+        self.reg[LIMIT] = chunk
+        while (answer := self._continue()) != DONE:
+            if answer == GROW:
+                self.grow()
+            else:
+                self.reg[LIMIT] = int(self.reg[ORDER]) + chunk
+                if progress is not None:
+                    progress(float(self.reg[ORDER]) / total)
+
+    def _continue(self) -> int:
+        core = Core(self.plan, self.heap, self.trace, self.holding, self.reg, self.now, self.n)
+        with np.errstate(over="ignore"):  # uncompiled, the hash of added delays wraps around
+            return run(core, self.own())
+
+    def grow(self) -> None:
+        """Make larger whatever may be too small; kernels with more arrays do more."""
+        if len(self.heap.when) - int(self.reg[HEAP]) < self.reg[WIDEST]:
+            size = 2 * len(self.heap.when) + int(self.reg[WIDEST])
+            self.heap = Heap(longer(self.heap.when, size), longer(self.heap.what, size))
+
+    def extras(self) -> dict[str, float | int]:
+        """Return figures that only kernels have."""
+        return {"state_bytes": self.bytes()}
+
+    def bytes(self) -> int:
+        """Return the memory of what grows with the messages in flight, not with the schedule."""
+        return int(self.heap.when.nbytes + self.heap.what.nbytes)
+
+
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return a longer array that begins with `array`."""
+    result = np.zeros(size, array.dtype)
+    result[: len(array)] = array
+    return result
+
+
+def refilled(free: NDArray[Any], left: int, old: int, new: int) -> NDArray[Any]:
+    """Return a longer stack of free slots: `old` to `new`, then the `left` that were free.
+
+    The stack gives out its top first, so slots used before, warm in the cache, go on top.
+    """
+    result = np.zeros(new, free.dtype)
+    result[: new - old] = np.arange(new - 1, old - 1, -1)
+    result[new - old : new - old + left] = free[:left]
+    return result
+
+
+def _no_figures(_schedule: Schedule, _trace: Trace, _warm_up: int) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """All that is known of a kernel; its module exports one as `KERNEL`.
+
+    Attributes
+    ----------
+    protocol
+        The registered protocol that it runs.
+    state
+        Makes the arrays of a run: ``state(plan, n, **options)``.
+    own, steps
+        The type of the kernel's own arrays, and what it does with them.
+    options
+        Protocol options it understands; with any other the plain engine runs.
+    figures
+        What the protocol adds to a run's figures, from ``(schedule, trace, warm_up)``.
+    """
+
+    protocol: str
+    state: Callable[..., State]
+    own: type
+    steps: Steps
+    options: frozenset[str] = frozenset()
+    figures: Figures = _no_figures
+
+    def __post_init__(self) -> None:
+        STEPS[self.own] = self.steps
+
+    def simulate(
+        self, plan: Plan, n: int, options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> State:  # fmt: skip
+        """Run the protocol over a plan; the state that it returns holds the trace."""
+        state = self.state(plan, n, **(options or {}))
+        state.run(progress)
+        return state

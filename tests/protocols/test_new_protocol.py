@@ -1,0 +1,93 @@
+"""A new protocol is one module: everything that goes over the protocols takes it up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "antecede"
+
+USE = """
+import antecede
+from antecede.check import explore
+from antecede.check.cases import cases
+from antecede.report.protocol_page import protocol_page
+from antecede.core.registry import protocol_of_number
+
+info = antecede.PROTOCOLS["newcomer"]
+assert list(antecede.PROTOCOLS) == sorted(antecede.PROTOCOLS)
+a, b = (antecede.endpoint("newcomer", process=p, members=("a", "b")) for p in "ab")
+(packet,) = a.send(["b"], b"hello").packets
+codec = antecede.Codec(("a", "b"))
+data = codec.encode(packet)
+assert b"newcomer" not in data and protocol_of_number(20) == "newcomer"
+assert codec.decode(data) == packet
+assert antecede.size(packet) == (4, 0, 16)
+assert codec.restore(codec.snapshot(a)).state() == a.state()
+assert [d.payload for d in b.receive(packet).deliveries] == [b"hello"]
+assert [str(case) for case in cases("newcomer", ("a", "b"))][0] == "newcomer-unicast"
+assert explore("newcomer", processes=2, messages=2).is_clean
+assert "Doe 2026" in protocol_page(info)
+print(antecede.__file__)
+"""
+
+SIMULATE = """
+from antecede import sim
+from antecede.sim.workloads import paper
+metrics = sim.run("newcomer", paper(n=3, received=5)).metrics
+assert metrics["model_bytes_per_copy"] == 36 and metrics["entries_per_copy"] == 9
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package to which one module was added, and nothing else changed."""
+    root = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE, root / "antecede", ignore=ignored)
+    text = (SOURCE / "protocols" / "matrix.py").read_text(encoding="utf-8")
+    for old, new in (
+        ('name="matrix"', 'name="newcomer"'),
+        ("wire_number=6", "wire_number=20"),
+        ('paper="Raynal, Schiper, Toueg 1991"', 'paper="Doe 2026"'),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (root / "antecede" / "protocols" / "newcomer.py").write_text(text, encoding="utf-8")
+    return root
+
+
+def run(place: Path, code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(place)},
+        cwd=place.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_module_is_enough(package: Path) -> None:
+    assert run(package, USE).startswith(str(package))
+
+
+def test_the_plain_engine_runs_it(package: Path) -> None:
+    run(package, SIMULATE)
+
+
+def test_a_zip_is_searched_as_well(package: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "antecede.zip"
+    with zipfile.ZipFile(archive, "w") as target:
+        for path in sorted((package / "antecede").rglob("*.py")):
+            target.write(path, str(path.relative_to(package)))
+    assert run(archive, USE).startswith(str(archive))

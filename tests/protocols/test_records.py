@@ -1,0 +1,138 @@
+"""One record per protocol: it is complete, and it agrees with what the protocol does."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+import antecede
+from antecede.check import process_names, random_script, run_script
+from antecede.check.cases import Case, cases
+from antecede.core.info import CASTS
+from antecede.core.registry import protocol_class, protocol_of_number
+
+PROTOCOLS = antecede.PROTOCOLS
+MEMBERS = process_names(5)
+EVERY_CASE = [case for name in PROTOCOLS for case in cases(name, MEMBERS)]
+
+
+def test_wire_numbers_are_unique_and_never_change() -> None:
+    by_number = sorted(PROTOCOLS.values(), key=lambda info: info.wire_number)
+    assert [info.wire_number for info in by_number] == list(range(1, len(PROTOCOLS) + 1))
+    assert [info.name for info in by_number[:19]] == [
+        *("optimal", "pruned", "semantic", "bounded", "buffered", "matrix", "direct"),
+        *("broadcast", "vectors", "context", "history", "server", "synchronous", "central"),
+        *("serial", "two_hop", "hierarchy", "phases", "zones"),
+    ]
+    for info in by_number:
+        assert protocol_of_number(info.wire_number) == info.name
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_field_is_filled(name: str) -> None:
+    info = PROTOCOLS[name]
+    assert info.name == name
+    for text in (info.idea, info.paper, info.guarantee, info.assumptions, info.cost):
+        assert text.strip()
+    assert info.casts
+    assert set(info.casts) <= set(CASTS)
+    assert info.title.startswith(name)
+    assert "safety" not in info.promises or "causal order" in info.guarantee
+    for option in info.options.values():
+        assert option.doc
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_paper_is_cited_in_full(name: str) -> None:
+    info = PROTOCOLS[name]
+    citation = info.citation
+    assert 1978 <= citation.year <= 2026
+    assert citation.tag.endswith(str(citation.year)[2:])
+    assert info.paper.startswith(f"{', '.join(citation.surnames)} {citation.year}")
+    doc = " ".join((sys.modules[protocol_class(name).__module__].__doc__ or "").split())
+    assert f".. [{citation.tag}] {citation}" in doc
+    assert re.search(rf"\[{citation.tag}\]_", doc)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_variants_are_options_that_exist(name: str) -> None:
+    info = PROTOCOLS[name]
+    labels = [variant.label for variant in info.variants]
+    assert len(set(labels)) == len(labels)
+    for variant in info.variants:
+        options = variant.options(MEMBERS)
+        assert options
+        assert set(options) <= set(info.options)
+        assert variant.broken_promises <= info.promises
+        antecede.endpoint(name, process="a", members=MEMBERS, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", EVERY_CASE, ids=str)
+def test_the_record_agrees_with_a_run(case: Case) -> None:
+    """Measured on real packets: the model's bytes, what is kept, what is held back at the sender."""
+    info = PROTOCOLS[case.protocol]
+    groups = case.options.get("groups")
+    script = random_script(
+        7,
+        members=MEMBERS,
+        casts=(case.cast,),
+        steps=120,
+        groups=groups if isinstance(groups, dict) else None,
+    )
+    world = run_script(script, case.protocol, options=case.options, promises=case.promises)
+    assert any(packet.message is not None for packet in world.packets)
+    for packet in world.packets:
+        size = antecede.size(packet)
+        if info.bytes_per_entry is not None:
+            assert size.model_bytes == (
+                info.bytes_per_entry * size.entries + info.bytes_per_destination * size.destinations
+            )
+        if info.formula is not None and not case.options:
+            entries = info.formula.entries(len(MEMBERS))
+            most = info.formula.bytes(len(MEMBERS))
+            if info.formula.most:
+                assert size.entries <= entries
+                assert size.model_bytes <= most
+            else:
+                assert (size.entries, size.model_bytes) == (entries, most)
+    for end in world.endpoints.values():
+        kept = end.kept_entries()
+        assert kept is None or kept >= 0
+        assert all(isinstance(count, int) for count in end.notes().values())
+        assert info.queueing or end.queued == 0
+
+
+def refuses_while_one_is_under_way(name: str) -> bool:
+    end = antecede.endpoint(name, process="a", members=("a", "b"))
+    end.send(["b"])
+    try:
+        end.send(["b"])
+    except antecede.UsageError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_blocking_and_queueing_are_as_stated(name: str) -> None:
+    info = PROTOCOLS[name]
+    assert refuses_while_one_is_under_way(name) == info.blocking
+    end = antecede.endpoint(name, process="b", members=("a", "b", "c"))
+    for _ in range(0 if info.blocking else 3):
+        end.send(["a"] if "unicast" in info.casts else ["a", "c"])
+    assert (end.queued > 0) == info.queueing
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_only_history_hands_on_payloads(name: str) -> None:
+    info = PROTOCOLS[name]
+    casts = [cast for cast in info.casts if cast != "groups"]
+    ends = {p: antecede.endpoint(name, process=p, members=("a", "b", "c")) for p in "abc"}
+    dests = ["c"] if casts[0] == "unicast" else ["b", "c"]
+    ends["a"].send(dests, b"first payload")
+    if info.blocking:
+        return
+    second = ends["a"].send(dests, b"second").packets
+    is_carried = any(b"first payload" in repr(packet.control).encode() for packet in second)
+    assert is_carried == info.carries_messages
