@@ -14,6 +14,7 @@ from antecede.sim.workloads import paper, replay_edges
 from benchmarks import speed
 from benchmarks._traffic import write_edges
 
+pytestmark = pytest.mark.timeout(900)  # kernels may have to be compiled first
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -25,7 +26,7 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=290,
+        timeout=880,
     )
 
 

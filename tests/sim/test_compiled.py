@@ -20,6 +20,7 @@ from tests.sim.same import PROTOCOLS, differences
 if TYPE_CHECKING:
     from types import ModuleType
 
+pytestmark = pytest.mark.timeout(900)  # compiling takes its time on a busy machine
 SMALL = """
 from antecede import sim
 from antecede.sim.workloads import paper
@@ -56,7 +57,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=880,
     )
 
 

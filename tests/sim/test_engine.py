@@ -7,31 +7,10 @@ import pytest
 
 import antecede
 from antecede import UsageError, sim
+from antecede.core.tables import STUDY_COLUMNS
 from antecede.sim.workloads import bursts, paper, with_semantics
 
-STUDY = [
-    "deliveries",
-    "entries_per_copy",
-    "destinations_per_copy",
-    "model_bytes_per_copy",
-    "model_bytes_per_message",
-    "wire_bytes_per_copy",
-    "log_entries_mean",
-    "log_entries_peak",
-    "held_fraction",
-    "held_time_mean",
-    "held_time_p50",
-    "held_time_p95",
-    "held_time_p99",
-    "held_time_max",
-    "latency_mean",
-    "buffer_mean",
-    "buffer_peak",
-    "extra_packets_per_message",
-    "extra_bytes_per_message",
-    "saturated",
-    "seconds",
-]
+STUDY = STUDY_COLUMNS[STUDY_COLUMNS.index("deliveries") :]
 
 
 def triangle() -> sim.Schedule:

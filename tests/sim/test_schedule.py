@@ -128,5 +128,5 @@ def test_a_bad_delay_is_one_line(text: str) -> None:
 def test_delays_per_link_must_fit() -> None:
     with pytest.raises(UsageError, match="square table"):
         Delay.links([[0.1, 0.2]])
-    with pytest.raises(UsageError, match="for 3 processes, the workload has 4"):
+    with pytest.raises(UsageError, match="for 3 processes, but the workload has 4"):
         paper(n=4, received=5, delay=Delay.links(np.ones((3, 3))))

@@ -131,7 +131,7 @@ def delay(text: str) -> Delay:
 
 
 @register_jitable(_nrt=False, forceinline=True)
-def _mix(x: Any, value: Any) -> Any:  # noqa: ANN401 - np.uint64, compiled or not
+def _mix(x: np.uint64, value: np.uint64) -> np.uint64:
     """Stir a value into a 64-bit hash (the finaliser of SplitMix64)."""
     x = (x ^ value) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -141,7 +141,8 @@ def _mix(x: Any, value: Any) -> Any:  # noqa: ANN401 - np.uint64, compiled or no
 
 @register_jitable(_nrt=False, forceinline=True)
 def added_delay(
-    model: NDArray[np.float64], links: NDArray[np.float64], seed: np.uint64, channel: Any, number: Any  # noqa: ANN401 - any integer
+    model: NDArray[np.float64], links: NDArray[np.float64], seed: np.uint64, channel: int,
+    number: int,
 ) -> float:  # fmt: skip
     """Return the delay of the `number`-th packet that a protocol adds on a channel.
 
@@ -164,4 +165,4 @@ def added_delay(
         value = model[1] + (model[2] - model[1]) * u
     if len(links) > 0:
         value *= links[np.uint64(channel)]
-    return value
+    return float(value)

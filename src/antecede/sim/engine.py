@@ -67,7 +67,7 @@ def run(
     options = dict(options or {})
     chosen = choose_engine(protocol, engine, options)
     if warm_up < 0 or wire_sample < 0:
-        msg = f"warm_up={warm_up}, wire_sample={wire_sample}: use 0 or more"
+        msg = f"warm_up={warm_up}, wire_sample={wire_sample}; use at least 0"
         raise UsageError(msg)
     check_protocol(protocol, schedule, options)
     begin = time.thread_time()  # runs share cores with each other

@@ -24,16 +24,15 @@ SCHEMA = pa.schema(
 
 
 def event_table(schedule: Schedule, trace: Trace) -> pa.Table:
-    """One row per send and delivery, in the order in which they happened.
+    """Return one row per send and delivery, in the order in which they happened.
 
-    A message's id is its sender's name and its number there, as in ``p3:17``.
+    A message's id is its sender's name and its number there, such as ``p3:17``.
     """
     order = trace.order[trace.order >= 0]
     messages = schedule.messages
     is_send = order < messages
-    of_copy = np.repeat(np.arange(messages), np.diff(schedule.offsets))
     copy = np.where(is_send, 0, order - messages)
-    message = np.where(is_send, order, of_copy[copy])
+    message = np.where(is_send, order, schedule.message[copy])
     process = np.where(is_send, schedule.sender[message], schedule.dests[copy])
     time = np.where(is_send, trace.sent[message], trace.delivered[copy])
     # The k-th event of a process gets the number k, from 1.

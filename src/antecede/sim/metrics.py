@@ -1,16 +1,16 @@
-"""From what happened to figures: the columns of the study's table (DESIGN 2.4).
+"""The figures of a run: the columns of the study's table, computed from the trace.
 
-Everything is computed here, from the same arrays, for kernels and for the plain engine.
+Kernels and the plain engine fill the same trace, so both are measured here.
 
 What is counted
 ---------------
 The first `warm_up` deliveries per process (on average) are left out: sizes are of copies sent
-after that moment, times of copies delivered after it. *Held* is a copy that had to wait: at its
+after that moment, times of copies delivered after it. A copy is *held* if it had to wait: at its
 receiver for its causes (`delivered - arrived`), or in its sender's output queue where a protocol
 has one (`posted - sent`). `held_time_*` are over held copies, `added_delay_*` over all.
-`buffer_mean` is the time average, over the measured time, of how many copies one process keeps
-waiting; `buffer_peak` the most any process ever kept waiting after the warm-up. `log_entries_*`
-are of what a process keeps after each of its steps: a send, or a receipt with all it delivers.
+`buffer_mean` is how many copies one process keeps waiting, averaged over the measured time;
+`buffer_peak` is the most that any process kept waiting after the warm-up. `log_entries_*` are of
+what a process keeps after each of its steps: a send, or a receipt with all it delivers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Window:
 
 
 def window(schedule: Schedule, trace: Trace, warm_up: int) -> Window:
-    """Cut the warm-up off."""
+    """Return the part of a run after the warm-up."""
     order = trace.order[trace.order >= 0]
     is_delivery = order >= schedule.messages
     first = 0
@@ -59,7 +59,7 @@ def window(schedule: Schedule, trace: Trace, warm_up: int) -> Window:
     sends = rest[~delivery]
     chosen = np.zeros(schedule.messages, bool)
     chosen[sends] = True
-    copies = np.flatnonzero(np.repeat(chosen, np.diff(schedule.offsets)))
+    copies = np.flatnonzero(chosen[schedule.message])
     delivered = rest[delivery] - schedule.messages
     times = trace.delivered[delivered]
     begin = float(times[0]) if len(times) else 0.0
@@ -71,7 +71,7 @@ def measure(
 ) -> dict[str, Metric]:  # fmt: skip
     """Return the figures of one run that every protocol has."""
     part = window(schedule, trace, warm_up)
-    # Nothing sent after the warm-up: its size was not measured, which is not a size of nothing.
+    # If nothing was sent after the warm-up, sizes are unknown, not zero.
     copies, messages = len(part.copies) or np.nan, len(part.sends) or np.nan
     order_end = int((trace.order >= 0).sum())
     kept = trace.kept[part.first : order_end]
@@ -105,7 +105,7 @@ def _known(value: float) -> float | None:
 def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
     """Return which deliveries were followed by another at the same process and instant.
 
-    What a process keeps is looked at between its steps, where anybody could: not midway.
+    What a process keeps is visible between its steps only, not midway.
     """
     order = trace.order
     midway = np.zeros(len(order), np.bool_)
@@ -119,15 +119,9 @@ def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
     return midway
 
 
-def waiting(schedule: Schedule, trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return, per copy, the time in the sender's queue and the time held at the receiver."""
-    message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
-    return trace.posted - trace.sent[message], trace.delivered - trace.arrived
-
-
 def _times(schedule: Schedule, trace: Trace, part: Window) -> dict[str, Metric]:
     chosen = part.delivered
-    message = np.searchsorted(schedule.offsets, chosen, side="right") - 1
+    message = schedule.message[chosen]
     queued = trace.posted[chosen] - trace.sent[message]
     held = trace.delivered[chosen] - trace.arrived[chosen]
     waits = queued + held
@@ -162,23 +156,22 @@ def _peak(place: NDArray[np.int32], begin: NDArray[np.float64], end: NDArray[np.
     places = np.concatenate([place, place])
     step = np.repeat(np.array([1, -1]), len(place))
     order = np.lexsort((step, np.concatenate([begin, end]), places))
-    # Every place's steps add up to nothing, so one running sum serves all of them.
+    # The steps of every place add up to 0, so one running sum serves all of them.
     return int(np.cumsum(step[order]).max())
 
 
 def is_saturated(schedule: Schedule, trace: Trace) -> bool:
     """Tell whether queues grow without bound.
 
-    The mean number of copies that wait is compared between the first and the last third of the
-    time in which messages are sent: a stable run has about as many in both, an overloaded one
-    many more in the last (a queue at load 1 grows like the root of time, which gives 2.4).
+    Compares the mean number of waiting copies in the first and the last third of the time in
+    which messages are sent. A stable run has about as many in both, an overloaded one many more
+    in the last (a queue at load 1 grows like the root of time, which gives 2.4).
 
-    At first nothing waits because nothing has arrived: that time, which the slowest copies take,
-    is left out. A run that lasts only a few times as long (:data:`LONG`) cannot tell growth from
-    chance, since what waits at one moment has much to do with what waited shortly before.
+    At first nothing waits because nothing has arrived, so the time that the slowest copies take
+    is left out. A run less than :data:`LONG` times as long cannot tell growth from chance: what
+    waits at one moment depends much on what waited shortly before.
     """
-    message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
-    begin = np.concatenate([trace.sent[message], trace.arrived])
+    begin = np.concatenate([trace.sent[schedule.message], trace.arrived])
     end = np.concatenate([trace.posted, trace.delivered])
     rows = (end > begin) | (np.isnan(end) & ~np.isnan(begin))
     if rows.sum() < 100:

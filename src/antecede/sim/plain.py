@@ -1,10 +1,9 @@
-"""The plain engine: real endpoints over a schedule. Slow, obvious, and the truth.
+"""The plain engine: real endpoints over a schedule. Slow and obvious; kernels must equal it.
 
 Events are ordered by time and, at equal times, by a number: sends by row, then copies by row,
-then packets that protocols added, in the order they were made. A packet counts as the scheduled
-copy if it goes from the message's sender to one of its destinations, the first time; everything
-else (acknowledgements, extra messages, relays) counts as added, and its delay comes from the hash
-of (seed, channel, number).
+then packets that protocols added, in the order they were made. The first packet from a message's
+sender to one of its destinations counts as the scheduled copy. Everything else (acknowledgements,
+extra messages, relays) counts as added, and its delay is a hash of (seed, channel, number).
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 2**62
 UNSEEN = -1
-# How many events run between two looks at the progress bar.
+# How many events run between two calls of the progress bar.
 CHUNK = 1 << 10
 
 
 class PlainRun:
-    """One run: endpoints, the event heap, and what happened so far."""
+    """One run: its endpoints, the event heap, and the trace so far."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class PlainRun:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
     def _start_late(self, sent_before: int) -> None:
-        """Let every process have sent that many messages long ago: clocks are as large as then."""
+        """Start as if every process had sent that many messages long ago, so clocks are that large."""
         for endpoint in self.endpoints:
             endpoint.load({**endpoint.state(), "seq": sent_before})
         self._sends = [sent_before] * self.schedule.n
@@ -94,7 +93,7 @@ class PlainRun:
         return self.trace
 
     def _want(self, row: int) -> None:
-        """Let the application send, or wait in line where sends block."""
+        """Let the application send, or queue the send where sends block."""
         self.trace.sent[row] = self._now
         if self._blocked is None:
             self._send(row)
@@ -104,7 +103,7 @@ class PlainRun:
         self._unblock(place)
 
     def _unblock(self, place: int) -> None:
-        """Carry out sends that waited, in order, until one is refused again."""
+        """Carry out queued sends, in order, until one is refused."""
         assert self._blocked is not None
         while self._blocked[place]:
             try:
@@ -143,9 +142,9 @@ class PlainRun:
             self._unblock(place)
 
     def _reach(self, copy: int, row: int) -> None:
-        """Note that a copy has come to its receiver, whichever way, unless it had before.
+        """Note that a copy has reached its receiver, by whatever way, unless it had before.
 
-        A copy that a relay sent on left its sender with the message's first packet.
+        A copy that a relay forwards left its sender with the message's first packet.
         """
         trace = self.trace
         if np.isnan(trace.arrived[copy]):
@@ -157,7 +156,7 @@ class PlainRun:
         for delivery in effects.deliveries:
             copy = self._copy(delivery.message, place)
             assert copy is not None, f"{delivery.message} was not sent to {place}"
-            # It may have come within another message, before its own packet: then it is here now.
+            # It may have arrived inside another message, before its own packet.
             self._reach(copy, self._rows[delivery.message])
             self.trace.delivered[copy] = self._now
             self._events[place] = delivery.event
@@ -198,7 +197,7 @@ class PlainRun:
         heapq.heappush(self._heap, (when, key, packet))
 
     def _copy_to_post(self, packet: antecede.Packet, dest: int) -> int | None:
-        """Return the scheduled copy that a packet is, if it is one; note that it leaves."""
+        """Return which scheduled copy a packet is, if any, and note that it leaves."""
         message = packet.message
         if message is None or message.sender != packet.source:
             return None
@@ -217,7 +216,7 @@ class PlainRun:
 
     def _record(self, event: int) -> None:
         self.trace.order[self._order] = event
-        # Only the last of several deliveries at once shows the endpoint's state: see _carry_out.
+        # Of several deliveries at once, only the last sees the endpoint's state: see _carry_out.
         self.trace.kept[self._order] = UNSEEN
         self._order += 1
 

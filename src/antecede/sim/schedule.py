@@ -1,19 +1,20 @@
 """Schedules: what is sent when, independent of the protocol that will carry it.
 
-The same schedule is run under every protocol, so comparisons are paired. A message is sent at a
-set `time`, or `think` seconds after the delivery at its sender of another message, its `trigger`:
-a reply never precedes what it answers, however long a protocol holds that back. Every copy has
-its delay. Delays of packets that a protocol adds (acknowledgements, extra messages) come from a
-hash of (seed, channel, number), by the model stored here.
+Every protocol runs the same schedule, so comparisons are paired. A message is sent at a set
+`time`, or `think` seconds after another message, its `trigger`, is delivered at its sender: a
+reply never precedes what it answers, however long a protocol holds that back. Every copy has its
+own delay. Delays of packets that a protocol adds (acknowledgements, extra messages) are a hash of
+(seed, channel, number), by the model stored here.
 
-Channels are FIFO if `fifo` says so: a copy that would overtake another one on its channel arrives
-just after it instead.
+With `fifo`, channels are FIFO: a copy that would overtake another on its channel arrives just
+after it instead.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class Schedule:
     Attributes
     ----------
     n, names
-        How many processes, and what they are called.
+        The number of processes, and their names.
     sender, time, trigger, think, rank
         One per message. `time` is NaN and `trigger` a row for triggered messages, else `trigger`
         is -1. `rank` is the semantic dependence among the sender's recent local events: 1 = up
@@ -88,17 +89,22 @@ class Schedule:
 
     @property
     def messages(self) -> int:
-        """How many messages are sent."""
+        """The number of messages."""
         return len(self.sender)
 
     @property
     def copies(self) -> int:
-        """How many copies: one per message and destination."""
+        """The number of copies: one per message and destination."""
         return len(self.dests)
+
+    @cached_property
+    def message(self) -> NDArray[np.int32]:
+        """The message of each copy."""
+        return np.repeat(np.arange(self.messages, dtype=np.int32), np.diff(self.offsets))
 
     @property
     def cast(self) -> str:
-        """The most general kind of sending there is: unicast, multicast, or broadcast."""
+        """The kind of sending: unicast, broadcast, or else multicast."""
         widths = np.diff(self.offsets)
         if (widths == 1).all():
             return "unicast"
@@ -106,7 +112,7 @@ class Schedule:
 
     @property
     def casts(self) -> frozenset[str]:
-        """All kinds of sending that the schedule is an example of (one of two is everyone)."""
+        """All kinds of sending that this is an instance of (with n = 2 a unicast is a broadcast)."""
         widths = np.diff(self.offsets)
         kinds = {"multicast"}
         kinds |= {"unicast"} if (widths == 1).all() else set()
@@ -114,7 +120,7 @@ class Schedule:
         return frozenset(kinds)
 
     def validate(self) -> Schedule:
-        """Return the schedule itself, or raise a one-line error that names the first bad row."""
+        """Return the schedule itself, or raise an error that names the first bad row."""
         check_schedule(self)
         return self
 
@@ -122,15 +128,14 @@ class Schedule:
         """Return the first rows as a schedule of their own."""
         rows = slice(0, min(messages, self.messages))
         copies = slice(0, int(self.offsets[rows.stop]))
-        return Schedule(
-            n=self.n, sender=self.sender[rows], offsets=self.offsets[: rows.stop + 1],
+        return replace(
+            self, sender=self.sender[rows], offsets=self.offsets[: rows.stop + 1],
             dests=self.dests[copies], delays=self.delays[copies], time=self.time[rows],
             trigger=self.trigger[rows], think=self.think[rows], rank=self.rank[rows],
-            seed=self.seed, added=self.added, fifo=self.fifo, names=self.names, about=self.about,
         )  # fmt: skip
 
     def to_arrow(self) -> pa.Table:
-        """Return the schedule as a table; what is not per message goes into its metadata."""
+        """Return the schedule as a table, with what is not per message in its metadata."""
         factors = self.added.factors
         facts = {
             "format": FORMAT, "n": self.n, "names": list(self.names), "seed": self.seed,
@@ -155,16 +160,16 @@ class Schedule:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Schedule:
-        """Read a table made by :meth:`to_arrow`; raises if it is something else, or bad."""
+        """Read a table made by :meth:`to_arrow`; refuse any other."""
         missing = [name for name in SCHEMA.names if name not in table.column_names]
         text = (table.schema.metadata or {}).get(_KEY)
         if missing or text is None:
-            what = f"has no column {missing[0]!r}" if missing else "does not say how many processes"
+            what = f"has no column {missing[0]!r}" if missing else "has no metadata"
             msg = f"this table is not a schedule: it {what}; write one with Schedule.write"
             raise UsageError(msg)
         facts = json.loads(text)
         if facts["format"] != FORMAT:
-            msg = f"this schedule has format {facts['format']}, expected {FORMAT}"
+            msg = f"this schedule has format {facts['format']}; this version reads format {FORMAT}"
             raise UsageError(msg)
         table = table.combine_chunks()
         rows = {name: _chunk(table, name) for name in SCHEMA.names}
@@ -189,7 +194,7 @@ class Schedule:
         ).validate()
 
     def write(self, path: str | Path) -> None:
-        """Write the schedule as Parquet: same schedule, same bytes."""
+        """Write the schedule as Parquet; the same schedule gives the same bytes."""
         pq.write_table(self.to_arrow(), path, compression="zstd")
 
     @classmethod
@@ -203,9 +208,8 @@ class Schedule:
         return cls.from_arrow(table)
 
     def plan(self) -> Plan:
-        """Return the schedule as kernels read it."""
-        message = np.repeat(np.arange(self.messages, dtype=np.int32), np.diff(self.offsets))
-        trigger_offsets, triggered = self._triggers(message)
+        """Return the schedule as the engines read it."""
+        trigger_offsets, triggered = self._triggers()
         factors = self.added.factors
         return Plan(
             timed=np.flatnonzero(~np.isnan(self.time)).astype(np.int64),
@@ -214,7 +218,7 @@ class Schedule:
             offsets=np.ascontiguousarray(self.offsets),
             dests=np.ascontiguousarray(self.dests),
             delays=np.ascontiguousarray(self.delays),
-            message=message,
+            message=self.message,
             trigger_offsets=trigger_offsets,
             triggered=triggered,
             think=np.ascontiguousarray(self.think),
@@ -225,13 +229,13 @@ class Schedule:
             seed=np.array([self.seed % 2**64], np.uint64),
         )
 
-    def _triggers(self, message: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each copy, the rows its delivery sets off, in compressed rows."""
+    def _triggers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return, for each copy, the rows that its delivery triggers, in compressed rows."""
         rows = np.flatnonzero(self.trigger >= 0)
         if len(rows) == 0:
             return np.zeros(1, np.int64), np.zeros(0, np.int64)
-        # Which copy of its trigger came to the sender: look up (message, destination).
-        place = message.astype(np.int64) * self.n + self.dests
+        # Look up which copy of the trigger went to the sender, by (message, destination).
+        place = self.message.astype(np.int64) * self.n + self.dests
         order = np.argsort(place, kind="stable")
         wanted = self.trigger[rows] * self.n + self.sender[rows]
         copy = order[np.searchsorted(place[order], wanted)]
@@ -241,7 +245,7 @@ class Schedule:
         return offsets, rows[by_copy].astype(np.int64)
 
 
-def _chunk(table: pa.Table, name: str) -> Any:  # noqa: ANN401 - an Arrow array of that column's type
+def _chunk(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name).cast(SCHEMA.field(name).type)
     return column.chunk(0) if column.num_chunks else pa.array([], SCHEMA.field(name).type)
 
@@ -278,13 +282,13 @@ def _check_shape(schedule: Schedule) -> None:
                        schedule.rank, schedule.offsets[1:])
     }  # fmt: skip
     if len(rows) != 1 or len(schedule.delays) != len(schedule.dests):
-        _refuse(f"columns of lengths {sorted(rows)}", "every message needs a value in each")
+        _refuse(f"columns of lengths {sorted(rows)}", "every message needs a value in each column")
     widths = np.diff(schedule.offsets)
     if len(schedule.offsets) == 0 or schedule.offsets[0] != 0:
         _refuse("offsets do not start at 0", "copies are in compressed rows")
     if schedule.offsets[-1] != len(schedule.dests):
         _refuse(f"offsets end at {schedule.offsets[-1]}", f"there are {len(schedule.dests)} copies")
-    _first(widths < 1, widths, "number of destinations", "every message needs one at least")
+    _first(widths < 1, widths, "number of destinations", "every message needs at least one")
 
 
 def _check_copies(schedule: Schedule) -> None:
@@ -293,7 +297,7 @@ def _check_copies(schedule: Schedule) -> None:
     sender, dests = schedule.sender, schedule.dests
     _first((sender < 0) | (sender >= n), sender, "unknown sender", known)
     _first((dests < 0) | (dests >= n), dests, "unknown destination", known + " (row of the copy)")
-    message = np.repeat(np.arange(schedule.messages, dtype=np.int64), np.diff(schedule.offsets))
+    message = schedule.message.astype(np.int64)
     own = sender[message] == dests
     _first(own, message, "message to its own sender, message", "leave that copy out")
     place = message * n + dests
@@ -303,7 +307,7 @@ def _check_copies(schedule: Schedule) -> None:
         _refuse(f"destination {dests[row]} named twice by message {message[row]}", "once is enough")
     delays = schedule.delays
     bad = ~np.isfinite(delays) | (delays < 0)
-    _first(bad, delays, "delay", "delays are finite and not negative")
+    _first(bad, delays, "delay", "delays are finite and at least 0")
 
 
 def _check_times(schedule: Schedule) -> None:
@@ -317,7 +321,7 @@ def _check_times(schedule: Schedule) -> None:
         row = int(rows[1 + int(np.argmax(back))])
         _refuse(f"time {time[row]:g} in row {row} goes backwards", "sort the rows by time")
     bad = ~np.isfinite(think) | (think < 0)
-    _first(bad, think, "think", "thinking takes a finite time, not negative")
+    _first(bad, think, "think", "think times are finite and at least 0")
 
 
 def _check_triggers(schedule: Schedule) -> None:
@@ -327,8 +331,7 @@ def _check_triggers(schedule: Schedule) -> None:
         return
     late = trigger >= np.arange(schedule.messages)
     _first(late, trigger, "trigger", "a trigger is an earlier row")
-    message = np.repeat(np.arange(schedule.messages, dtype=np.int64), np.diff(schedule.offsets))
-    place = np.sort(message * schedule.n + schedule.dests)
+    place = np.sort(schedule.message.astype(np.int64) * schedule.n + schedule.dests)
     wanted = trigger[rows] * schedule.n + schedule.sender[rows]
     found = np.searchsorted(place, wanted)
     missing = np.ones(len(rows), bool)

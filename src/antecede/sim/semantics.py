@@ -20,11 +20,11 @@ def with_semantics(
 ) -> Schedule:
     """Return the schedule with semantic dependences drawn at random.
 
-    A message depends on something with `probability`; then on everything up to one of the
-    sender's latest `reach` local events, each as likely. Otherwise it depends on nothing.
+    With `probability`, a message depends on everything up to one of the sender's latest `reach`
+    local events, each equally likely. Otherwise it depends on nothing.
     """
     if not 0 <= probability <= 1 or reach < 1:
-        msg = f"probability={probability:g}, reach={reach}: use 0 to 1, and 1 or more"
+        msg = f"probability={probability:g}, reach={reach}; use 0 to 1, and at least 1"
         raise UsageError(msg)
     rng = np.random.default_rng([schedule.seed if seed is None else seed, schedule.n, 7])
     rank = rng.integers(1, reach + 1, schedule.messages)
@@ -78,7 +78,7 @@ class _Walk:
         self.held = self.false_held = 0
         self.false_delay = self.false_age = 0.0
         self._schedule, self._trace = schedule, trace
-        self._message = np.repeat(np.arange(schedule.messages), np.diff(schedule.offsets))
+        self._message = schedule.message
         self._causal_at = [0] * schedule.n
         # After each recent local event: all that a message depends on that depends on it.
         reach = max(1, int(schedule.rank.max(initial=1)))

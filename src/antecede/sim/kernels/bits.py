@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]  # it has no stubs
-from numba import config, types
+from numba import types
 from numba.extending import intrinsic
+
+from antecede.sim.kernels.compiling import IS_COMPILED
 
 
 def _ones(_context: Any, word: Any) -> Any:
@@ -35,5 +37,5 @@ def _plain_lowest(word: Any) -> int:
     return (int(word) & -int(word)).bit_length() - 1
 
 
-ones: Any = _plain_ones if config.DISABLE_JIT else intrinsic(_ones)
-lowest: Any = _plain_lowest if config.DISABLE_JIT else intrinsic(_lowest)
+ones: Any = intrinsic(_ones) if IS_COMPILED else _plain_ones
+lowest: Any = intrinsic(_lowest) if IS_COMPILED else _plain_lowest

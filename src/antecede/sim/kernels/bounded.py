@@ -21,7 +21,6 @@ import antecede
 from antecede.sim.kernels.common import (
     FREE,
     NODES,
-    NOTHING,
     ORDER,
     Copy,
     Core,
@@ -46,6 +45,7 @@ from antecede.sim.kernels.square import (
     renew,
     take_slab,
 )
+from antecede.sim.trace import NOTHING
 
 if TYPE_CHECKING:
     from antecede.sim.plan import Plan
@@ -222,7 +222,7 @@ def send(core: Core, own: Bounded, message: Int) -> Int:
     """Attach the constraints; then the message stands for those on its destinations."""
     plan, squares, n = core.plan, own.squares, core.n
     me = int64(plan.sender[at(message)])
-    begin_send(core, squares, message)
+    begin_send(plan, core.trace, squares, message)
     old = int64(squares.own[at(me)])
     new = take_slab(squares, core.reg)
     base = new * n * n
@@ -240,7 +240,7 @@ def send(core: Core, own: Bounded, message: Int) -> Int:
         squares.cells[at(row + me)] = sent
         kept += 1
     squares.count[at(new)] = kept
-    end_send(core, squares, message, new, old)
+    end_send(plan, squares, core.reg, message, new, old)
     post_all(core, message)
     return trim(core, own, me)
 

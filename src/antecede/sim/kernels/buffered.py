@@ -18,16 +18,17 @@ import numpy as np
 
 from antecede.sim.kernels.common import (
     ADDED,
-    NOTHING,
     ORDER,
     Copy,
     Core,
     add_packet,
-    post,
+    append,
+    post_all,
     slot_of,
 )
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.loop import Kernel, State, Steps
+from antecede.sim.trace import NOTHING
 
 if TYPE_CHECKING:
     from antecede.sim.plan import Plan
@@ -46,16 +47,13 @@ class Queues(NamedTuple):
 @helper
 def send(core: Core, queues: Queues, message: Int) -> Int:
     """Put a message into its sender's queue; if it is the first there, post it."""
-    me = int64(core.plan.sender[at(message)])
+    plan, trace = core.plan, core.trace
+    me = int64(plan.sender[at(message)])
     queues.sent[at(me)] += 1
-    core.trace.number[at(message)] = queues.sent[at(me)]
-    queues.following[at(message)] = NOTHING
+    trace.number[at(message)] = queues.sent[at(me)]
     if queues.first[at(me)] < 0:
-        queues.first[at(me)] = message
-        post(core, core.plan.offsets[at(message)])
-    else:
-        queues.following[at(queues.last[at(me)])] = message
-    queues.last[at(me)] = message
+        post_all(core, message)
+    append(queues.first, queues.last, queues.following, me, message)
     return 0
 
 
@@ -74,7 +72,7 @@ def receive(core: Core, queues: Queues, event: Int) -> None:
     following = int64(queues.following[at(queues.first[at(me)])])
     queues.first[at(me)] = following
     if following >= 0:
-        post(core, core.plan.offsets[at(following)])
+        post_all(core, following)
 
 
 class BufferedState(State):

@@ -125,9 +125,8 @@ def drop_top(heap: Heap, reg: Ints) -> None:
 
 
 @helper
-def next_event(core: Core) -> Int:
+def next_event(plan: Plan, heap: Heap, reg: Ints, now: Floats) -> Int:
     """Take the next event, set the time to its time, return its number (or NOTHING)."""
-    plan, heap, reg, now = core.plan, core.heap, core.reg, core.now
     position = reg[TIMED]
     if position < len(plan.timed):
         row = plan.timed[at(position)]
@@ -169,20 +168,20 @@ def on_channel(plan: Plan, channel: Int, when: Real) -> Real:
 
 
 @helper
-def post(core: Core, row: Int) -> None:
+def post(plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: Int, now: Real, row: Int) -> None:
     """Put a copy into the network."""
-    plan, now = core.plan, core.now[0]
-    core.trace.posted[at(row)] = now
+    trace.posted[at(row)] = now
     source = int64(plan.sender[at(plan.message[at(row)])])
-    when = on_channel(plan, source * core.n + plan.dests[at(row)], now + plan.delays[at(row)])
-    push(core.heap, core.reg, when, len(plan.time) + row)
+    when = on_channel(plan, source * n + plan.dests[at(row)], now + plan.delays[at(row)])
+    push(heap, reg, when, len(plan.time) + row)
 
 
 @helper
 def post_all(core: Core, message: Int) -> None:
     """Put all copies of a message into the network."""
-    for row in range(core.plan.offsets[at(message)], core.plan.offsets[at(message + 1)]):
-        post(core, row)
+    plan, heap, trace, reg, now = core.plan, core.heap, core.trace, core.reg, core.now[0]
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
+        post(plan, heap, trace, reg, core.n, now, row)
 
 
 @helper
@@ -208,22 +207,20 @@ def slot_of(plan: Plan, event: Int) -> Int:
 
 
 @helper
-def record(core: Core, event: Int, kept: Int) -> None:
+def record(trace: Trace, reg: Ints, event: Int, kept: Int) -> None:
     """Append an event to the trace."""
-    place = core.reg[ORDER]
-    core.trace.order[at(place)] = event
-    core.trace.kept[at(place)] = kept
-    core.reg[ORDER] = place + 1
+    trace.order[at(reg[ORDER])] = event
+    trace.kept[at(reg[ORDER])] = kept
+    reg[ORDER] += 1
 
 
 @helper
-def trigger(core: Core, row: Int) -> None:
+def trigger(plan: Plan, heap: Heap, reg: Ints, now: Real, row: Int) -> None:
     """Schedule the sends that the delivery of a copy triggers."""
-    plan = core.plan
     if len(plan.trigger_offsets) > 1:
         for k in range(plan.trigger_offsets[at(row)], plan.trigger_offsets[at(row + 1)]):
             send = plan.triggered[at(k)]
-            push(core.heap, core.reg, core.now[0] + plan.think[at(send)], send)
+            push(heap, reg, now + plan.think[at(send)], send)
 
 
 @helper
@@ -232,6 +229,17 @@ def hold(holding: Holding, pair: Int, row: Int, need: Int) -> None:
     holding.need[at(row)] = need
     holding.link[at(row)] = holding.heads[at(pair)]
     holding.heads[at(pair)] = row
+
+
+@helper
+def append(first: Small, last: Small, following: Small, queue: Int, item: Int) -> None:
+    """Append to one of many linked lists."""
+    following[at(item)] = NOTHING
+    if first[at(queue)] < 0:
+        first[at(queue)] = item
+    else:
+        following[at(last[at(queue)])] = item
+    last[at(queue)] = item
 
 
 @helper

@@ -28,6 +28,7 @@ Floats: TypeAlias = Any  # of float64
 Words: TypeAlias = Any  # of uint64
 int64: Any = np.int64
 _compile: Any = njit
+IS_COMPILED = not getattr(config, "DISABLE_JIT", False)
 # Modules outside this package whose code or types are compiled into kernels.
 SHARED = ("delays.py", "plan.py", "trace.py")
 
@@ -60,7 +61,7 @@ def entry(function: Function) -> Function:
 
     Numba's own check looks only at the file of the entry point; ours covers every source.
     """
-    if config.DISABLE_JIT:
+    if not IS_COMPILED:
         return function
     try:
         compiled = _compile(_nrt=False, cache=True)(function)

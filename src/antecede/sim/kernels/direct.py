@@ -54,7 +54,7 @@ def send(core: Core, own: Direct, message: Int) -> Int:
     """Attach CB, then let the new message guard its destinations."""
     plan, squares, flags, n, variant = core.plan, own.squares, own.flags, core.n, own.variant
     me = int64(plan.sender[at(message)])
-    number = begin_send(core, squares, message)
+    number = begin_send(plan, core.trace, squares, message)
     old = int64(squares.own[at(me)])
     new = take_slab(squares, core.reg)
     for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
@@ -82,7 +82,7 @@ def send(core: Core, own: Direct, message: Int) -> Int:
             kept += int64(squares.cells[at(target + k * n + s)] > 0)
     mark(plan, flags, message, 0)
     squares.count[at(new)] = kept
-    end_send(core, squares, message, new, old)
+    end_send(plan, squares, core.reg, message, new, old)
     post_all(core, message)
     return kept
 

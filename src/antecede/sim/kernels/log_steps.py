@@ -6,7 +6,7 @@ delivered* or *already replaced*) removed. The references are in `logs`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,13 @@ from antecede.sim.kernels.common import (
     FREE,
     NODE,
     NODES,
-    NOTHING,
     ORDER,
     Copy,
     Core,
     hold,
     post_all,
 )
-from antecede.sim.kernels.compiling import Int, at, helper, int64
+from antecede.sim.kernels.compiling import Int, Ints, at, helper, int64
 from antecede.sim.kernels.logs import (
     CLOCK_BITS,
     CLOCK_MASK,
@@ -30,12 +29,19 @@ from antecede.sim.kernels.logs import (
     SENDER_SHIFT,
     WORD_BITS,
     WORD_MASK,
+    Constraints,
     LogKernel,
+    Logs,
+    Scratch,
     constrain,
     key_of,
     release,
 )
 from antecede.sim.kernels.loop import Steps, wake
+from antecede.sim.trace import NOTHING, Trace
+
+if TYPE_CHECKING:
+    from antecede.sim.plan import Plan
 
 
 class Tally(NamedTuple):
@@ -89,27 +95,27 @@ def has_room(core: Core, own: LogKernel, event: Int) -> Int:
 
 
 @helper
-def mark_destinations(core: Core, own: LogKernel, message: Int) -> None:
+def mark_destinations(plan: Plan, cons: Constraints, scratch: Scratch, message: Int) -> None:
     """Write a message's destinations as a set, and where each one's copy is."""
-    plan, scratch = core.plan, own.scratch
     for w in range(len(scratch.mask)):
         scratch.mask[at(w)] = np.uint64(0)
     for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
         dest = int64(plan.dests[at(row)])
         scratch.mask[at(dest >> 6)] |= np.uint64(1) << np.uint64(dest & 63)
         scratch.slot[at(dest)] = row
-        own.cons.first[at(row)] = NOTHING
+        cons.first[at(row)] = NOTHING
 
 
 @helper
 def constrain_copies(
-    core: Core, own: LogKernel, sender: Int, clock: Int, begin: Int, end: Int, extra: Int
-) -> Int:
+    own: LogKernel, trace: Trace, reg: Ints, sender: Int, clock: Int, begin: Int, end: Int,
+    extra: Int,
+) -> Int:  # fmt: skip
     """SND(2): let the copies to an entry's destinations wait for it; return how many there are.
 
     The entry is the elements from `begin` to `end`; `extra` says whether copies count one more.
     """
-    logs, scratch, trace = own.logs, own.scratch, core.trace
+    logs, cons, scratch = own.logs, own.cons, own.scratch
     found = 0
     for e in range(begin, end):
         k = logs.keys[at(e)] & WORD_MASK
@@ -118,7 +124,7 @@ def constrain_copies(
             dest = (k << 6) + lowest(both)
             both &= both - np.uint64(1)
             row = int64(scratch.slot[at(dest)])
-            constrain(own.cons, core.reg, row, sender, clock)
+            constrain(cons, reg, row, sender, clock)
             trace.destinations[at(row)] += 1
             found += 1
             if extra:
@@ -127,11 +133,13 @@ def constrain_copies(
 
 
 @helper
-def rewrite(core: Core, own: LogKernel, me: Int, clock: Int, new: Int) -> Tally:
+def rewrite(
+    own: LogKernel, trace: Trace, reg: Ints, n: Int, me: Int, clock: Int, new: Int
+) -> Tally:
     """SND(2) to SND(4): one pass over the log writes the new one and constrains every copy."""
-    logs, scratch, n = own.logs, own.scratch, core.n
+    logs, scratch, size = own.logs, own.scratch, own.size
     old = int64(logs.own[at(me)])
-    target = new * own.size
+    target = new * size
     own_key = key_of(me, clock, 0)
     inserted = False
     alive = 0
@@ -139,7 +147,7 @@ def rewrite(core: Core, own: LogKernel, me: Int, clock: Int, new: Int) -> Tally:
     own_newest = 0
     left = 0
     replaced = 0
-    i = old * own.size
+    i = old * size
     while True:
         key = logs.keys[at(i)]
         if not inserted and key > own_key:
@@ -181,7 +189,7 @@ def rewrite(core: Core, own: LogKernel, me: Int, clock: Int, new: Int) -> Tally:
             # The copy to d keeps d. An entry that is otherwise empty goes along with d alone,
             # unless it is counted as the newest anyway. `pruned` writes a DC tuple.
             extra = own.pruned or (target == before and not is_newest)
-            replaced += constrain_copies(core, own, sender, when, begin, i, extra)
+            replaced += constrain_copies(own, trace, reg, sender, when, begin, i, extra)
     logs.keys[at(target)] = END
     return Tally(target, alive, alive_newest, own_newest, left, replaced)
 
@@ -189,18 +197,18 @@ def rewrite(core: Core, own: LogKernel, me: Int, clock: Int, new: Int) -> Tally:
 @helper
 def send(core: Core, own: LogKernel, message: Int) -> Int:
     """SND: write the sender's new log, which all copies share."""
-    plan, logs, trace, n = core.plan, own.logs, core.trace, core.n
+    plan, logs, trace, reg, n = core.plan, own.logs, core.trace, core.reg, core.n
     me = int64(plan.sender[at(message)])
-    mark_destinations(core, own, message)
+    mark_destinations(plan, own.cons, own.scratch, message)
     clock = int64(logs.clock[at(me)]) + 1
     logs.clock[at(me)] = clock
     trace.number[at(message)] = clock
     old = int64(logs.own[at(me)])
-    core.reg[FREE] -= 1
-    new = int64(logs.free[at(core.reg[FREE])])
+    reg[FREE] -= 1
+    new = int64(logs.free[at(reg[FREE])])
     for s in range(n):
         logs.newest[at(new * n + s)] = logs.newest[at(old * n + s)]
-    tally = rewrite(core, own, me, clock, new)
+    tally = rewrite(own, trace, reg, n, me, clock, new)
     logs.count[at(new)] = tally.target - new * own.size
     known = int64(logs.known[at(old)])
     base = tally.alive + known - tally.alive_newest
@@ -219,18 +227,17 @@ def send(core: Core, own: LogKernel, message: Int) -> Int:
     logs.refs[at(new)] = 1 + stop - start
     logs.slab[at(message)] = new
     logs.own[at(me)] = new
-    release(logs, core.reg, old)
+    release(logs, reg, old)
     post_all(core, message)
     if own.pruned:  # S5 follows S3: the sender's last entry, if empty, stays until the next step
-        trace.noted[at(core.reg[ORDER])] = tally.replaced
+        trace.noted[at(reg[ORDER])] = tally.replaced
         return base + 1
     return tally.alive + known - tally.alive_newest + tally.own_newest
 
 
 @helper
-def merge_newest(core: Core, own: LogKernel, mine: Int, other: Int, new: Int) -> Int:
+def merge_newest(logs: Logs, n: Int, mine: Int, other: Int, new: Int) -> Int:
     """Write the newest clocks of both logs; return how many senders have one."""
-    logs, n = own.logs, core.n
     a0 = mine * n
     b0 = other * n
     c0 = new * n
@@ -248,21 +255,21 @@ def merge_newest(core: Core, own: LogKernel, mine: Int, other: Int, new: Int) ->
 
 @helper
 def merge(
-    core: Core, own: LogKernel, copy: Copy, own_key: Int, mine: Int, other: Int, new: Int
-) -> Int:
+    logs: Logs, trace: Trace, reg: Ints, n: Int, size: Int, pruned: Int, me: Int, own_key: Int,
+    mine: Int, other: Int, new: Int,
+) -> Int:  # fmt: skip
     """RCV(3) to RCV(5): write the merged entries; return how many are not the newest of theirs.
 
     For `pruned`, note the destinations that [JPCY97]_ calls already delivered or replaced.
     """
-    logs, n, pruned, me = own.logs, core.n, own.pruned, copy.dest
     a0 = mine * n
     b0 = other * n
     c0 = new * n
     me_key = own_key + (me >> 6)
     me_bit = np.uint64(1) << np.uint64(me & 63)
-    a = mine * own.size
-    b = other * own.size
-    target = new * own.size
+    a = mine * size
+    b = other * size
+    target = new * size
     entries = 0
     already = 0
     last = int64(NOTHING)
@@ -313,27 +320,28 @@ def merge(
             newest = int64(logs.newest[at(c0 + (last >> CLOCK_BITS))])
             entries += int64((last & CLOCK_MASK) != newest)
     logs.keys[at(target)] = END
-    logs.count[at(new)] = target - new * own.size
+    logs.count[at(new)] = target - new * size
     if pruned:
-        core.trace.noted[at(core.reg[ORDER])] = already
+        trace.noted[at(reg[ORDER])] = already
     return entries
 
 
 @helper
 def deliver(core: Core, own: LogKernel, copy: Copy) -> Int:
     """RCV(2) to RCV(5)."""
-    logs, reg = own.logs, core.reg
-    clock = int64(core.trace.number[at(copy.message)])
-    core.holding.reached[at(copy.dest * core.n + copy.sender)] = clock  # RCV(2)
-    mine = int64(logs.own[at(copy.dest)])
+    logs, trace, reg, n, me = own.logs, core.trace, core.reg, core.n, copy.dest
+    clock = int64(trace.number[at(copy.message)])
+    core.holding.reached[at(me * n + copy.sender)] = clock  # RCV(2)
+    mine = int64(logs.own[at(me)])
     other = int64(logs.slab[at(copy.message)])
     reg[FREE] -= 1
     new = int64(logs.free[at(reg[FREE])])
-    known = merge_newest(core, own, mine, other, new)
-    entries = merge(core, own, copy, key_of(copy.sender, clock, 0), mine, other, new)
+    known = merge_newest(logs, n, mine, other, new)
+    own_key = key_of(copy.sender, clock, 0)
+    entries = merge(logs, trace, reg, n, own.size, own.pruned, me, own_key, mine, other, new)
     logs.known[at(new)] = known
     logs.refs[at(new)] = 1
-    logs.own[at(copy.dest)] = new
+    logs.own[at(me)] = new
     release(logs, reg, mine)
     release(logs, reg, other)
     return known + entries

@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from antecede.sim.kernels.common import FREE, NODE, NODES, NOTHING, WIDEST
+from antecede.sim.kernels.common import FREE, NODE, NODES, WIDEST
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64
 from antecede.sim.kernels.loop import State, longer, refilled
+from antecede.sim.trace import NOTHING
 
 if TYPE_CHECKING:
     from antecede.sim.plan import Plan

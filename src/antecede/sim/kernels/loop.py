@@ -22,7 +22,6 @@ from antecede.sim.kernels.common import (
     GROW,
     HEAP,
     LIMIT,
-    NOTHING,
     ORDER,
     PAUSE,
     READY,
@@ -40,7 +39,7 @@ from antecede.sim.kernels.common import (
     trigger,
 )
 from antecede.sim.kernels.compiling import Int, at, entry, helper, int64
-from antecede.sim.trace import Progress, Trace, new_trace
+from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from antecede.sim.plan import Plan
     from antecede.sim.schedule import Schedule
 
+INLINED: Any = {"_nrt": False, "forceinline": True}
 # How many events run between two calls of the progress bar.
 CHUNK = 1 << 18
 Own = Any  # a kernel's own arrays: a named tuple of its own type
@@ -102,9 +102,9 @@ def _step(name: str) -> Callable[[Any, Any, Any], Any]:
     def call(core: Any, own: Any, what: Any) -> Any:
         return getattr(STEPS[type(own)], name)(core, own, what)
 
-    @overload(call, jit_options={"_nrt": False, "forceinline": True})
-    def compiled(_core: Any, own: Any, _what: Any) -> Any:
-        return getattr(STEPS[own.instance_class], name)
+    @overload(call, jit_options=INLINED, strict=False)
+    def choose(_core: Any, own: Any, _what: Any) -> Any:
+        return getattr(STEPS[own.instance_class], name).py_func
 
     return call
 
@@ -136,11 +136,11 @@ def wake(core: Core, own: Own, delivered: Copy) -> None:
 @entry
 def run(core: Core, own: Own) -> Int:
     """Run until the end, or until an array must grow or the progress bar is due."""
-    plan, trace, holding, reg, now = core.plan, core.trace, core.holding, core.reg, core.now
+    plan, heap, trace, holding, reg, now, _ = core
     messages = len(plan.time)
     copies = len(plan.dests)
     while True:
-        if reg[HEAP] + reg[WIDEST] > len(core.heap.when):
+        if reg[HEAP] + reg[WIDEST] > len(heap.when):
             return GROW
         if reg[ORDER] >= reg[LIMIT]:
             return PAUSE
@@ -151,7 +151,7 @@ def run(core: Core, own: Own) -> Int:
             if event >= 0:
                 reg[EVENT] = NOTHING
             else:
-                event = next_event(core)
+                event = next_event(plan, heap, reg, now)
                 if event < 0:
                     return DONE
             if event < messages:
@@ -159,7 +159,7 @@ def run(core: Core, own: Own) -> Int:
                     reg[EVENT] = event
                     return GROW
                 trace.sent[at(event)] = now[0]
-                record(core, event, send(core, own, event))
+                record(trace, reg, event, send(core, own, event))
                 continue
             if event >= messages + copies:
                 receive(core, own, event)
@@ -174,9 +174,9 @@ def run(core: Core, own: Own) -> Int:
             make_ready(holding, reg, copy.row)
             return GROW
         trace.delivered[at(copy.row)] = now[0]
-        record(core, messages + copy.row, deliver(core, own, copy))
+        record(trace, reg, messages + copy.row, deliver(core, own, copy))
         after(core, own, copy)
-        trigger(core, copy.row)
+        trigger(plan, heap, reg, now[0], copy.row)
 
 
 class State:

@@ -45,14 +45,14 @@ def send(core: Core, own: Matrix, message: Int) -> Int:
     plan, squares, n = core.plan, own.squares, core.n
     cells = n * n
     me = int64(plan.sender[at(message)])
-    begin_send(core, squares, message)
+    begin_send(plan, core.trace, squares, message)
     new = take_slab(squares, core.reg)
     copy_cells(squares.cells, new * cells, int64(squares.own[at(me)]) * cells, cells)
     for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
         squares.cells[at(new * cells + int64(plan.dests[at(row)]) * n + me)] += 1
         core.trace.entries[at(row)] = cells
     squares.itself[at(message)] = 1
-    end_send(core, squares, message, new, new)
+    end_send(plan, squares, core.reg, message, new, new)
     post_all(core, message)
     return cells
 

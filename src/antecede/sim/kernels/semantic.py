@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from antecede.sim.kernels.common import NOTHING, ORDER, Copy, Core, post_all
+from antecede.sim.kernels.common import ORDER, Copy, Core, append, post_all
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
 from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
@@ -32,6 +32,7 @@ from antecede.sim.kernels.square import (
     renew,
     take_slab,
 )
+from antecede.sim.trace import NOTHING
 
 if TYPE_CHECKING:
     from antecede.sim.plan import Plan
@@ -94,36 +95,12 @@ def depends(core: Core, memory: Memory, message: Int) -> Int:
 
 
 @helper
-def enqueue(memory: Memory, channel: Int, row: Int) -> None:
-    """Link a copy behind those sent earlier on its channel."""
-    memory.behind[at(row)] = NOTHING
-    if memory.head[at(channel)] < 0:
-        memory.head[at(channel)] = row
-    else:
-        memory.behind[at(memory.tail[at(channel)])] = row
-    memory.tail[at(channel)] = row
-
-
-@helper
-def remember(memory: Memory, me: Int, message: Int) -> None:
-    """Note a send that no later event covers yet."""
-    memory.event[at(message)] = memory.events[at(me)]
-    memory.total[at(message)] = memory.copies[at(me)]
-    memory.following[at(message)] = NOTHING
-    if memory.first[at(me)] < 0:
-        memory.first[at(me)] = message
-    else:
-        memory.following[at(memory.last[at(me)])] = message
-    memory.last[at(me)] = message
-
-
-@helper
 def send(core: Core, own: Semantic, message: Int) -> Int:
     """E1 to E7."""
     plan, squares, memory, n = core.plan, own.squares, own.memory, core.n
     me = int64(plan.sender[at(message)])
     cells = n * n
-    begin_send(core, squares, message)
+    begin_send(plan, core.trace, squares, message)
     dependent = depends(core, memory, message)
     memory.events[at(me)] += 1
     new = take_slab(squares, core.reg)
@@ -140,15 +117,17 @@ def send(core: Core, own: Semantic, message: Int) -> Int:
         dest = int64(plan.dests[at(row)])
         squares.cells[at(plane + dest * n + me)] += 1
         core.trace.entries[at(row)] = 2 * cells
-        enqueue(memory, me * n + dest, row)
+        append(memory.head, memory.tail, memory.behind, me * n + dest, row)
     memory.copies[at(me)] += stop - start
     if dependent:
         memory.covered[at(me)] = memory.events[at(me)]
         memory.first[at(me)] = NOTHING
     else:
-        remember(memory, me, message)
+        memory.event[at(message)] = memory.events[at(me)]
+        memory.total[at(message)] = memory.copies[at(me)]
+        append(memory.first, memory.last, memory.following, me, message)
     squares.itself[at(message)] = np.int32(dependent)
-    end_send(core, squares, message, new, new)
+    end_send(plan, squares, core.reg, message, new, new)
     core.trace.noted[at(core.reg[ORDER])] = np.int32(dependent)
     post_all(core, message)
     return 2 * cells

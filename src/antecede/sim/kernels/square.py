@@ -17,6 +17,7 @@ from antecede.sim.kernels.loop import State, longer, refilled
 
 if TYPE_CHECKING:
     from antecede.sim.plan import Plan
+    from antecede.sim.trace import Trace
 
 
 class Squares(NamedTuple):
@@ -78,27 +79,27 @@ def renew(squares: Squares, reg: Ints, me: Int) -> Int:
 
 
 @helper
-def begin_send(core: Core, squares: Squares, message: Int) -> Int:
+def begin_send(plan: Plan, trace: Trace, squares: Squares, message: Int) -> Int:
     """Give a message its number, and reset the test of its copies; return the number."""
-    me = int64(core.plan.sender[at(message)])
+    me = int64(plan.sender[at(message)])
     squares.sent[at(me)] += 1
     number = squares.sent[at(me)]
-    core.trace.number[at(message)] = number
-    for row in range(core.plan.offsets[at(message)], core.plan.offsets[at(message + 1)]):
+    trace.number[at(message)] = number
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
         squares.place[at(row)] = 0
     return number
 
 
 @helper
-def end_send(core: Core, squares: Squares, message: Int, new: Int, shared: Int) -> None:
+def end_send(plan: Plan, squares: Squares, reg: Ints, message: Int, new: Int, shared: Int) -> None:
     """Give the sender its new slab, and the copies the `shared` one: the new or the old."""
-    me = int64(core.plan.sender[at(message)])
+    me = int64(plan.sender[at(message)])
     old = int64(squares.own[at(me)])
     squares.refs[at(new)] = 1
-    squares.refs[at(shared)] += core.plan.offsets[at(message + 1)] - core.plan.offsets[at(message)]
+    squares.refs[at(shared)] += plan.offsets[at(message + 1)] - plan.offsets[at(message)]
     squares.slab[at(message)] = shared
     squares.own[at(me)] = new
-    release(squares, core.reg, old)
+    release(squares, reg, old)
 
 
 @helper

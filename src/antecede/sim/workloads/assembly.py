@@ -1,6 +1,6 @@
-"""papers/000's workload, and what all workloads are put together from.
+"""The workload of [JPCY97], and the parts that all workloads are assembled from.
 
-A workload is a function that makes a schedule; same arguments, same schedule.
+A workload is a function that makes a schedule; the same arguments give the same schedule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CASTS = ("unicast", "multicast", "broadcast")
-# papers/000, section 6.2: the mean gap between two sends of a process, in seconds.
+# [JPCY97] section 6.2: the mean gap between two sends of a process, in seconds.
 MEAN_GAP = 0.1
 MEAN_DELAY = 0.05
 _CHUNK = 1 << 20
@@ -33,13 +33,13 @@ def as_delay(value: Delay | str | float) -> Delay:
 
 
 def check_size(n: int, **counts: float) -> None:
-    """Refuse impossible sizes in one line."""
+    """Refuse impossible sizes."""
     if n < 2:
-        msg = f"n={n} processes cannot exchange messages; use 2 or more"
+        msg = f"n={n} processes cannot exchange messages; use at least 2"
         raise UsageError(msg)
     for name, value in counts.items():
         if not np.isfinite(value) or value < 0:
-            msg = f"{name}={value:g} is not possible; use 0 or more"
+            msg = f"{name}={value:g} is not possible; use at least 0"
             raise UsageError(msg)
 
 
@@ -49,11 +49,11 @@ def assemble(
     rng: np.random.Generator, about: Mapping[str, Any], trigger: NDArray[Any] | None = None,
     think: NDArray[Any] | None = None, names: tuple[str, ...] = (),
 ) -> Schedule:  # fmt: skip
-    """Draw the delays and put a schedule together."""
+    """Draw the delays and assemble a schedule."""
     model = as_delay(delay)
     count = len(sender)
     if model.factors is not None and model.factors.shape != (n, n):
-        msg = f"delays per link are for {len(model.factors)} processes, the workload has {n}"
+        msg = f"delays per link are for {len(model.factors)} processes, but the workload has {n}"
         raise UsageError(msg)
     source = np.repeat(sender, np.diff(offsets))
     return Schedule(
@@ -89,7 +89,7 @@ def pick_destinations(
         others = np.tile(np.arange(n - 1), (count, 1))
         return np.full(count, n - 1), (others + (others >= sender[:, None])).ravel()
     if cast != "multicast":
-        msg = f"cast {cast!r} is not known; use one of {', '.join(CASTS)}"
+        msg = f"unknown cast {cast!r}; use one of {', '.join(CASTS)}"
         raise UsageError(msg)
     widths = rng.integers(1, n, count)
     parts = []
@@ -115,10 +115,11 @@ def paper(
     warm_up: int = 0, mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """papers/000's study: every process sends with exponential gaps, to uniform destinations.
+    """Make the workload of [JPCY97]: exponential gaps between sends, uniform destinations.
 
     Long enough for `received` messages per process on average after `warm_up` of them (the paper
-    has 50,000 and 10,000). The paper does not say its delays: exponential, mean 0.05 s here.
+    has 50,000 and 10,000). The paper does not state its delays; they are exponential here, with a
+    mean of 0.05 s.
     """
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
     rng = np.random.default_rng([seed, n, 1])

@@ -1,6 +1,6 @@
-"""Workloads beside papers/000's: bursts, clients and servers, groups, ring, gossip.
+"""Workloads other than the paper's: bursts, clients and servers, groups, ring, gossip.
 
-All are long enough for `received` messages per process, on average, after `warm_up` of them.
+All are long enough for `received` messages per process on average after `warm_up` of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def bursts(
     mean_gap: float = MEAN_GAP, rest: float = 2.0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Every process rests for `rest` seconds on average, then sends `burst` messages in a row."""
+    """Let every process rest for `rest` seconds on average, then send `burst` messages in a row."""
     check_size(n, received=received, warm_up=warm_up, burst=burst, mean_gap=mean_gap, rest=rest)
     received += warm_up
     rng = np.random.default_rng([seed, n, 2])
@@ -55,15 +55,15 @@ def client_server(
     mean_gap: float = MEAN_GAP, think: float = 0.01, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Clients ask a server; the answer is triggered by the request, after thinking about it.
+    """Let clients ask servers; the delivery of a request triggers its answer after `think` seconds.
 
-    The first `servers` processes are servers. A server also tells one other client of every
-    tenth request: news that must not arrive before the request it is about.
+    The first `servers` processes are servers. A server also tells another client about every
+    tenth request.
     """
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap, think=think)
     received += warm_up
     if not 1 <= servers < n:
-        msg = f"servers={servers} of n={n} processes; use 1 to {n - 1}, the others are clients"
+        msg = f"servers={servers} of n={n} processes; use 1 to {n - 1}, as the others are clients"
         raise UsageError(msg)
     rng = np.random.default_rng([seed, n, 3])
     requests = max(1, received * n // 2)
@@ -99,7 +99,7 @@ def groups(
     received += warm_up
     size = min(size, n)
     if not 0 <= overlap < size or size < 2:
-        msg = f"groups of size={size} with overlap={overlap}; size is 2 to n, overlap less"
+        msg = f"groups of size={size} with overlap={overlap}; use a size from 2 to n, and less overlap"
         raise UsageError(msg)
     rng = np.random.default_rng([seed, n, 4])
     starts = np.arange(0, n, size - overlap)
@@ -122,7 +122,7 @@ def ring(
     *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, tokens: int = 3,
     mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Tokens go round: who gets one passes it on, after `mean_gap` seconds on average."""
+    """Pass tokens round a ring, each on after `mean_gap` seconds on average."""
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
     received += warm_up
     tokens = max(1, tokens)
@@ -147,12 +147,12 @@ def gossip(
     mean_gap: float = MEAN_GAP, think: float = 0.01, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Rumours: a process tells `fanout` others, each of whom tells `fanout` others, `depth` deep."""
+    """Spread rumours: a process tells `fanout` others, each tells `fanout` more, `depth` deep."""
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap, think=think)
     received += warm_up
     fanout = min(fanout, n - 1)
     if fanout < 1 or depth < 1:
-        msg = f"fanout={fanout}, depth={depth}: use 1 or more of each"
+        msg = f"fanout={fanout}, depth={depth}; use at least 1 of each"
         raise UsageError(msg)
     rng = np.random.default_rng([seed, n, 6])
     tree = sum(fanout ** (level + 1) for level in range(depth))

@@ -1,12 +1,12 @@
 """Replay: real traffic as a schedule.
 
-From an event log: who sent what to whom, in which order, and which delivery came before it. A
-send that followed a delivery at its process is triggered by the latest one, and keeps the gap
-between them as its time to think; so the application's own causality is kept under every
-protocol. Sends before any delivery are timed. Copies to the sender itself are left out: they are
-delivered at once and cost nothing. Delays are drawn from a model, or are those seen in the log.
+An event log says who sent what to whom, in which order, and after which delivery. A send that
+followed a delivery at its process is triggered by the latest one, and keeps the gap between them
+as its time to think, so the application's own causality holds under every protocol. Sends before
+any delivery are timed. Copies to the sender itself are left out: they are delivered at once and
+cost nothing. Delays are drawn from a model.
 
-From an edge list (``source destination time``): equal source and time is one multicast.
+In an edge list (``source destination time``), equal source and time make one multicast.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from antecede.errors import UsageError
 from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from antecede.sim.delays import Delay
@@ -49,12 +47,11 @@ def replay_events(
     events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False, mean_gap: float = 0.1,
 ) -> Schedule:  # fmt: skip
-    """Make a schedule of an event log's sends (columns of DESIGN 2.2; `dests` on sends).
+    """Make a schedule of the sends in an event log (the columns of `antecede.eventlog`).
 
-    Where the log has no times, events of a process are `mean_gap` seconds apart. An event that
-    alone has none (or no finite one) takes the time of the one before it at its process. Rows are
-    in the order of time as far as every trigger precedes what it triggers, so the head of the
-    schedule is the beginning of the log.
+    If a process has no times, its events are `mean_gap` seconds apart. A single event without a
+    finite time takes that of the event before it at its process. Rows are in order of time as far
+    as every trigger precedes what it triggers, so the schedule's head is the log's beginning.
     """
     return replay_log(events, seed=seed, delay=delay, fifo=fifo, mean_gap=mean_gap)[0]
 
@@ -63,17 +60,17 @@ def replay_log(
     events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False, mean_gap: float = 0.1,
 ) -> tuple[Schedule, list[str]]:  # fmt: skip
-    """Do the same, and tell which message of the log each row is."""
+    """Do the same, and also return which message of the log each row is."""
     missing = {"process", "seq", "kind", "message"} - set(events.column_names)
     if missing:
-        msg = f"the event log has no column {min(missing)!r}; it has {events.column_names}"
+        msg = f"the event log has no column {min(missing)!r}, only {events.column_names}"
         raise UsageError(msg)
     rows = _rows_in_order(events)
     _give_times(rows, mean_gap)
     names = sorted({row["process"] for row in rows} | {d for row in rows for d in row["dests"]})
     sends = _collect(rows, names)
     if not sends.sender:
-        msg = "the event log has no send with another process as destination; nothing to replay"
+        msg = "nothing to replay: no send in the event log goes to another process"
         raise UsageError(msg)
     order = np.argsort(np.array(sends.when), kind="stable")
     schedule = _schedule(sends, order, names, seed=seed, delay=delay, fifo=fifo)
@@ -81,7 +78,7 @@ def replay_log(
 
 
 def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
-    """Sort by process and seq; give sends without destinations those that delivered them."""
+    """Sort by process and seq; sends without destinations get those who delivered them."""
     columns = [c for c in ("process", "seq", "kind", "message", "dests", "time")
                if c in events.column_names]  # fmt: skip
     rows = events.select(columns).sort_by([("process", "ascending"), ("seq", "ascending")])
@@ -119,7 +116,7 @@ def _give_times(rows: list[dict[str, Any]], mean_gap: float) -> None:
 
 
 def _collect(rows: list[dict[str, Any]], names: list[str]) -> _Sends:
-    """Walk the log in an order in which a message is sent before it is delivered."""
+    """Walk the log in an order in which every message is sent before it is delivered."""
     position = {name: i for i, name in enumerate(names)}
     by_process: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -127,7 +124,7 @@ def _collect(rows: list[dict[str, Any]], names: list[str]) -> _Sends:
     sent = {row["message"] for row in rows if row["kind"] == "send"}
     cursor = dict.fromkeys(by_process, 0)
     latest: dict[str, tuple[int, float] | None] = dict.fromkeys(by_process)
-    placed: dict[str, int] = {}  # message -> row of the schedule; -1: sent, but to nobody else
+    placed: dict[str, int] = {}  # message -> row of the schedule; -1 if sent to nobody else
     waiting: dict[str, list[str]] = {}
     sends = _Sends()
     before: dict[str, float] = {}
@@ -176,9 +173,10 @@ def _place(
 
 
 def _schedule(
-    sends: _Sends, order: NDArray[np.int64], names: list[str], **rest: Any  # noqa: ANN401
+    sends: _Sends, order: NDArray[np.int64], names: list[str], *, seed: int,
+    delay: Delay | str | float, fifo: bool,
 ) -> Schedule:  # fmt: skip
-    """Put sends in the order of time; rows that trigger keep preceding the triggered."""
+    """Put sends in order of time; triggers still precede what they trigger."""
     when = np.array(sends.when)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -193,11 +191,22 @@ def _schedule(
         time=times - np.nanmin(times),
         trigger=np.where(trigger >= 0, place[trigger], -1),
         think=np.array(sends.think)[order],
-        rng=np.random.default_rng([rest["seed"], len(names), 8]),
+        rng=np.random.default_rng([seed, len(names), 8]),
         names=tuple(names),
         about={"workload": "replay_events"},
-        **rest,
+        seed=seed,
+        delay=delay,
+        fifo=fifo,
     )
+
+
+@dataclass
+class Edges:
+    """An edge list: who wrote to whom, and when."""
+
+    sender: list[str] = field(default_factory=list)
+    dest: list[str] = field(default_factory=list)
+    time: list[float] = field(default_factory=list)
 
 
 def replay_edges(
@@ -206,65 +215,78 @@ def replay_edges(
 ) -> Schedule:  # fmt: skip
     """Make a schedule of an edge list: a file of ``source destination time`` lines, or a table.
 
-    Lines of equal source and time are one multicast; copies to oneself are left out. All sends
-    are timed: an edge list does not say what answers what.
+    See :func:`schedule_edges`.
     """
-    edges = _table_edges(source) if isinstance(source, pa.Table) else _file_edges(Path(source))
-    multicasts: dict[tuple[str, float], list[str]] = {}
-    for sender, dest, time in edges:
+    edges = table_edges(source) if isinstance(source, pa.Table) else file_edges(Path(source))
+    return schedule_edges(edges, seed=seed, delay=delay, fifo=fifo, limit=limit)
+
+
+def schedule_edges(
+    edges: Edges, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
+    limit: int | None = None,
+) -> Schedule:  # fmt: skip
+    """Make a schedule of edges.
+
+    Edges of equal source and time are one multicast; copies to oneself are left out. All sends
+    are timed: an edge list does not say what answers what. `limit` keeps the first messages only.
+    """
+    multicasts: dict[tuple[str, float], dict[str, None]] = {}
+    for sender, dest, time in zip(edges.sender, edges.dest, edges.time, strict=True):
         if sender != dest:
-            dests = multicasts.setdefault((sender, time), [])
-            if dest not in dests:
-                dests.append(dest)
+            multicasts.setdefault((sender, time), {})[dest] = None
     ordered = sorted(multicasts.items(), key=lambda item: item[0][1])[:limit]
     if not ordered:
-        msg = (
-            f"no edge between two processes in {source if isinstance(source, str) else 'the list'}"
-        )
+        msg = "nothing to replay: the edge list has no edge between two processes"
         raise UsageError(msg)
     found = {sender for (sender, _), _ in ordered} | {d for _, dests in ordered for d in dests}
     names = sorted(
         found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name)
     )
     position = {name: i for i, name in enumerate(names)}
+    rows = [sorted(position[dest] for dest in dests) for _, dests in ordered]
     times = np.array([time for (_, time), _ in ordered])
     return assemble(
         len(names),
         sender=np.array([position[sender] for (sender, _), _ in ordered]),
-        dests=np.array([position[d] for _, dests in ordered for d in sorted(dests, key=position.get)]),  # type: ignore[arg-type]
-        offsets=offsets_of(np.array([len(dests) for _, dests in ordered])),
+        dests=np.array([dest for row in rows for dest in row]),
+        offsets=offsets_of(np.array([len(row) for row in rows])),
         time=times - times[0], seed=seed, delay=delay, fifo=fifo,
         rng=np.random.default_rng([seed, len(names), 9]), names=tuple(names),
         about={"workload": "replay_edges"},
     )  # fmt: skip
 
 
-def _table_edges(table: pa.Table) -> Iterable[tuple[str, str, float]]:
+def table_edges(table: pa.Table) -> Edges:
+    """Read the columns `source`, `destination` and `time`."""
     missing = {"source", "destination", "time"} - set(table.column_names)
     if missing:
-        msg = f"the edge list has no column {min(missing)!r}; it has {table.column_names}"
+        msg = f"the edge list has no column {min(missing)!r}, only {table.column_names}"
         raise UsageError(msg)
-    columns = (table.column(name).to_pylist() for name in ("source", "destination", "time"))
-    return [(str(s), str(d), float(t)) for s, d, t in zip(*columns, strict=True)]
+    sender, dest, time = (table.column(c).to_pylist() for c in ("source", "destination", "time"))
+    return Edges([str(s) for s in sender], [str(d) for d in dest], [float(t) for t in time])
 
 
-def _file_edges(path: Path) -> Iterable[tuple[str, str, float]]:
-    edges = []
+def file_edges(path: Path) -> Edges:
+    """Read lines of ``source destination time``; ``#`` and ``%`` begin comments."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read edge list {path}: {error}"
         raise UsageError(msg) from None
+    edges = Edges()
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith(("#", "%")):
             continue
         try:
-            sender, dest, time = words[:3]
-            edges.append((sender, dest, float(time)))
+            sender, dest, when = words[:3]
+            time = float(when)
         except ValueError:
             if number == 1:  # a line of column names
                 continue
-            msg = f"{path} line {number}: {line.strip()!r}; expected: source destination time"
+            msg = f"{path} line {number}: {line.strip()!r} is not an edge; write: source destination time"
             raise UsageError(msg) from None
+        edges.sender.append(sender)
+        edges.dest.append(dest)
+        edges.time.append(time)
     return edges
