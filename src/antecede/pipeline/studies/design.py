@@ -40,7 +40,7 @@ class Scale:
     side_n: int
     points: int
     gaps: int
-    """How often, at least, each process sends in the growth experiment (and again in its warm-up)."""
+    """Each process of the growth experiment sends at least so often, and again in the warm-up."""
     slow_n: int = 100
     """The largest n at which growth runs long delays in multicast and broadcast."""
     traffic: bytes | None = None
@@ -108,8 +108,8 @@ LEVEL = 0.0
 class Case:
     """One run: a protocol on a schedule, and its place in the experiment's charts.
 
-    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases with equal ones run on the same
-    schedule, so that differences between them are paired.
+    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases with equal ones run on the
+    same schedule, so that differences between them are paired.
     """
 
     protocol: str

@@ -38,8 +38,8 @@ class Task:
 Measure = Callable[[Task], dict[str, Any]]
 """Returns the metrics of a run, ``saturated``, ``seconds`` and anything else it measures.
 
-``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all deliveries
-in it, with those of the warm-up: schedules, metrics and replays are not timed.
+``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all
+deliveries in it, with those of the warm-up: schedules, metrics and replays are not timed.
 """
 
 

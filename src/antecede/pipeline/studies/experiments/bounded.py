@@ -199,9 +199,10 @@ EXPERIMENT = Experiment(
         "and time does that cost, and is it better to give processes different bounds?"
     ),
     how=(
-        "The workload of [JPCY97] with a mean delay of half the gap between sends, for k from just "
-        "above n to n², where the bound never acts. The total includes the bytes of extra messages. "
-        "Optimal and matrix do not depend on k: they are the level lines on the same schedules."
+        "The workload of [JPCY97] with a mean delay of half the gap between sends, for k from "
+        "just above n to n², where the bound never acts. The total includes the bytes of extra "
+        "messages. Optimal and matrix do not depend on k: they are the level lines on the same "
+        "schedules."
     ),
     x="k / n",
     cases=cases,

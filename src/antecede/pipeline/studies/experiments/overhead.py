@@ -262,10 +262,10 @@ EXPERIMENT = Experiment(
     how=(
         "Every process sends at exponential intervals (mean 0.1 s) to one uniformly chosen "
         "destination, or to a uniform number of them (mean n/2). Delays are exponential with mean "
-        "0.05 s, and channels are not FIFO. All protocols run on the same schedules (bounded on two "
-        "of the seeds), except vectors: it has no compiled kernel and runs on shorter schedules with "
-        "up to 20 processes. The control information of bounded's extra messages counts in the bytes "
-        "per message, not in the bytes per copy."
+        "0.05 s, and channels are not FIFO. All protocols run on the same schedules (bounded on "
+        "two of the seeds), except vectors: it has no compiled kernel and runs on shorter "
+        "schedules with up to 20 processes. The control information of bounded's extra messages "
+        "counts in the bytes per message, not in the bytes per copy."
     ),
     x="processes",
     cases=cases,

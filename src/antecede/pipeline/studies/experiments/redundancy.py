@@ -102,10 +102,10 @@ EXPERIMENT = Experiment(
     paper=f"{paper('pruned')}, section 3",
     question="How much does each of the four kinds of pruning save?",
     how=(
-        f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is replayed "
-        "with the control information written out as sets, with all four kinds pruned or with one "
-        "left out. Vector clocks, which the algorithm itself does not have, tell whether a "
-        "destination pruned on receipt had been delivered or replaced."
+        f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is "
+        "replayed with the control information written out as sets, with all four kinds pruned or "
+        "with one left out. Vector clocks, which the algorithm itself does not have, tell whether "
+        "a destination pruned on receipt had been delivered or replaced."
     ),
     x="",
     cases=cases,
@@ -123,8 +123,8 @@ EXPERIMENT = Experiment(
             "0.2",
             "There are four kinds of redundant information (just or already, delivered or "
             "replaced), each pruned by its own step.",
-            "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy for "
-            "what each saves.",
+            "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy "
+            "for what each saves.",
             judge=four_kinds,
         ),
     ),

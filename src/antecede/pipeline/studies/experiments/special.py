@@ -99,8 +99,8 @@ def costs(points: Points) -> Outcome | None:
     result = (
         "Entries per copy (the paper's in parentheses) + packets added per message: "
         f"{', '.join(parts)}. The paper's costs {part(held)}. Synchronous deadlocks where sends "
-        "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, so "
-        "that a multicast carries one instead of n."
+        "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, "
+        "so that a multicast carries one instead of n."
     )
     return Outcome(result, judged(always=all(held), sometimes=any(held)))
 
@@ -111,11 +111,11 @@ EXPERIMENT = Experiment(
     paper=f"{paper('optimal')}, section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
     how=(
-        f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message goes "
-        "to everyone, to half of the processes on average, or to one. What a protocol saves in bytes "
-        "it pays in packets or in delay. Synchronous (no control information, one acknowledgement) "
-        "blocks its sender and deadlocks where sends cross (claim 4.2), so it runs only where none "
-        "do: with one token going round."
+        f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message "
+        "goes to everyone, to half of the processes on average, or to one. What a protocol saves "
+        "in bytes it pays in packets or in delay. Synchronous (no control information, one "
+        "acknowledgement) blocks its sender and deadlocks where sends cross (claim 4.2), so it "
+        "runs only where none do: with one token going round."
     ),
     x="",
     cases=cases,
@@ -136,10 +136,10 @@ EXPERIMENT = Experiment(
     claims=(
         Claim(
             "2.8",
-            "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous or "
-            "acknowledged; also central and hierarchical relays.",
-            "Experiment special, each where it applies: broadcast, multicast, unicast, and one token "
-            "going round.",
+            "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous "
+            "or acknowledged; also central and hierarchical relays.",
+            "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
+            "token going round.",
             judge=costs,
         ),
     ),
