@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parent
 PREFIX = "study-"
+COLUMNS = 100
 
 
 def main() -> int:
@@ -49,26 +51,31 @@ def main() -> int:
 
 
 def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
-    about, took = summary["provenance"], round(summary["seconds"])
+    about, options, took = summary["provenance"], summary["options"], round(summary["seconds"])
     versions = ", ".join(f"{name} {about[name]}" for name in ("numba", "numpy", "pyspark"))
+    started = summary["started"][:16].replace("T", " ")
     yield from (
         "# The study at the papers' scale",
         "",
         "Made by `python docs/paper_study.py FOLDER` from the folder of one whole run:",
         "",
         "```console",
-        f"$ antecede study --preset {summary['options']['preset']} --out FOLDER",
+        f"$ antecede study --preset {options['preset']} --out FOLDER",
         "```",
         "",
-        (
-            f"It took {took // 60} min {took % 60} s{_calls(summary)} on {summary['options']['master']} "
+        _wrapped(
+            f"It took {took // 60} min {took % 60} s{_calls(summary)} on {options['master']} "
             f"({about['cores']} cores of a virtual machine, {about['system']}, Python "
-            f"{about['python']}, {versions}), started {summary['started'][:16].replace('T', ' ')} UTC; "
-            f"the runs alone, {figure(float(summary['result']['core_seconds']))} s of processor time."
+            f"{about['python']}, {versions}), started {started} UTC; the runs alone took "
+            f"{figure(float(summary['result']['core_seconds']))} s of processor time."
         ),
         "",
-        lead,
+        _wrapped(lead),
     )
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def _calls(summary: dict[str, Any]) -> str:
@@ -78,11 +85,11 @@ def _calls(summary: dict[str, Any]) -> str:
 def _section(section: Section) -> Iterator[str]:
     yield f"## {section.title}"
     if section.note:
-        yield from ("", section.note)
+        yield from ("", _wrapped(section.note))
     for block in section.blocks:
         if isinstance(block, Text):
             for paragraph in block.paragraphs:
-                yield from ("", paragraph)
+                yield from ("", _wrapped(paragraph))
         elif isinstance(block, Figure):
             yield from ("", f"![{block.title}](figures/{PREFIX}{block.name}.svg)", "")
             yield f"*{block.title}*"
@@ -92,7 +99,7 @@ def _section(section: Section) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     if table.caption:
-        yield from (f"{table.caption}:", "")
+        yield from (_wrapped(f"{table.caption}:"), "")
     yield f"| {' | '.join(table.columns)} |"
     yield f"|{' --- |' * len(table.columns)}"
     for row in table.rows:

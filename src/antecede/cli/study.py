@@ -52,15 +52,14 @@ def study(
     from antecede.pipeline.studies.campaign import Campaign
     from antecede.pipeline.studies.request import Request
 
-    request = Request.of(
-        out,
-        resume=resume,
-        preset=preset,
-        experiment=experiment or None,
-        protocol=protocol or None,
-        traffic=None if traffic is None else str(traffic),
-        seed=seed,
-    )
+    given = {
+        "preset": preset,
+        "experiment": experiment or None,
+        "protocol": protocol or None,
+        "traffic": None if traffic is None else str(traffic),
+        "seed": seed,
+    }
+    request = Request.of(given, out, resume=resume)
     campaign = Campaign(request, out, master=master, resume=resume)
     path = campaign.folder.path
     try:

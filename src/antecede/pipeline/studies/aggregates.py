@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -11,7 +11,7 @@ from antecede.pipeline.studies.entry import METRICS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, GroupedData
 
 # Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; beyond them the normal's.
 _T = (
@@ -81,7 +81,7 @@ def differences(runs: DataFrame, baselines: DataFrame) -> DataFrame:
     return _interval(grouped, F.col("difference"), ratio)
 
 
-def _interval(grouped: Any, value: Column, *more: Column) -> DataFrame:  # noqa: ANN401 - GroupedData of classic Spark or of Connect
+def _interval(grouped: GroupedData, value: Column, *more: Column) -> DataFrame:
     quantile = F.element_at(
         F.array(*(F.lit(q) for q in _T), F.lit(_NORMAL)),
         F.least(F.greatest(F.col("runs") - 1, F.lit(1)), F.lit(len(_T) + 1)).cast("int"),

@@ -1,7 +1,7 @@
 """The claims of the five papers: those that tests settle, and the table of them all.
 
-Claims about size, delay or growth are judged from a study's points; they stand in the modules of the
-experiments that measure them.
+Claims about size, delay or growth are judged from a study's points; they stand in the modules of
+the experiments that measure them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,8 @@ from antecede.pipeline.studies.experiments import EXPERIMENTS
 if TYPE_CHECKING:
     from antecede.pipeline.studies.measured import Measured
 
-PAPERS = {
-    "0": "Jang, Cho and Yoon [JPCY97]",
-    "1": "Gambhire and Kshemkalyani 2000 [GK00]",
-    "2": "Kshemkalyani and Singhal 1998 [KS98]",
-    "3": "Sanchez and Alvarez 2000 [SA00]",
-    "4": "Mattern and Fünfrocken 1995 [MF95]",
-}
-"""The papers by the first figure of their claims' numbers."""
+PAPERS = {"0": "pruned", "1": "semantic", "2": "optimal", "3": "bounded", "4": "buffered"}
+"""The first part of a claim's number, and the protocol of the paper that makes the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,8 @@ def _row(claim: Claim, experiment: str, measured: Measured) -> Row:
     if outcome is None:
         again = f"Not part of this study; run antecede study --experiment {experiment}."
         outcome = Outcome(again, NOT_RUN)
-    return Row(claim.id, claim.text, claim.test, outcome.result, outcome.verdict)
+    result = outcome.result[0].upper() + outcome.result[1:]
+    return Row(claim.id, claim.text, claim.test, result, outcome.verdict)
 
 
 _ORACLE = (
@@ -84,8 +79,8 @@ TESTED: tuple[Claim, ...] = (
     ),
     Claim(
         "1.1",
-        "The prefix MCV holds every semantic cause and only the past; its entries and those of SENT "
-        "never decrease.",
+        "The prefix MCV holds every semantic cause and only the past; its entries and those of "
+        "SENT never decrease.",
         "Lemma 1 and property 2 as invariants on random scripts "
         "(tests/protocols/test_semantic_paper.py).",
         Outcome("Both held after every event.", HOLDS),
@@ -96,8 +91,8 @@ TESTED: tuple[Claim, ...] = (
         "Lemmas 2 to 4 as invariants (tests/protocols/test_semantic_paper.py).",
         Outcome(
             "Lemmas 2 and 4 held after every event. Lemma 3 is not exact at receivers: SENT_PREV "
-            "may lack the last message of the prefix, which SENT_CONC then counts. No order is lost "
-            "(docs/errata.md).",
+            "may lack the last message of the prefix, which SENT_CONC then counts. No order is "
+            "lost (docs/errata.md).",
             LIMITS,
         ),
     ),
@@ -108,8 +103,8 @@ TESTED: tuple[Claim, ...] = (
         "printed in tests/protocols/test_errata.py.",
         Outcome(
             "Held as repaired, without assumptions on channels and with unbounded buffers. As "
-            "printed it needs FIFO channels and one destination per message: E7 and DELIV lose order "
-            "if a channel reorders, and R3 does in multicast (docs/errata.md).",
+            "printed it needs FIFO channels and one destination per message: E7 and DELIV lose "
+            "order if a channel reorders, and R3 does in multicast (docs/errata.md).",
             LIMITS,
         ),
     ),
@@ -129,8 +124,8 @@ TESTED: tuple[Claim, ...] = (
         "2.1",
         "The delivery condition and the propagation constraints are necessary and sufficient, and "
         "the algorithm meets both.",
-        f"{_ORACLE}; after every event, the log is compared with the set that the constraints allow "
-        f"(tests/protocols/test_optimal_paper.py); {_EXPLORER}.",
+        f"{_ORACLE}; after every event, the log is compared with the set that the constraints "
+        f"allow (tests/protocols/test_optimal_paper.py); {_EXPLORER}.",
         Outcome("The log equals that set exactly; no message is lost or late.", HOLDS),
     ),
     Claim(

@@ -40,7 +40,7 @@ class Scale:
     side_n: int
     points: int
     gaps: int
-    """How often, at least, each process sends in the growth experiment (and again in its warm-up)."""
+    """Each process of the growth experiment sends at least so often, and again in the warm-up."""
     slow_n: int = 100
     """The largest n at which growth runs long delays in multicast and broadcast."""
     traffic: bytes | None = None
@@ -108,8 +108,8 @@ LEVEL = 0.0
 class Case:
     """One run: a protocol on a schedule, and its place in the experiment's charts.
 
-    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases with equal ones run on the same
-    schedule, so that differences between them are paired.
+    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases with equal ones run on the
+    same schedule, so that differences between them are paired.
     """
 
     protocol: str
@@ -212,10 +212,15 @@ class Experiment:
 
 
 def label(key: str) -> str:
-    """Write a key out: the protocol, its usual short name, and the variant."""
+    """Write a key out: the protocol with its usual short name, and the variant."""
     name, _, variant = key.partition(":")
-    short = _SHORT.get(name) if name in PROTOCOLS else None
-    return (f"{name} ({short})" if short else name) + (f", {variant}" if variant else "")
+    title = PROTOCOLS[name].title if name in PROTOCOLS else name
+    return f"{title}, {variant}" if variant else title
 
 
-_SHORT = {"matrix": "RST", "direct": "PRS", "optimal": "KS", "vectors": "SES"}
+def paper(protocol: str) -> str:
+    """Name the paper that describes a protocol: authors, year and tag."""
+    citation = PROTOCOLS[protocol].citation
+    *first, last = citation.surnames
+    names = f"{', '.join(first)} and {last}" if first else last
+    return f"{names} {citation.year} [{citation.tag}]"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from antecede.core.tables import STUDY_COLUMNS
-from antecede.pipeline.spark.ship import settle
+from antecede.pipeline.spark.ship import use_unpacked
 from antecede.pipeline.studies.runner import execute
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ class _Tally:
 
 
 def finished_runs(folder: Path) -> pa.Table:
-    """Return the runs that earlier calls left in ``folder``, whether the study was finished or not."""
+    """Return the runs that earlier calls left in ``folder``, of a finished study or not."""
     schema = to_arrow_schema(RUNS)
     found = [
         pq.read_table(path, schema=schema)
@@ -103,7 +103,7 @@ def run_grid(
 ) -> pa.Table:
     """Run the missing ``rows`` and return the results of all, in the grid's order.
 
-    Only a resumed study reuses runs that are in its folder, from an interrupted or a finished study.
+    Only a resumed study reuses the runs in its folder, of an interrupted or a finished study.
     """
     earlier = to_arrow_schema(RUNS).empty_table()
     if folder.resumed:

@@ -38,8 +38,8 @@ class Task:
 Measure = Callable[[Task], dict[str, Any]]
 """Returns the metrics of a run, ``saturated``, ``seconds`` and anything else it measures.
 
-``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all deliveries
-in it, with those of the warm-up: schedules, metrics and replays are not timed.
+``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all
+deliveries in it, with those of the warm-up: schedules, metrics and replays are not timed.
 """
 
 
@@ -91,7 +91,8 @@ def metrics(task: Task, found: Run) -> dict[str, Any]:
     Only a protocol that queues messages can saturate. In others, held copies wait for copies in
     transit: if their number rises, the run is too short.
     """
-    saturated = bool(found.metrics.get("saturated")) and antecede.PROTOCOLS[task.protocol].queueing
+    is_queueing = antecede.PROTOCOLS[task.protocol].queueing
+    saturated = bool(found.metrics.get("saturated")) and is_queueing
     return {**found.metrics, **timing(task, found.trace), "saturated": saturated}
 
 

@@ -18,7 +18,7 @@ from antecede.pipeline.studies.measures import pack_edges
 from antecede.sim.workloads import check_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from antecede.pipeline.studies.design import Scale
 
@@ -34,8 +34,13 @@ class Request:
     seed: int = 0
 
     @classmethod
-    def of(cls, out: Path | None = None, *, resume: bool = False, **given: Any) -> Request:  # noqa: ANN401 - each field has its own type
-        """Return what was ``given`` (None: not given), completed by the study to resume in ``out``."""
+    def of(
+        cls, given: Mapping[str, Any], out: Path | None = None, *, resume: bool = False
+    ) -> Request:
+        """Return the request for the fields ``given`` (None: left to the default).
+
+        With ``resume``, the defaults are those of the study in ``out``.
+        """
         earlier: dict[str, Any] = {}
         if resume:
             if out is None:
@@ -87,7 +92,7 @@ class Request:
         if self.traffic is not None:
             return replace(scale, traffic=_edges(Path(self.traffic)))
         if "traffic" in self.experiment:
-            msg = "the experiment traffic needs --traffic FILE: an edge list (source destination time)"
+            msg = "the experiment traffic needs --traffic FILE, a list of: source destination time"
             raise UsageError(msg)
         return scale
 
@@ -98,7 +103,7 @@ def _read(place: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         earlier = None
     if not isinstance(earlier, dict):
-        msg = f"--resume: {place} is damaged and does not say what to run; start again in a new folder"
+        msg = f"--resume: {place} does not say what to run; start again in a new folder"
         raise UsageError(msg)
     return earlier
 

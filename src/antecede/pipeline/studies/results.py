@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from antecede.pipeline.studies.claims import PAPERS, claim_rows
-from antecede.pipeline.studies.design import label
+from antecede.pipeline.studies.design import label, paper
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measured import Measured, fit
 from antecede.report.page import Table
@@ -49,7 +49,7 @@ def study_page(
         if (points := measured.of(experiment.name))
     ]
     totals = [{**row, "series": _label(row["experiment"], row["series"])} for row in overview]
-    papers = "; ".join(f"{number}.x are from {name}" for number, name in PAPERS.items())
+    papers = "; ".join(f"{number}.x are from {paper(name)}" for number, name in PAPERS.items())
     rows = [row.cells() for row in claim_rows(measured)]
     return build(rows, f"Claims {papers}.", parts, totals, facts)
 

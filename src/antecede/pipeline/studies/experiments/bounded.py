@@ -15,6 +15,7 @@ from antecede.pipeline.studies.design import (
     Experiment,
     Outcome,
     judged,
+    paper,
 )
 from antecede.pipeline.studies.measures import measure_run, timing
 from antecede.report.numbers import figure
@@ -192,15 +193,16 @@ def mixed_limits(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="bounded",
     rank=80,
-    paper="Sanchez and Alvarez 2000 [SA00], section 5",
+    paper=f"{paper('bounded')}, section 5",
     question=(
         "If control information is bounded by k entries, how many extra messages, bytes in total "
         "and time does that cost, and is it better to give processes different bounds?"
     ),
     how=(
-        "The workload of [JPCY97] with a mean delay of half the gap between sends, for k from just "
-        "above n to n², where the bound never acts. The total includes the bytes of extra messages. "
-        "Optimal and matrix do not depend on k: they are the level lines on the same schedules."
+        "The workload of [JPCY97] with a mean delay of half the gap between sends, for k from "
+        "just above n to n², where the bound never acts. The total includes the bytes of extra "
+        "messages. Optimal and matrix do not depend on k: they are the level lines on the same "
+        "schedules."
     ),
     x="k / n",
     cases=cases,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
@@ -153,16 +162,16 @@ def _saturated(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="buffered",
     rank=90,
-    paper="Mattern and Fünfrocken 1995 [MF95], section 5",
+    paper=f"{paper('buffered')}, section 5",
     question=(
         "Without any control information, how much delay do acknowledged buffers add as the round "
         "trip approaches the gap between sends, and does pipelining (footnote 4) remove it?"
     ),
     how=(
-        "Unicast with a mean gap of 0.1 s between sends and exponential delays, so that the axis is "
-        "the load on each process's output buffer. Runs whose queues grow without bound are left out "
-        "and counted. Bytes are those of the model of [JPCY97] for the matrix, and whole encoded "
-        "acknowledgements."
+        "Unicast with a mean gap of 0.1 s between sends and exponential delays, so that the axis "
+        "is the load on each process's output buffer. Runs whose queues grow without bound are "
+        "left out and counted. Bytes are those of the model of [JPCY97] for the matrix, and whole "
+        "encoded acknowledgements."
     ),
     x="round trip / gap between sends",
     cases=cases,
@@ -200,10 +209,10 @@ EXPERIMENT = Experiment(
         Claim(
             "4.5",
             "Untested by its authors: the extra delay is barely noticeable when round trips are "
-            "short compared with the gaps; acknowledgements cost little; pipelining removes most of "
-            "the delay.",
-            "Experiment buffered: round trips from a hundredth of the gap to nearly all of it, each "
-            "protocol compared with buffered on the same schedules.",
+            "short compared with the gaps; acknowledgements cost little; pipelining removes most "
+            "of the delay.",
+            "Experiment buffered: round trips from a hundredth of the gap to nearly all of it, "
+            "each protocol compared with buffered on the same schedules.",
             judge=costs,
         ),
     ),

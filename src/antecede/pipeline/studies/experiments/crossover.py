@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.studies.design import Case, Chart, Experiment
+from antecede.pipeline.studies.design import Case, Chart, Experiment, paper
 from antecede.pipeline.studies.measured import crossing
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def findings(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="crossover",
     rank=30,
-    paper="Jang, Cho and Yoon [JPCY97], section 6.3",
+    paper=f"{paper('pruned')}, section 6.3",
     question=(
         "The paper says that PRS costs more than RST in unicast above 25 processes, but does not "
         "state the delays. For which delays is that so?"

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 from antecede.pipeline.studies.measured import fit
 
 if TYPE_CHECKING:
@@ -139,9 +148,9 @@ def work(points: Points) -> Outcome | None:
     below = [found.exponent <= QUADRATIC for found in known.values()]
     result = (
         f"Time per delivery, sends and receipts together, grows as {', '.join(parts)}; at most "
-        f"quadratic {part(below)}. This is the common computation on average runs, which can refute "
-        "the upper bound but not prove it. The cubic send as printed is not implemented, and sends "
-        "and receipts were not timed separately."
+        f"quadratic {part(below)}. This is the common computation on average runs, which can "
+        "refute the upper bound but not prove it. The cubic send as printed is not implemented, "
+        "and sends and receipts were not timed separately."
     )
     return Outcome(result, judged(always=False, sometimes=any(below)))
 
@@ -149,17 +158,17 @@ def work(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="growth",
     rank=50,
-    paper="Kshemkalyani and Singhal 1998 [KS98], section 6",
+    paper=f"{paper('optimal')}, section 6",
     question=(
         "The bound is n² entries, and the paper says that the average is much smaller. How does it "
         "grow with n, with the number of destinations, and with the delay?"
     ),
     how=(
         "The optimal protocol on the workload of [JPCY97]: unicast, multicast to n/2 processes on "
-        "average, and broadcast, with a mean delay of a tenth of, equal to, and four times the mean "
-        "gap between sends. The warm-up is as long as the measurement, and both are longer for "
-        "longer delays. A straight line on these logarithmic scales is a power of n; the table gives "
-        "its exponent."
+        "average, and broadcast, with a mean delay of a tenth of, equal to, and four times the "
+        "mean gap between sends. The warm-up is as long as the measurement, and both are longer "
+        "for longer delays. A straight line on these logarithmic scales is a power of n; the "
+        "table gives its exponent."
     ),
     x="processes",
     cases=cases,
@@ -182,7 +191,7 @@ EXPERIMENT = Experiment(
     claims=(
         Claim(
             "2.3",
-            "At most n² units; by sender, the sum of nd_i, with nd_i at most n/2 using complements.",
+            "At most n² units; by sender the sum of nd_i, with nd_i at most n/2 using complements.",
             "As bounds on every log (tests/protocols/test_optimal_paper.py); experiment growth.",
             judge=bound,
         ),

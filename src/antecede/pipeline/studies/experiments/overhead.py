@@ -13,6 +13,7 @@ from antecede.pipeline.studies.design import (
     Experiment,
     Outcome,
     judged,
+    paper,
 )
 from antecede.pipeline.studies.measured import crossing, fit
 from antecede.report.numbers import figure
@@ -256,15 +257,15 @@ def comparison_title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
 EXPERIMENT = Experiment(
     name="overhead",
     rank=10,
-    paper="Jang, Cho and Yoon [JPCY97], figures 2 and 3",
+    paper=f"{paper('pruned')}, figures 2 and 3",
     question="How much control information does a message carry as the number of processes grows?",
     how=(
         "Every process sends at exponential intervals (mean 0.1 s) to one uniformly chosen "
         "destination, or to a uniform number of them (mean n/2). Delays are exponential with mean "
-        "0.05 s, and channels are not FIFO. All protocols run on the same schedules (bounded on two "
-        "of the seeds), except vectors: it has no compiled kernel and runs on shorter schedules with "
-        "up to 20 processes. The control information of bounded's extra messages counts in the bytes "
-        "per message, not in the bytes per copy."
+        "0.05 s, and channels are not FIFO. All protocols run on the same schedules (bounded on "
+        "two of the seeds), except vectors: it has no compiled kernel and runs on shorter "
+        "schedules with up to 20 processes. The control information of bounded's extra messages "
+        "counts in the bytes per message, not in the bytes per copy."
     ),
     x="processes",
     cases=cases,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, paper
 from antecede.pipeline.studies.measures import run, timing
 from antecede.pipeline.studies.replays import KINDS, redundancy
 
@@ -99,13 +99,13 @@ def four_kinds(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="redundancy",
     rank=20,
-    paper="Jang, Cho and Yoon [JPCY97], section 3",
+    paper=f"{paper('pruned')}, section 3",
     question="How much does each of the four kinds of pruning save?",
     how=(
-        f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is replayed "
-        "with the control information written out as sets, with all four kinds pruned or with one "
-        "left out. Vector clocks, which the algorithm itself does not have, tell whether a "
-        "destination pruned on receipt had been delivered or replaced."
+        f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is "
+        "replayed with the control information written out as sets, with all four kinds pruned or "
+        "with one left out. Vector clocks, which the algorithm itself does not have, tell whether "
+        "a destination pruned on receipt had been delivered or replaced."
     ),
     x="",
     cases=cases,
@@ -123,8 +123,8 @@ EXPERIMENT = Experiment(
             "0.2",
             "There are four kinds of redundant information (just or already, delivered or "
             "replaced), each pruned by its own step.",
-            "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy for "
-            "what each saves.",
+            "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy "
+            "for what each saves.",
             judge=four_kinds,
         ),
     ),

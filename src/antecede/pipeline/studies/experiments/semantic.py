@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, paper
 from antecede.pipeline.studies.measures import metrics, run
 from antecede.sim.semantics import false_causality
 
@@ -67,8 +67,9 @@ def findings(points: Points) -> list[str]:
             continue
         middle = both[(len(both) - 1) // 2]
         said.append(
-            f"With {EXPERIMENT.label(facet)}, when {middle:.0%} of the messages depend on something, "
-            f"semantic holds {ours[middle]:.1%} of the copies and matrix {theirs[middle]:.1%}."
+            f"With {EXPERIMENT.label(facet)}, when {middle:.0%} of the messages depend on "
+            f"something, semantic holds {ours[middle]:.1%} of the copies and matrix "
+            f"{theirs[middle]:.1%}."
         )
     return said
 
@@ -121,8 +122,8 @@ def remaining(points: Points) -> Outcome | None:
     result = (
         "Share of copies held falsely, and the age of the message they waited for in mean network "
         f"delays, by dependence: {'; '.join(parts)}. Judged with exponential delays: rare means up "
-        f"to {RARE:.0%} of the copies, distant at least {DISTANT:g} delays. False causality remains "
-        "in the near past too (docs/errata.md)."
+        f"to {RARE:.0%} of the copies, distant at least {DISTANT:g} delays. False causality "
+        "remains in the near past too (docs/errata.md)."
     )
     always = all(rare) and all(distant)
     return Outcome(result, judged(always=always, sometimes=all(rare) or all(distant)))
@@ -142,8 +143,8 @@ def cost(points: Points) -> Outcome | None:
         space, work = ours[x] / theirs[x], mine[x] / its[x]
         twice, same = TWICE[0] <= space <= TWICE[1], work <= SAME_ORDER
         result = (
-            f"{space:.2f} times the entries and {work:.1f} times the engine's time per delivery, at "
-            "one number of processes; how the work grows with that number was not measured."
+            f"{space:.2f} times the entries and {work:.1f} times the engine's time per delivery, "
+            "at one number of processes; how the work grows with that number was not measured."
         )
         return Outcome(result, judged(always=False, sometimes=twice and same))
     return None
@@ -152,16 +153,16 @@ def cost(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="semantic",
     rank=40,
-    paper="Gambhire and Kshemkalyani 2000 [GK00]",
+    paper=paper("semantic"),
     question=(
         "How much delay and buffering does semantic causal order save over the matrix, as more of "
         "the messages depend on earlier ones?"
     ),
     how=(
-        "The multicast workload of [JPCY97], with a mean delay equal to the mean gap between sends. "
-        f"A message depends on one of its sender's last {REACH} events with the probability on the "
-        "axis, otherwise on nothing. Delays are exponential, or lognormal with the same mean and a "
-        "heavy tail."
+        "The multicast workload of [JPCY97], with a mean delay equal to the mean gap between "
+        f"sends. A message depends on one of its sender's last {REACH} events with the probability "
+        "on the axis, otherwise on nothing. Delays are exponential, or lognormal with the same "
+        "mean and a heavy tail."
     ),
     x="share of messages that depend on something",
     cases=cases,
@@ -194,8 +195,8 @@ EXPERIMENT = Experiment(
             "1.5",
             "The false causality that remains concerns the distant past and rarely causes delay if "
             "delays are exponential; heavy tails are not discussed.",
-            "Experiment semantic: every hold checked against explicit sets of semantic causes, with "
-            "exponential delays and with heavy tails.",
+            "Experiment semantic: every hold checked against explicit sets of semantic causes, "
+            "with exponential delays and with heavy tails.",
             judge=remaining,
         ),
         Claim(

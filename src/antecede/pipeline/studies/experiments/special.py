@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
@@ -90,8 +99,8 @@ def costs(points: Points) -> Outcome | None:
     result = (
         "Entries per copy (the paper's in parentheses) + packets added per message: "
         f"{', '.join(parts)}. The paper's costs {part(held)}. Synchronous deadlocks where sends "
-        "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, so "
-        "that a multicast carries one instead of n."
+        "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, "
+        "so that a multicast carries one instead of n."
     )
     return Outcome(result, judged(always=all(held), sometimes=any(held)))
 
@@ -99,14 +108,14 @@ def costs(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="special",
     rank=70,
-    paper="Kshemkalyani and Singhal 1998 [KS98], section 7.1",
+    paper=f"{paper('optimal')}, section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
     how=(
-        f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message goes "
-        "to everyone, to half of the processes on average, or to one. What a protocol saves in bytes "
-        "it pays in packets or in delay. Synchronous (no control information, one acknowledgement) "
-        "blocks its sender and deadlocks where sends cross (claim 4.2), so it runs only where none "
-        "do: with one token going round."
+        f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message "
+        "goes to everyone, to half of the processes on average, or to one. What a protocol saves "
+        "in bytes it pays in packets or in delay. Synchronous (no control information, one "
+        "acknowledgement) blocks its sender and deadlocks where sends cross (claim 4.2), so it "
+        "runs only where none do: with one token going round."
     ),
     x="",
     cases=cases,
@@ -127,10 +136,10 @@ EXPERIMENT = Experiment(
     claims=(
         Claim(
             "2.8",
-            "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous or "
-            "acknowledged; also central and hierarchical relays.",
-            "Experiment special, each where it applies: broadcast, multicast, unicast, and one token "
-            "going round.",
+            "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous "
+            "or acknowledged; also central and hierarchical relays.",
+            "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
+            "token going round.",
             judge=costs,
         ),
     ),

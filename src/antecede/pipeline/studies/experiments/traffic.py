@@ -55,9 +55,9 @@ EXPERIMENT = Experiment(
     paper="real traffic",
     question="What would causal order have cost people who wrote to each other?",
     how=(
-        "The given edge list; lines with the same source and time are one multicast. Network delays "
-        "are random. A matrix of all the people would not fit on a message, so only protocols that "
-        "work without one are run."
+        "The given edge list; lines with the same source and time are one multicast. Network "
+        "delays are random. A matrix of all the people would not fit on a message, so only "
+        "protocols that work without one are run."
     ),
     x="",
     cases=cases,

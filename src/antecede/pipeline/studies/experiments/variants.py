@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, part
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +80,7 @@ def gains(points: Points) -> Outcome | None:
         ". Lookahead as printed can lose order (docs/errata.md); as implemented it keeps carrying "
         "what it may not purge yet."
     )
-    return Outcome(result[0].upper() + result[1:], judged(always=False, sometimes=any(held)))
+    return Outcome(result, judged(always=False, sometimes=any(held)))
 
 
 def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
@@ -87,7 +96,7 @@ def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
 EXPERIMENT = Experiment(
     name="variants",
     rank=60,
-    paper="Kshemkalyani and Singhal 1998 [KS98], section 4.5",
+    paper=f"{paper('optimal')}, section 4.5",
     question="What do lookahead, hardware multicast and sending only differences change?",
     how=(
         "The same multicast schedules under each variant, with a delay shorter and one longer than "
