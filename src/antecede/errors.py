@@ -1,7 +1,8 @@
-"""Every exception the package raises, so that callers can catch by whose fault it is.
+"""Every exception that the package raises, so that callers can catch by whose fault it is.
 
-A wrong call by our user is a :class:`UsageError`; a wrong packet from a peer is a
-:class:`PeerError`. A wrong state of our own is a failed ``assert``, never an exception.
+A wrong call is a :class:`UsageError`; a wrong packet from a peer is a :class:`PeerError`. A wrong
+state of our own is a failed ``assert``, never an exception. What code may want to know about an
+error is in its attributes; the text is for people.
 """
 
 from __future__ import annotations
@@ -12,27 +13,45 @@ class AntecedeError(Exception):
 
 
 class UsageError(AntecedeError):
-    """The caller broke the contract of the API; fix the call. Nothing was changed."""
+    """The caller broke the contract of the API. Nothing has changed; fix the call."""
 
 
 class PeerError(AntecedeError):
-    """A packet from another process broke the protocol; drop it or drop the peer."""
+    """A packet from another process broke the protocol. Drop it, or drop the peer."""
 
 
 class UnknownProcessError(PeerError):
-    """A packet comes from, or speaks of, a process that is not (yet) a member.
+    """A packet comes from, or names, a process that is not a member (yet).
 
-    This is the normal race at a join: offer the packet again after ``add``.
+    This is the normal race when a process joins: offer the packet again after ``add``. ``process``
+    is the name, or None if only the number of members shows that one is missing.
     """
+
+    def __init__(
+        self, message: str, *, process: str | None = None, members: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.process = process
+        self.members = members
 
 
 class SnapshotError(PeerError):
-    """Bytes that should be a snapshot are not: damaged, of other members, or of another version."""
+    """The bytes are not a usable snapshot: damaged, of other members, or of another version."""
 
 
 class HoldFullError(AntecedeError):
-    """A packet would have to be held and the holding buffer is full; offer it again later."""
+    """A packet has to be held, but the holding buffer is full. Offer it again later."""
+
+    def __init__(self, message: str, *, held: int = 0, held_max: int = 0) -> None:
+        super().__init__(message)
+        self.held = held
+        self.held_max = held_max
 
 
 class QueueFullError(HoldFullError):
-    """What waits to be sent has reached its limit; send again after some has gone out."""
+    """Too many messages wait to be sent. Send again after some have gone out."""
+
+    def __init__(self, message: str, *, queued: int = 0, queue_max: int = 0) -> None:
+        super().__init__(message, held=queued, held_max=queue_max)
+        self.queued = queued
+        self.queue_max = queue_max

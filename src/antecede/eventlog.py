@@ -36,7 +36,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from antecede.core.plain import shown
 from antecede.core.tables import (
     DELIVER,
     DESTS_SEPARATOR,
@@ -46,6 +45,7 @@ from antecede.core.tables import (
     LOCAL,
     SEND,
 )
+from antecede.core.validation import shown
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from typing import cast
 
 from antecede import Effects, Need, Packet
 from antecede.core.endpoint import Endpoint
-from antecede.core.messages import MessageId
+from antecede.core.entries import Log, without_empty
+from antecede.core.messages import Sending
 from antecede.protocols.matrix import Matrix
-from antecede.protocols.optimal import Log, Optimal, merged, purged
+from antecede.protocols.optimal import Optimal, merged
 
 
 class Unordered(Matrix):
@@ -18,7 +19,7 @@ class Unordered(Matrix):
 
 
 class OwnColumnOnly(Matrix):
-    """On delivery counts the message for the receiver only (ALGORITHMS.md, trap T1c)."""
+    """Counts a delivered message for the receiver only, not for its other destinations."""
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         rows, source = packet.control, self._positions[packet.source]
@@ -42,9 +43,9 @@ class NoMerge(Matrix):
 class CountsItself(Matrix):
     """Attaches the matrix after counting the message: it waits for itself."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        super()._stamp(message, others, basis)
-        return dict.fromkeys(others, tuple(map(tuple, self._sent)))
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        super()._stamp(sending)
+        return dict.fromkeys(sending.others, tuple(map(tuple, self._sent)))
 
 
 class NeverWakes(Matrix):
@@ -93,9 +94,9 @@ class Chatty(Matrix):
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = {sender: dict(entries) for sender, entries in self._log.items()}
-        controls = super()._stamp(message, others, basis)
+        controls = super()._stamp(sending)
         for sender, entries in before.items():
             for clock, dests in entries.items():
                 self._log.setdefault(sender, {})[clock] = dests
@@ -105,9 +106,9 @@ class KeepsAll(Optimal):
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        controls = super()._stamp(message, others, basis)
-        self._log[self.process][message.seq] = frozenset()
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
+        self._log[self.process][sending.message.seq] = frozenset()
         return controls
 
 
@@ -125,11 +126,11 @@ class NoIntersection(Optimal):
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        controls = super()._stamp(message, others, basis)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
         return {
             dest: tuple(
-                (sender, clock, tuple(d for d in dests if d not in others))
+                (sender, clock, tuple(d for d in dests if d not in sending.others))
                 for sender, clock, dests in cast("tuple[tuple[str, int, tuple[str, ...]], ...]", c)
             )
             for dest, c in controls.items()
@@ -142,7 +143,7 @@ class PurgesByWord(Optimal):
     def _on_data(self, packet: Packet) -> None:
         log: Log = {sender: dict(entries) for sender, entries in self._log.items()}
         both = merged(log, self._carried(packet))
-        self._log = purged(
+        self._log = without_empty(
             {
                 sender: {clock: both.get(sender, {}).get(clock, frozenset()) for clock in entries}
                 for sender, entries in log.items()

@@ -127,8 +127,8 @@ def test_no_extra_message_is_needed_from_the_square_of_n_minus_1_on() -> None:
 class Tightest(Bounded):
     """A limit below the paper's range, so that three processes need extra messages at all."""
 
-    def _start(self, **options: object) -> None:
-        super()._start(**options)
+    def _start(self) -> None:
+        super()._start()
         self._k = len(self.members) - 1
 
 
@@ -264,7 +264,7 @@ def test_rotating_goes_on_after_the_last_column_chosen() -> None:
 
 @pytest.mark.parametrize("k", [0, 3, 10, -1, True, 4.0, "6"])
 def test_a_limit_out_of_bounds_is_refused(k: object) -> None:
-    with pytest.raises(UsageError, match="it is from 4 to 9, or None"):
+    with pytest.raises(UsageError, match="use 4 to 9, or None"):
         endpoint("bounded", process="a", members=tuple("abc"), k=k)
 
 

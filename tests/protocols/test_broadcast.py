@@ -4,7 +4,7 @@ import pytest
 
 import antecede
 from antecede.check import World
-from antecede.core.messages import Need, Packet
+from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.broadcast import Broadcast
@@ -96,11 +96,11 @@ def test_a_cast_that_no_group_allows_names_those_that_do() -> None:
 @pytest.mark.parametrize(
     ("groups", "complaint"),
     [
-        ([("a", "b")], "no mapping"),
-        ({}, "no mapping"),
+        ([("a", "b")], "not a mapping"),
+        ({}, "not a mapping"),
         ({"": ("a",)}, "not a name"),
-        ({"g": "ab"}, "expected a tuple"),
-        ({"g": ()}, "expected a tuple"),
+        ({"g": "ab"}, "expected a non-empty tuple"),
+        ({"g": ()}, "expected a non-empty tuple"),
         ({"g": ("a", "x")}, "'x', which is not a member"),
         ({"g": ("a", "a")}, "more than once"),
     ],
@@ -133,8 +133,8 @@ def test_going_on_after_a_restart() -> None:
 class OwnGroupsOnly(Broadcast):
     """Carries only the vectors of the sender's own groups: unsafe on rings."""
 
-    def _stamp(self, message: object, others: object, basis: object) -> dict[str, object]:
-        stamped = super()._stamp(message, others, basis)  # type: ignore[arg-type]
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        stamped = super()._stamp(sending)
         own = tuple(
             tuple(vector.values()) if self.process in vector else (0,) * len(vector)
             for vector in self._vectors.values()

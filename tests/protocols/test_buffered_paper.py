@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from antecede import MessageId, Need, Packet
+    from antecede.core.messages import Sending
 
 Place = tuple[str, str]
 """A line of events: the process (P), its output buffer (OB) or its input buffer (IB)."""
@@ -31,23 +32,15 @@ class Recorded(Buffered):
     def _note(self, line: str, kind: str, message: MessageId | None) -> None:
         record.append(((line, self.process), (kind, message)))
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,
-    ) -> None:
-        self._note("P", "s", message)
-        super()._post(message, targets, others, payload, basis)
+    def _post(self, sending: Sending) -> None:
+        self._note("P", "s", sending.message)
+        super()._post(sending)
 
-    def _emit(
-        self, dest: str, control: object, message: MessageId, dests: tuple[str, ...], payload: bytes
-    ) -> None:
-        self._note("OB", "p", message)
-        posted.setdefault((self.process, dest), []).append(message)
-        super()._emit(dest, control, message, dests, payload)
+    def _emit(self, dest: str, control: object, content: Sending | Packet) -> None:
+        assert content.message is not None
+        self._note("OB", "p", content.message)
+        posted.setdefault((self.process, dest), []).append(content.message)
+        super()._emit(dest, control, content)
 
     def _on_data(self, packet: Packet) -> None:
         self._note("IB", "g", packet.message)

@@ -3,7 +3,7 @@
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import Need, Packet
+from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.context import Context
@@ -89,9 +89,9 @@ def test_going_on_after_a_restart() -> None:
 class ForgetsItself(Context):
     """Leaves its own last message out of the next one's predecessors."""
 
-    def _stamp(self, message: object, others: object, basis: object) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         self._leaves.pop(self.process, None)
-        return super()._stamp(message, others, basis)  # type: ignore[arg-type]
+        return super()._stamp(sending)
 
 
 class ReplacesTheLeaves(Context):

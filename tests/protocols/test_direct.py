@@ -3,7 +3,7 @@
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import Need, Packet
+from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.direct import PRUNES, Direct
@@ -161,8 +161,8 @@ class ForgetsOthers(Direct):
 class AttachesTooLate(Direct):
     """Attaches the sets after the update: a message waits for itself."""
 
-    def _stamp(self, message: object, others: object, basis: object) -> dict[str, object]:
-        stamped = super()._stamp(message, others, basis)  # type: ignore[arg-type]
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        stamped = super()._stamp(sending)
         after = tuple(tuple(sorted(self._barriers[name].items())) for name in self.members)
         return dict.fromkeys(stamped, after)
 

@@ -100,8 +100,8 @@ def test_holding_is_bounded_and_passing_on_needs_no_room() -> None:
     [
         ((("a", "b"), ("b", "c")), "overlap"),
         ((("a", "b"),), "leave out c"),
-        ("abc", "no sequence"),
-        ((("a", "b", "c"), ()), "expected a tuple"),
+        ("abc", "not a sequence"),
+        ((("a", "b", "c"), ()), "expected a non-empty tuple"),
     ],
 )
 def test_clusters_that_are_none_are_refused(clusters: object, complaint: str) -> None:
@@ -145,8 +145,7 @@ class SkipsTheHigherLevel(Hierarchy):
 
     def _on_data(self, packet: Packet) -> None:
         if self._is_from_above(packet):
-            assert packet.message is not None
-            self._send_down(packet.message, packet.dests, packet.payload)
+            self._send_down(packet)
             self._keep(packet)
         else:
             super()._on_data(packet)

@@ -54,7 +54,7 @@ def test_what_all_have_delivered_no_longer_travels() -> None:
         (("a", (("a", 1), ("b", 1))), ("b", (("a", 1), ("b", 1)))),
         (),
     )
-    assert world.endpoints["a"].state()["own"]["_past"] == {}  # type: ignore[index]
+    assert world.endpoints["a"].state()["own"]["_past"] == {}
 
 
 def test_every_cast_under_the_oracle_and_nothing_ever_waits() -> None:

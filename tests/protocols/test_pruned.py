@@ -10,7 +10,8 @@ import pytest
 from antecede import MessageId, PeerError, UnknownProcessError, endpoint, size
 from antecede.check import World
 from antecede.check.scripts import run_step
-from antecede.protocols.pruned import Control, Info, Pruned, merge, without_empty
+from antecede.core.entries import Log, without_empty
+from antecede.protocols.pruned import Control, Pruned, merge
 from tests.protocols.support import (
     assert_goes_on_equal,
     assert_refused,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from antecede import Endpoint, Need, Packet
     from antecede.core.info import Cast
+    from antecede.core.messages import Sending
 
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
@@ -304,9 +306,9 @@ class WithoutConstraints(Pruned):
 class WithoutEntering(Pruned):
     """S5 left out: the sender forgets what it sent."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        controls = super()._stamp(message, others, basis)
-        del self._info[self.process][message.seq]
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
+        del self._info[self.process][sending.message.seq]
         if not self._info[self.process]:
             del self._info[self.process]
         return controls
@@ -325,11 +327,11 @@ class WithoutReceived(Pruned):
 class WithoutReplacing(Pruned):
     """S2 carries the constraints, but the sender does not prune them."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         before = self._info
-        controls = super()._stamp(message, others, basis)
+        controls = super()._stamp(sending)
         self._info = before
-        self._info.setdefault(self.process, {})[message.seq] = frozenset(others)
+        self._info.setdefault(self.process, {})[sending.message.seq] = frozenset(sending.others)
         return controls
 
 
@@ -339,7 +341,7 @@ class WithoutComparing(Pruned):
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         before = self._info
         reached = super()._absorb(packet)
-        united: Info = {s: dict(entries) for s, entries in self._info.items()}
+        united: Log = {s: dict(entries) for s, entries in self._info.items()}
         for sender, entries in before.items():
             for clock, dests in entries.items():
                 here = united.setdefault(sender, {})
@@ -374,6 +376,6 @@ def test_a_broken_step_is_noticed(mutant: type[Pruned], promises: set[str]) -> N
 
 
 def test_merging_says_how_much_it_pruned() -> None:
-    mine: Info = {"a": {1: frozenset("bc"), 3: frozenset("b")}}
-    theirs: Info = {"a": {2: frozenset("d"), 3: frozenset("bc")}}
+    mine: Log = {"a": {1: frozenset("bc"), 3: frozenset("b")}}
+    theirs: Log = {"a": {2: frozenset("d"), 3: frozenset("bc")}}
     assert merge(mine, theirs) == ({"a": {3: frozenset("b")}}, 4)

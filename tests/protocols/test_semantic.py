@@ -21,8 +21,9 @@ from tests.protocols.support import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede import Endpoint, MessageId, Packet
+    from antecede import Endpoint, Packet
     from antecede.core.info import Cast
+    from antecede.core.messages import Sending
 
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
@@ -77,7 +78,7 @@ def test_after_is_checked() -> None:
     a = endpoint("semantic", process="a", members=("a", "b"))
     a.send(["b"])
     for after in (-1, 2, True, "1"):
-        with pytest.raises(UsageError, match="is no local event; expected a number from 1 to 1"):
+        with pytest.raises(UsageError, match="is not a local event; expected a number from 1 to 1"):
             a.send(["b"], after=after)  # type: ignore[arg-type]
 
 
@@ -135,19 +136,19 @@ def test_a_snapshot_goes_on_as_if_nothing_happened(pull: bool) -> None:
 class NeverDependent(Semantic):
     """E1 never holds."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        return super()._stamp(message, others, NOTHING)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        return super()._stamp(sending._replace(basis=NOTHING))
 
 
 class CountsAfterMoving(Semantic):
     """E7 as printed: the message counts as sent after MCV, although MCV is its own event."""
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
-        is_dependent = basis > self._covered
-        controls = super()._stamp(message, others, basis)
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        is_dependent = sending.basis > self._covered
+        controls = super()._stamp(sending)
         if is_dependent:
             me = self._positions[self.process]
-            for dest in others:
+            for dest in sending.others:
                 self._prev[me][self._positions[dest]] -= 1
                 self._conc[me][self._positions[dest]] += 1
         return controls

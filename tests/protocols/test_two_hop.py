@@ -1,7 +1,7 @@
 """two_hop: lemma 8 of [KS98], and theorem 8's chain that it rightly fails to order."""
 
 from antecede.check import History, World, causal_violations, run_script
-from antecede.core.messages import MessageId, Need, Packet
+from antecede.core.messages import MessageId, Need, Packet, Sending
 from antecede.core.registry import PROTOCOLS, size
 from antecede.protocols.two_hop import TwoHop
 from tests.protocols.rig import (
@@ -124,8 +124,8 @@ class ForgetsOthers(TwoHop):
 class OneHop(TwoHop):
     """Leaves out what it has heard of: only channels are ordered."""
 
-    def _stamp(self, message: object, others: object, basis: object) -> dict[str, object]:
-        stamped = super()._stamp(message, others, basis)  # type: ignore[arg-type]
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        stamped = super()._stamp(sending)
         me = self._positions[self.process]
         own: dict[str, object] = {}
         for dest, control in stamped.items():

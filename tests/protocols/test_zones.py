@@ -57,10 +57,10 @@ def test_zones_under_the_oracle_cost_an_integer_for_each_member(
     ("zones", "complaint"),
     [
         ((("a", "b"), ("c", "d")), "shares no gateway"),
-        ((("a", "b"), ("b", "c"), ("c", "a", "d")), "joined to the others by a, c"),
-        ((("a", "b", "c"), ("b", "c", "d")), "joined to the others by b, c"),
+        ((("a", "b"), ("b", "c"), ("c", "a", "d")), "shares a, c with the others"),
+        ((("a", "b", "c"), ("b", "c", "d")), "shares b, c with the others"),
         ((("a", "b"), ("b", "c")), "leave out d"),
-        ("abcd", "no sequence"),
+        ("abcd", "not a sequence"),
     ],
 )
 def test_zones_that_form_no_tree_are_refused(zones: object, complaint: str) -> None:
@@ -98,7 +98,7 @@ class RelaysOnArrival(Zones):
         assert packet.message is not None
         for place in self._vectors:
             if place != self._shared[packet.source]:
-                self._spread(place, packet.message, packet.dests, packet.payload)
+                self._spread(place, packet)
         super()._on_data(packet)
 
     def _absorb(self, packet: Packet) -> object:  # type: ignore[override]

@@ -1,16 +1,16 @@
-"""Endpoints as functions: what a step does to one process, computed once and remembered.
+"""Endpoints as functions: what a step does to one process, computed once and cached.
 
-The explorer visits the same situation of one process in very many situations of the whole. An
-endpoint is deterministic, so the outcome of a step depends on its own state and the step alone.
-Each local state (the endpoint's, and what the oracle knows of its past) gets a number, and each
-step from it is carried out and judged once. Local states are told apart by ``Endpoint.state()``, and
-kept as images of the whole endpoint, which are quick to wake up.
+The explorer meets the same state of one process in very many states of the whole. An endpoint is
+deterministic, so the outcome of a step depends only on its own state and the step. Each local state
+(the endpoint's, and what the oracle knows of its past) gets a number, and each step from it is
+carried out and judged once. ``Endpoint.state()`` identifies a local state; a pickled image of the
+endpoint, which is quick to load, stores it.
 """
 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from antecede.check.world import shown
 from antecede.core.messages import MessageId
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.messages import Effects, Packet
+    from antecede.core.state import State
 
 
 class Node(NamedTuple):
-    """A message as the oracle sees it: with the past of its send, so no two computations mix."""
+    """A message as the oracle sees it: with the past of its send, so computations do not mix."""
 
     message: MessageId
     dests: tuple[str, ...]
@@ -34,7 +35,7 @@ class Node(NamedTuple):
 
 
 class View(NamedTuple):
-    """What the oracle knows of a process: its past, and what arrived and is not delivered.
+    """What the oracle knows about a process: its past, and what arrived but is not delivered.
 
     ``known`` are the nodes in its past, ``delivered`` the copies whose delivery is in its past;
     ``prefixes`` (for protocols that order by ``after``) is ``known`` after each local event.
@@ -47,7 +48,7 @@ class View(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step led to: the next local state, packets, and the promise it broke, if any."""
+    """The result of a step: the next local state, packets, and the promise it broke, if any."""
 
     local: int
     packets: tuple[int, ...]
@@ -99,16 +100,16 @@ class Machine:
 
     @property
     def local_count(self) -> int:
-        """How many local states there are so far."""
+        """The number of local states so far."""
         return len(self._images)
 
     @property
     def step_count(self) -> int:
-        """How many local steps were carried out so far."""
+        """The number of local steps carried out so far."""
         return len(self._sends) + len(self._receipts)
 
     def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
-        """Carry out a send in a local state; None: the sender must wait."""
+        """Carry out a send in a local state; return None if the sender must wait."""
         key = (local, dests, after)
         if key not in self._sends:
             self._sends[key] = self._send(local, dests, after)
@@ -240,12 +241,12 @@ class Machine:
             self._images.append(pickle.dumps(one, pickle.HIGHEST_PROTOCOL))
             self.views.append(view)
             self.is_idle.append(not one.held and not one.queued)
-            self._seqs.append(cast("int", state["seq"]))
-            self.event_counts.append(cast("int", state["events"]))
+            self._seqs.append(state["seq"])
+            self.event_counts.append(state["events"])
         return number
 
     def _revive(self, local: int) -> Endpoint:
-        one: Endpoint = pickle.loads(self._images[local])  # noqa: S301 - made by us, a moment ago
+        one: Endpoint = pickle.loads(self._images[local])  # noqa: S301 - we made it ourselves
         return one
 
 
@@ -253,23 +254,18 @@ _CONSTANT = frozenset({"protocol", "members", "options", "pull", "held_max", "qu
 _APART = frozenset({"held", "arrivals"})
 
 
-def frozen_state(state: Mapping[str, object]) -> object:
+def frozen_state(state: State) -> object:
     """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
-    held = state["held"]
-    assert isinstance(held, list)
     rest = (
         frozen(value) for key, value in state.items() if key not in _CONSTANT and key not in _APART
     )
-    return tuple(packet for _, packet in held), tuple(rest)
+    return tuple(packet for _, packet in state["held"]), tuple(rest)
 
 
 def frozen(value: object) -> object:
-    """Return plain data as something hashable; the order of keys does not matter."""
-    kind = type(value)
-    if kind is dict:
-        return frozenset((key, frozen(item)) for key, item in value.items())  # type: ignore[attr-defined]
-    if kind is list:
-        return tuple(map(frozen, value))  # type: ignore[call-overload]
-    if kind is set:
-        return frozenset(value)  # type: ignore[call-overload]
-    return value
+    """Return plain data in a hashable form; the order of keys does not matter."""
+    if isinstance(value, dict):
+        return frozenset((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(map(frozen, value))
+    return frozenset(value) if isinstance(value, set) else value

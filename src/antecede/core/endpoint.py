@@ -1,13 +1,13 @@
-"""The endpoint base: everything that every protocol needs once.
+"""The endpoint base: what all protocols share.
 
-An endpoint is a plain state machine. Inputs are method calls, outputs are returned
-:class:`Effects`; it does no I/O, reads no clock and uses no randomness. The base owns duplicate
-suppression, the bounded holding buffer with its wake-up index, self-delivery, membership, channel
-numbers, pull mode and the state as plain data. A protocol states only its own rules, in the hooks
-at the end of the class.
+An endpoint is a plain state machine: inputs are method calls, outputs are returned
+:class:`Effects`. It does no I/O, reads no clock and uses no randomness. The base handles
+duplicates, the bounded holding buffer with its wake-up index, messages to oneself, membership,
+channel numbers, pull mode and the state as plain data. A protocol adds only its own rules, in the
+hooks at the end of the class.
 
-Order of deliveries: when several held messages are deliverable, the one that arrived first is
-delivered first; then the choice is made anew.
+When several held messages can be delivered, the one that arrived first goes first; then the choice
+is made again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
-from antecede.core.heads import check_address, check_message
 from antecede.core.hold import HoldingBuffer
 from antecede.core.messages import (
     NO_CONTROL,
@@ -26,14 +25,17 @@ from antecede.core.messages import (
     MessageId,
     Need,
     Packet,
+    Sending,
 )
-from antecede.core.plain import copied, shown
+from antecede.core.state import copied
+from antecede.core.validation import check_address, check_message, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from antecede.core.info import ProtocolInfo
+    from antecede.core.state import State
 
 HELD_MAX = 100_000
 QUEUE_MAX = 100_000
@@ -44,14 +46,14 @@ class Endpoint:
 
     INFO: ClassVar[ProtocolInfo]
     STATE: ClassVar[tuple[str, ...]] = ()
-    """Names of the attributes that hold the protocol's own state, all plain data."""
+    """The attributes that hold the protocol's own state, all of them plain data."""
     FIFO: ClassVar[bool] = False
     """Whether the base hands packets to the protocol in channel order.
 
-    A protocol for which that depends on an option sets ``_fifo`` in ``_start``.
+    If that depends on an option, the protocol sets ``_fifo`` in ``_start``.
     """
     RELAYS: ClassVar[bool] = False
-    """Whether packets may bring messages of others than their source."""
+    """Whether a packet may bring a message that its source did not send."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Endpoint:
         self._fifo = self.FIFO
         if self._removed:
             self._check_dynamic()
-        self._start(**options)
+        self._start()
 
     # What applications and drivers call.
 
@@ -90,8 +92,8 @@ class Endpoint:
     ) -> Effects:
         """Send ``payload`` to ``dests`` (process names, or the name of a group).
 
-        ``after`` is the number of the last local event that the message depends on, by default
-        everything so far; only ``semantic`` makes use of it, the others order by all.
+        ``after`` is the number of the last local event that the message depends on; by default it
+        depends on everything so far. Only ``semantic`` uses it.
         """
         targets = self._targets(dests)
         if not isinstance(payload, bytes):
@@ -105,14 +107,14 @@ class Endpoint:
         message = MessageId(self.process, self._seq)
         others = tuple(dest for dest in targets if dest != self.process)
         if others:
-            self._post(message, targets, others, payload, basis)
+            self._post(Sending(message, targets, payload, others, basis))
         if self.process in targets:
             self._events += 1
             self._delivered.append(Delivery(message, targets, payload, self._events))
         return self._flush(event)
 
     def receive(self, packet: Packet) -> Effects:
-        """Take a packet from the network; return what it set free, in order."""
+        """Accept a packet from the network; return what it released, in order."""
         self._check_packet(packet)
         if self._channels.is_seen(packet):
             return self._flush()
@@ -128,7 +130,7 @@ class Endpoint:
         return self._flush()
 
     def take(self, source: str | None = None) -> Effects:
-        """Deliver at most one deliverable message (from ``source``, if named); for pull mode."""
+        """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
         if not self.pull:
             msg = "take() needs pull mode: make the endpoint with pull=True"
             raise UsageError(msg)
@@ -146,7 +148,7 @@ class Endpoint:
 
     @property
     def held(self) -> int:
-        """The number of packets that arrived and are kept back."""
+        """The number of packets that arrived and are held back."""
         return len(self._hold) + self._channels.parked_count
 
     @property
@@ -155,7 +157,7 @@ class Endpoint:
         return 0
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return, for each held message, what it waits for (nothing: it can be taken)."""
+        """Return what each held message waits for; nothing means that it can be taken."""
         result = {}
         for _, packet in self._hold:
             if packet.message is not None:
@@ -168,32 +170,32 @@ class Endpoint:
         return result
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit information kept: messages and their remaining destinations."""
+        """Return the explicit information kept: messages with their remaining destinations."""
         msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
         raise UsageError(msg)
 
     def kept_entries(self) -> int | None:
         """Return how many entries of control information this process keeps.
 
-        Each protocol counts entries of its own kind; None: it does not say.
+        What an entry is depends on the protocol; None means that it does not count them.
         """
         return None
 
     def notes(self) -> dict[str, int]:
-        """Return what the protocol counts for whoever studies it, by name; most count nothing."""
+        """Return the protocol's own counters for experiments, by name; most have none."""
         return {}
 
     def add(self, process: str) -> Effects:
-        """Admit a process at run time; do it everywhere, in any order."""
+        """Add a process at run time; call this on every endpoint, in any order."""
         self._check_dynamic()
         if not isinstance(process, str) or not process:
-            msg = f"process {process!r} is not a name; use a string that is not empty"
+            msg = f"process {process!r} is not a name; use a non-empty string"
             raise UsageError(msg)
         if process in self._removed:
             msg = f"process {process!r} was removed and cannot come back; use a new name"
             raise UsageError(msg)
         if process in self._positions:
-            msg = f"process {process!r} is a member already"
+            msg = f"process {process!r} is already a member"
             raise UsageError(msg)
         self._positions[process] = len(self.members)
         self.members = (*self.members, process)
@@ -201,7 +203,7 @@ class Endpoint:
         return self._flush()
 
     def remove(self, process: str) -> Effects:
-        """Let a process go for good; what waited only for it is delivered and says so."""
+        """Remove a process for good; what waited only for it is delivered, marked as such."""
         self._check_dynamic()
         if process not in self.members:
             raise UsageError(self._not_a_member(process))
@@ -217,8 +219,8 @@ class Endpoint:
         self._drain()
         return self._flush()
 
-    def state(self) -> dict[str, object]:
-        """Return the whole state as plain data; :func:`registry.restore` is the way back."""
+    def state(self) -> State:
+        """Return the whole state as plain data; :func:`registry.restore` reverses it."""
         return {
             "protocol": self.INFO.name,
             "process": self.process,
@@ -230,68 +232,66 @@ class Endpoint:
             "queue_max": self.queue_max,
             "seq": self._seq,
             "events": self._events,
-            "channels": {name: copied(value) for name, value in vars(self._channels).items()},
+            "channels": self._channels.state(),
             "arrivals": self._hold.arrivals,
             "held": list(self._hold),
             "own": {name: copied(getattr(self, name)) for name in self.STATE},
         }
 
-    def load(self, state: Mapping[str, object]) -> None:
+    def load(self, state: State) -> None:
         """Take over a state made by :meth:`state` on an endpoint of the same kind."""
-        saved = copied(dict(state))
-        self._removed = saved["removed"]  # type: ignore[assignment]
-        self._seq = saved["seq"]  # type: ignore[assignment]
-        self._events = saved["events"]  # type: ignore[assignment]
-        vars(self._channels).update(saved["channels"])  # type: ignore[call-overload]
-        for name, value in saved["own"].items():  # type: ignore[attr-defined]
+        saved = copied(state)
+        self._removed = saved["removed"]
+        self._seq = saved["seq"]
+        self._events = saved["events"]
+        self._channels.load(saved["channels"])
+        for name, value in saved["own"].items():
             setattr(self, name, value)
-        self._hold.arrivals = saved["arrivals"]  # type: ignore[assignment]
-        for arrival, packet in saved["held"]:  # type: ignore[attr-defined]
+        self._hold.arrivals = saved["arrivals"]
+        for arrival, packet in saved["held"]:
             self._hold.packets[arrival] = packet
             self._hold.file(arrival, self._first_unmet(packet))
 
     # What protocols use.
 
-    def _emit(
-        self, dest: str, control: object, message: MessageId, dests: tuple[str, ...], payload: bytes
-    ) -> None:
-        """Put a data packet on the channel to ``dest``."""
-        n = self._channels.next_number(dest)
-        name = self.INFO.name
+    def _emit(self, dest: str, control: object, content: Sending | Packet) -> None:
+        """Put a message, our own or one to pass on, on the channel to ``dest``."""
+        n, name = self._channels.next_number(dest), self.INFO.name
+        message, dests, payload = content.message, content.dests, content.payload
         self._out.append(
             Packet(self.process, dest, n, "data", message, dests, payload, control, name)
         )
 
     def _emit_control(self, dest: str, control: object) -> None:
-        """Put a packet of the protocol's own on the channel to ``dest``."""
-        n = self._channels.next_number(dest)
-        name = self.INFO.name
+        """Put a control packet on the channel to ``dest``."""
+        n, name = self._channels.next_number(dest), self.INFO.name
         self._out.append(Packet(self.process, dest, n, "control", None, (), b"", control, name))
 
     def _advance(self, reached: Iterable[Need]) -> None:
-        """Wake what waited for the needs that are now met, and deliver what became ready."""
+        """Wake what waited for needs that are now met, and deliver what is ready."""
         for need in reached:
             self._refile(self._hold.wake(need))
         self._drain()
 
     def _arrive(self, packet: Packet) -> None:
-        """Take a data packet into the holding buffer; deliver it if nothing stands against it."""
+        """Put a data packet into the holding buffer; deliver it if it need not wait."""
         self._refile([self._hold.take_in(packet)])
         self._drain()
 
     def _check_names(self, packet: Packet, names: Iterable[object]) -> None:
-        """Refuse a packet that speaks of a process which was never a member."""
+        """Refuse a packet that names a process which was never a member."""
         for name in names:
             if type(name) is not str:
-                msg = f"packet {packet.n} from {shown(packet.source)} names {shown(name)}, no name"
+                source = shown(packet.source)
+                msg = f"packet {packet.n} from {source} names {shown(name)}, which is not a name"
                 raise PeerError(msg)
             if name not in self._positions and name not in self._removed:
                 msg = (
-                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is not "
-                    f"a member of {self.members}; if it is joining, offer the packet after add(); "
-                    f"if it left before, make this endpoint with removed=({name!r},)"
+                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is "
+                    f"not a member of {self.members}; if it is joining, offer the packet after "
+                    f"add(); if it left before, make this endpoint with removed=({name!r},)"
                 )
-                raise UnknownProcessError(msg)
+                raise UnknownProcessError(msg, process=name, members=self.members)
 
     # The base's own steps.
 
@@ -308,14 +308,14 @@ class Endpoint:
             if self._events:
                 known = f"expected a number from 1 to {self._events}"
             msg = (
-                f"after={after!r} is no local event; {known}; antecede.NOTHING means none of them, "
-                "None everything so far"
+                f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
+                "and None for everything so far"
             )
             raise UsageError(msg)
         return after
 
     def _check_packet(self, packet: Packet) -> None:
-        """Refuse what is not for us, before anything changes."""
+        """Refuse a packet that is not for us or malformed, before anything changes."""
         check_address(self, packet)
         if self._is_gone(packet.source):
             if self._channels.is_seen(packet):
@@ -334,8 +334,8 @@ class Endpoint:
         is_blocked = self._is_blocked(packet)
         if not is_blocked and not (self.pull and packet.kind == "data"):
             return
-        # In pull mode the last place is for a packet that can be taken: if blocked packets filled
-        # the buffer, what they wait for would be refused and nothing could go on.
+        # In pull mode the last place is reserved for a packet that can be taken: if blocked packets
+        # filled the buffer, what they wait for would be refused and nothing could move on.
         kept_free = 1 if self.pull and is_blocked else 0
         if self.held + kept_free < self.held_max:
             return
@@ -343,7 +343,7 @@ class Endpoint:
             f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
             f"already (held_max={self.held_max}); offer it again after others have arrived"
         )
-        raise HoldFullError(msg)
+        raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 
     def _is_blocked(self, packet: Packet) -> bool:
         """Tell whether the packet must wait for others."""
@@ -361,10 +361,10 @@ class Endpoint:
         return next(self._awaited_needs(packet), None)
 
     def _awaited_needs(self, packet: Packet) -> Iterator[Need]:
-        """Yield what the packet waits for and may still come.
+        """Yield what the packet waits for and what may still come.
 
-        A removed process sends no more; but what came from it before and is held here will be
-        delivered, and its effects go on waiting for it.
+        A removed process sends nothing more. But its messages that are held here will be delivered,
+        so their effects keep waiting for them.
         """
         for need in self._unmet(packet):
             if need.process not in self._removed or self._hold.has(need.message):
@@ -418,55 +418,48 @@ class Endpoint:
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
 
-    # The hooks: what a protocol states.
+    # The hooks: what a protocol defines.
 
-    def _start(self, **options: object) -> None:
-        """Set the protocol's initial state; check its options."""
+    def _start(self) -> None:
+        """Check the options and set the initial state."""
 
-    def _admit(self, targets: tuple[str, ...]) -> None:
-        """Refuse a send before anything changes (a queue that is full, a call out of turn)."""
+    def _admit(self, targets: tuple[str, ...], /) -> None:
+        """Refuse a send before anything changes (a full queue, a call out of turn)."""
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        payload: bytes,
-        basis: int,
-    ) -> None:
-        """Carry out a send to ``others``: by default one packet to each with its control."""
-        for dest, control in self._stamp(message, others, basis).items():
-            self._emit(dest, control, message, targets, payload)
+    def _post(self, sending: Sending) -> None:
+        """Carry out a send: by default one packet to each of the others, with its control."""
+        for dest, control in self._stamp(sending).items():
+            self._emit(dest, control, sending)
 
-    def _stamp(self, message: MessageId, others: tuple[str, ...], basis: int) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         """Return the control for each destination, and record the send."""
         raise NotImplementedError
 
     def _check(self, packet: Packet) -> None:
-        """Raise PeerError unless the packet's control is one that this protocol sends."""
+        """Raise PeerError unless this protocol could have sent the packet's control."""
         raise NotImplementedError
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """Yield what the packet still waits for; nothing means it is deliverable."""
+    def _unmet(self, packet: Packet, /) -> Iterator[Need]:
+        """Yield what the packet still waits for; nothing means that it can be delivered."""
         raise NotImplementedError
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        """Record the delivery of a packet; return the levels that it reached."""
+    def _absorb(self, packet: Packet, /) -> Iterable[Need]:
+        """Record the delivery of a packet; return the needs that it met."""
         raise NotImplementedError
 
     def _on_data(self, packet: Packet) -> None:
-        """Treat a data packet on arrival: by default it goes to the holding buffer."""
+        """Handle a data packet on arrival; by default it goes to the holding buffer."""
         self._arrive(packet)
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        """Treat a packet of the protocol's own; return the levels that it reached."""
+    def _on_control(self, packet: Packet, /) -> Iterable[Need]:
+        """Handle a control packet; return the needs that it met."""
         raise NotImplementedError
 
     def _joined(self, process: str) -> None:
         """Make room for a new member."""
 
     def _left(self, process: str) -> None:
-        """Drop what concerns a member that is gone."""
+        """Drop what concerns a member that left."""
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:

@@ -1,7 +1,7 @@
-"""The columns of the tables that rooms exchange, and the words that stand in them.
+"""The columns of the tables that packages exchange, and the words used in them.
 
-They are named once, here and with the standard library alone, so that what writes a table and
-what reads it cannot drift apart, and so that small programs can use them with nothing installed.
+Writers and readers share these names, so they cannot drift apart. The module needs only the
+standard library, so small programs can use it with nothing else installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EVENT_KINDS: Final = (SEND, DELIVER, LOCAL)
 EVENT_COLUMNS: Final = ("process", "seq", "kind", "message", "dests", "time")
 EVENT_COLUMNS_NEEDED: Final = ("process", "seq", "kind", "message")
 
-#: What stands between the destinations of a send in a CSV field.
+#: Separates the destinations of a send in a CSV field.
 DESTS_SEPARATOR: Final = ";"
 
 FIFO: Final = "fifo"
@@ -53,7 +53,7 @@ FINDING_KINDS: Final = (
     CONTRADICTORY_SEQ,
 )
 
-#: One row per thing in a log that cannot be so, with the event that showed it.
+#: One row per inconsistency in a log, with the event that showed it.
 FINDING_COLUMNS: Final = ("kind", "process", "seq", "message", "detail")
 
 #: One row per line or row that could not be read as an event.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from antecede.core.plain import shown
 from antecede.core.tables import FIFO
+from antecede.core.validation import shown
 from antecede.errors import UsageError
 from antecede.pipeline import callable_module, results
 from antecede.pipeline.event_columns import plain_frame

@@ -1,8 +1,8 @@
 """Representatives order for their clusters: the hierarchical case of [KS98]_ section 7.1.
 
 Processes are grouped into clusters. A process hands its message to the representative of its
-cluster; representatives run ``optimal`` among themselves, and each passes on what it delivers there
-to the processes of its cluster, over channels that keep order.
+cluster. Representatives run ``optimal`` among themselves, and each passes on what it delivers there
+to its cluster, over channels that keep order.
 
 Guarantee
 ---------
@@ -10,13 +10,13 @@ Causal order.
 
 Assumes
 -------
-Fixed clusters that share no process, representatives that do not fail, and a network that brings
-every packet eventually. It may reorder and duplicate: the base puts each channel in order.
+Fixed, disjoint clusters whose representatives do not fail. Every packet arrives eventually; the
+network may reorder and duplicate packets, and the base restores the order of each channel.
 
 Cost
 ----
-Between representatives one number and what ``optimal`` carries for as many processes as there are
-clusters; within a cluster nothing. Up to two more hops for each message.
+Between representatives, one number and what ``optimal`` carries for as many processes as there are
+clusters; nothing within a cluster. Up to two more hops per message.
 
 Names
 -----
@@ -29,9 +29,9 @@ higher level                ``Hierarchy._inner``, an endpoint of ``optimal``
 
 Differences from the paper
 --------------------------
-[KS98]_ sketches the case, with any number of levels; here there are two. A sender that is among its
-own destinations delivers at once. Representatives pass on what they have received also while their
-own application has not taken it (pull mode); each application then takes in that order.
+[KS98]_ sketches the case with any number of levels; here there are two. A sender that is among its
+own destinations delivers at once. In pull mode representatives pass on what they received even if
+their own application has not taken it yet; each application takes in that order.
 
 References
 ----------
@@ -45,39 +45,48 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
-from antecede.core.info import KS98, MULTICAST, Option, ProtocolInfo, Variant
-from antecede.core.messages import CLOCK_BYTES, NO_CONTROL, ControlSize, MessageId, Need, Packet
-from antecede.core.plain import is_count, malformed
+from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.messages import (
+    CLOCK_BYTES,
+    NO_CONTROL,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.registry import endpoint, register, restore, size
+from antecede.core.relayed import Relayed
+from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
+
+    from antecede.core.endpoint import Endpoint
+    from antecede.core.state import State
 
 INNER = "optimal"
 Names = tuple[str, ...]
 
 
 @register
-class Hierarchy(Endpoint):
+class Hierarchy(Relayed):
     """A member of a cluster, or its representative."""
 
     INFO: ClassVar = ProtocolInfo(
         name="hierarchy",
         idea="representatives run optimal among themselves, each for its cluster",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        citation=KS98,
         casts=MULTICAST,
-        guarantee="causal order",
-        assumptions="fixed, disjoint clusters; any network that brings every packet eventually",
-        cost="as optimal for one process per cluster, nothing within; up to two more hops",
+        assumptions="fixed, disjoint clusters; every packet arrives eventually",
+        cost="as optimal with one process per cluster, nothing within; up to two more hops",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "clusters": Option(
                 default=None,
-                doc="tuples of members, the first of each its representative; by default one",
+                doc="tuples of members, each starting with its representative; by default one",
             )
         },
         wire_number=17,
@@ -85,36 +94,34 @@ class Hierarchy(Endpoint):
         has_roles=True,
         variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
     )
-    STATE: ClassVar = ("_arrived", "_taken", "_transit", "_inner_state")
-    FIFO: ClassVar = True
-    RELAYS: ClassVar = True
+    STATE: ClassVar = (*Relayed.STATE, "_transit", "_inner_state")
 
-    def _start(self, **options: object) -> None:
-        clusters = as_parts("clusters", options["clusters"], self.members)
+    def _start(self) -> None:
+        super()._start()
+        clusters = as_parts("clusters", self.options["clusters"], self.members)
         if sum(map(len, clusters)) != len(self.members):
             msg = f"clusters={clusters!r} overlap; every member belongs to exactly one"
             raise UsageError(msg)
         self.options["clusters"] = clusters
         self._head = {name: cluster[0] for cluster in clusters for name in cluster}
+        self._relay = self._head[self.process]
         heads = tuple(cluster[0] for cluster in clusters)
         self._inner: Endpoint | None = None
         if self.process in heads:
             self._inner = endpoint(INNER, process=self.process, members=heads)
         self._transit: dict[MessageId, Packet] = {}
-        self._arrived = 0
-        self._taken = 0
 
     @property
-    def _inner_state(self) -> dict[str, object] | None:
+    def _inner_state(self) -> State | None:
         return None if self._inner is None else self._inner.state()
 
     @_inner_state.setter
-    def _inner_state(self, state: Mapping[str, object] | None) -> None:
+    def _inner_state(self, state: State | None) -> None:
         self._inner = None if state is None else restore(state)
 
     @property
     def held(self) -> int:
-        """The number of packets kept back, for this process or for its cluster."""
+        """The number of packets held, for this process or for its cluster."""
         return super().held + len(self._transit)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
@@ -125,33 +132,28 @@ class Hierarchy(Endpoint):
             result[packet.message] = tuple(self._unmet(packet))
         return result
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: Names,
-        others: Names,  # noqa: ARG002 - the representative sorts them out
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
+    def _post(self, sending: Sending) -> None:
         if self._inner is None:
-            self._emit(self._head[self.process], None, message, targets, payload)
+            self._emit(self._relay, None, sending)
         else:
-            self._send_up(message, targets, payload)
+            self._send_up(sending)
 
-    def _send_up(self, message: MessageId, dests: Names, payload: bytes) -> None:
+    def _send_up(self, content: Sending | Packet) -> None:
         """Multicast a message of this cluster: to its own processes, and by representatives."""
         assert self._inner is not None
-        self._send_down(message, dests, payload)
-        remote = self._heads_of(dests, self.process)
+        self._send_down(content)
+        remote = self._heads_of(content.dests, self.process)
         if remote:
             for inner in self._inner.send(remote).packets:
                 assert inner.message is not None
-                self._emit(inner.dest, (inner.message.seq, inner.control), message, dests, payload)
+                self._emit(inner.dest, (inner.message.seq, inner.control), content)
 
-    def _send_down(self, message: MessageId, dests: Names, payload: bytes) -> None:
-        for dest in dests:
-            if self._head[dest] == self.process and dest not in (self.process, message.sender):
-                self._emit(dest, None, message, dests, payload)
+    def _send_down(self, content: Sending | Packet) -> None:
+        assert content.message is not None
+        for dest in content.dests:
+            is_mine = self._head[dest] == self.process
+            if is_mine and dest not in (self.process, content.message.sender):
+                self._emit(dest, None, content)
 
     def _heads_of(self, dests: Names, source: str) -> Names:
         return tuple(sorted({self._head[dest] for dest in dests} - {source}))
@@ -166,7 +168,7 @@ class Hierarchy(Endpoint):
             is_right = self._head[source] == self.process and message.sender == source
             if not is_right or packet.control is not None:
                 raise malformed(packet, "a message of the cluster's own process, without control")
-        elif source != self._head[self.process] or packet.control is not None:
+        elif source != self._relay or packet.control is not None:
             raise malformed(packet, "a message by way of the representative, without control")
         elif self.process not in packet.dests:
             raise malformed(packet, f"a message for {self.process!r}")
@@ -187,7 +189,7 @@ class Hierarchy(Endpoint):
         return self._inner is not None and self._head[packet.source] == packet.source
 
     def _as_inner(self, packet: Packet) -> Packet:
-        """Return the packet that representatives exchange; they share nothing else, so n agrees."""
+        """Return the packet between representatives; they exchange nothing else, so n agrees."""
         seq, control = cast("tuple[int, object]", packet.control)
         message = MessageId(packet.source, seq)
         dests = self._heads_of(packet.dests, packet.source)
@@ -197,14 +199,14 @@ class Hierarchy(Endpoint):
 
     def _check_room(self, packet: Packet) -> None:
         if self.process in packet.dests or self._is_blocked(packet):
-            super()._check_room(packet)  # what is only passed on needs no room
+            super()._check_room(packet)  # a message that is only passed on needs no space
 
     def _on_data(self, packet: Packet) -> None:
         assert packet.message is not None
         if self._inner is None:
             self._keep(packet)
         elif not self._is_from_above(packet):
-            self._send_up(packet.message, packet.dests, packet.payload)
+            self._send_up(packet)
             self._keep(packet)
         else:
             inner = self._as_inner(packet)
@@ -212,32 +214,19 @@ class Hierarchy(Endpoint):
             self._transit[inner.message] = packet
             for delivery in self._inner.receive(inner).deliveries:
                 due = self._transit.pop(delivery.message)
-                assert due.message is not None
-                self._send_down(due.message, due.dests, due.payload)
+                self._send_down(due)
                 self._keep(due)
 
-    def _keep(self, packet: Packet) -> None:
-        """Deliver here what is for this process, in the order in which it comes."""
-        if self.process in packet.dests:
-            self._arrived += 1
-            self._arrive(replace(packet, control=self._arrived))
-
     def _unmet(self, packet: Packet) -> Iterator[Need]:
-        if isinstance(packet.control, int):
-            if packet.control > self._taken + 1:
-                yield Need(self._head[self.process], packet.control - 1, "count")
-        elif self._is_from_above(packet):
+        yield from super()._unmet(packet)
+        if not isinstance(packet.control, int) and self._is_from_above(packet):
             assert self._inner is not None
             for need in self._inner._unmet(self._as_inner(packet)):
                 yield need._replace(scope="representatives")
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:  # noqa: ARG002 - one is like another
-        self._taken += 1
-        return (Need(self._head[self.process], self._taken, "count"),)
-
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return what representatives carry; within a cluster there is nothing."""
+        """Return what representatives carry; within a cluster that is nothing."""
         if not isinstance(packet.control, tuple):
             return NO_CONTROL
         entries, dests, model_bytes = size(

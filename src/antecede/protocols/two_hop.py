@@ -1,23 +1,22 @@
 """Order over causal chains of length two only: lemma 8 of [KS98]_ section 7.1.
 
 A message to j carries the numbers of the latest messages that its sender has sent to each process,
-and of the latest messages to j that it has heard of at first hand. That suffices for chains of two
-messages, and only for them: what came from further away is not passed on.
+and of the latest messages to j that it knows of first-hand. That is enough for chains of two
+messages and no more: what came from further away is not passed on.
 
 Guarantee
 ---------
 If a message reaches a process by a chain of one or two messages, it is delivered after what the
 first sender on that chain had sent to that process before. **Longer chains are not ordered**: this
-is not causal order (theorem 8 shows that three cost ``n * n``).
+is not causal order (theorem 8 shows that chains of three cost ``n * n``).
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-``2 * n`` integers per copy; state of ``n * n + n`` integers.
+``2 * n`` integers per copy; ``n * n + n`` integers of state.
 
 Names
 -----
@@ -30,8 +29,8 @@ paper                                    here
 
 Differences from the paper
 --------------------------
-Multicast: a delivery records the message for its other destinations too, since its sender has sent
-it to them. The lemma speaks of unicast.
+Multicast: a delivery also records the message for its other destinations, since its sender has sent
+it to them. The lemma is about unicast.
 
 References
 ----------
@@ -45,15 +44,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import KS98, MULTICAST, Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
-from antecede.core.plain import is_counts, malformed
+from antecede.core.info import MULTICAST, Formula, ProtocolInfo
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Numbers = tuple[int, ...]
 Control = tuple[Numbers, Numbers]
@@ -61,16 +59,14 @@ Control = tuple[Numbers, Numbers]
 
 @register
 class TwoHop(Endpoint):
-    """What one process knows at first hand of who sent what to whom."""
+    """What one process knows first-hand about who sent what to whom."""
 
     INFO: ClassVar = ProtocolInfo(
         name="two_hop",
         idea="order over causal chains of length two only",
         paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
-        citation=KS98,
         casts=MULTICAST,
         guarantee="order over chains of at most two messages; longer chains are not ordered",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         wire_number=16,
@@ -79,31 +75,25 @@ class TwoHop(Endpoint):
     )
     STATE: ClassVar = ("_sent", "_newest")
 
-    def _start(self, **options: object) -> None:  # noqa: ARG002 - takes none
+    def _start(self) -> None:
         n = len(self.members)
         self._sent = [[0] * n for _ in range(n)]  # row: sender, column: destination
         self._newest = [0] * n
 
-    def _stamp(
-        self,
-        message: MessageId,
-        others: tuple[str, ...],
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> dict[str, object]:
+    def _stamp(self, sending: Sending) -> dict[str, object]:
         row = self._sent[self._positions[self.process]]
         before: Numbers = tuple(row)
         controls: dict[str, object] = {}
-        for dest in others:
+        for dest in sending.others:
             column = self._positions[dest]
             controls[dest] = (before, tuple(sent[column] for sent in self._sent))
-        for dest in others:
-            row[self._positions[dest]] = message.seq
+        for dest in sending.others:
+            row[self._positions[dest]] = sending.message.seq
         return controls
 
     def _check(self, packet: Packet) -> None:
         control, n = packet.control, len(self.members)
-        is_pair = type(control) is tuple and len(control) == 2
-        if packet.kind != "data" or not is_pair or not all(is_counts(x, n) for x in control):  # type: ignore[attr-defined]
+        if packet.kind != "data" or not _is_two_vectors(control, n):
             raise malformed(packet, f"two vectors of {n} numbers")
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
@@ -130,3 +120,9 @@ class TwoHop(Endpoint):
         """Return the integers of both vectors."""
         numbers = sum(map(len, cast("Control", packet.control)))
         return cls._sized(numbers)
+
+
+def _is_two_vectors(control: object, n: int) -> bool:
+    if type(control) is not tuple or len(control) != 2:
+        return False
+    return all(is_counts(vector, n) for vector in control)

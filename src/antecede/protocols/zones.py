@@ -1,22 +1,22 @@
 """Zones joined by gateways: after the causal separators of Rodrigues and Verissimo [RV95]_.
 
 Processes live in zones that form a tree; neighbouring zones share one process, their gateway. Every
-causal path between zones crosses a gateway, so within a zone only the counts of that zone are
-needed. A gateway sends on what it delivers in one zone to its other zones, as if it were its own.
+causal path between zones crosses a gateway, so within a zone the counts of that zone are enough. A
+gateway sends what it delivers in one zone on to its other zones, as if it were its own message.
 
 Guarantee
 ---------
-Causal order of broadcasts. A message passed on follows all that its gateway passed on before, so it
-may wait for messages that did not cause it.
+Causal order of broadcasts. A relayed message follows everything that its gateway relayed before, so
+it may wait for messages that did not cause it.
 
 Assumes
 -------
-Fixed zones that form a tree, gateways that do not fail, and a network that brings every packet
-eventually. It may reorder and duplicate.
+Fixed zones that form a tree, and gateways that do not fail. Every packet arrives eventually; the
+network may reorder and duplicate packets.
 
 Cost
 ----
-One integer for each member of the zone instead of ``n``; one more hop for each gateway on the way.
+One integer per member of the zone instead of ``n``; one more hop per gateway on the way.
 
 Names
 -----
@@ -29,14 +29,14 @@ zone's timestamps   ``Zones._vectors``; ``Packet.control`` is that of one zone
 
 Differences from the paper
 --------------------------
-We could read the abstract only. This is a reconstruction, not the authors' protocol: vectors of
-counts within each zone, and gateways that relay. Filtering of general multicast timestamps by
-topology is not attempted. In pull mode a gateway passes on what its application has taken.
+Only the abstract was available to us. This is a reconstruction, not the authors' protocol: vectors
+of counts within each zone, and gateways that relay. Filtering general multicast timestamps by
+topology is not attempted. In pull mode a gateway relays what its application has taken.
 
 References
 ----------
-.. [RV95] L. Rodrigues and P. Verissimo. "Causal separators for large-scale multicast communication".
-   15th International Conference on Distributed Computing Systems:83-91, 1995.
+.. [RV95] L. Rodrigues and P. Verissimo. "Causal separators for large-scale multicast
+   communication". 15th International Conference on Distributed Computing Systems:83-91, 1995.
 """
 
 from __future__ import annotations
@@ -45,38 +45,29 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
-from antecede.core.info import Citation, Option, ProtocolInfo, Variant
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
-from antecede.core.plain import is_counts, malformed
+from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.messages import MessageId
 
 Names = tuple[str, ...]
 
 
 @register
 class Zones(Endpoint):
-    """One process's counts in its zone, or in each of its zones where it is a gateway."""
+    """One process's counts in its zone, or in each of its zones if it is a gateway."""
 
     INFO: ClassVar = ProtocolInfo(
         name="zones",
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
-        citation=Citation(
-            tag="RV95",
-            authors=("L. Rodrigues", "P. Verissimo"),
-            title="Causal separators for large-scale multicast communication",
-            venue="15th International Conference on Distributed Computing Systems:83-91",
-            year=1995,
-        ),
         casts=("broadcast",),
-        guarantee="causal order",
-        assumptions="zones that form a tree; any network that brings every packet eventually",
+        assumptions="zones that form a tree; every packet arrives eventually",
         cost="one integer per member of the zone; one more hop per gateway",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
@@ -94,8 +85,8 @@ class Zones(Endpoint):
     STATE: ClassVar = ("_vectors",)
     RELAYS: ClassVar = True
 
-    def _start(self, **options: object) -> None:
-        self._zones = as_parts("zones", options["zones"], self.members)
+    def _start(self) -> None:
+        self._zones = as_parts("zones", self.options["zones"], self.members)
         _check_tree(self._zones)
         self.options["zones"] = self._zones
         self._vectors: dict[int, dict[str, int]] = {
@@ -105,25 +96,18 @@ class Zones(Endpoint):
         }
         self._shared = {name: place for place, vector in self._vectors.items() for name in vector}
 
-    def _post(
-        self,
-        message: MessageId,
-        targets: Names,
-        others: Names,  # noqa: ARG002 - always all
-        payload: bytes,
-        basis: int,  # noqa: ARG002 - every past event counts
-    ) -> None:
+    def _post(self, sending: Sending) -> None:
         for place in self._vectors:
-            self._spread(place, message, targets, payload)
+            self._spread(place, sending)
 
-    def _spread(self, place: int, message: MessageId, dests: Names, payload: bytes) -> None:
+    def _spread(self, place: int, content: Sending | Packet) -> None:
         """Broadcast in one zone, as a message of this process."""
         vector = self._vectors[place]
         vector[self.process] += 1
         control = tuple(vector.values())
         for member in vector:
             if member != self.process:
-                self._emit(member, control, message, dests, payload)
+                self._emit(member, control, content)
 
     def _check(self, packet: Packet) -> None:
         message = packet.message
@@ -144,13 +128,12 @@ class Zones(Endpoint):
                 yield Need(member, wanted, "count", f"zone {place + 1}")
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
         place = self._shared[packet.source]
         vector = self._vectors[place]
         vector[packet.source] += 1
         for other in self._vectors:
             if other != place:
-                self._spread(other, packet.message, packet.dests, packet.payload)
+                self._spread(other, packet)
         return (Need(packet.source, vector[packet.source], "count", f"zone {place + 1}"),)
 
     def _carried(self, packet: Packet) -> dict[str, int]:
@@ -165,7 +148,7 @@ class Zones(Endpoint):
 
 
 def _check_tree(zones: tuple[Names, ...]) -> None:
-    """Refuse zones that do not hang together, or that do so in more than one way."""
+    """Refuse zones that are not connected, or connected in more than one way."""
     joined: set[str] = set(zones[0])
     rest = list(zones[1:])
     while rest:
@@ -176,7 +159,9 @@ def _check_tree(zones: tuple[Names, ...]) -> None:
         common = joined.intersection(nearest)
         if len(common) > 1:
             shown = ", ".join(sorted(common))
-            msg = f"zone {nearest!r} is joined to the others by {shown}; one gateway makes a tree"
+            msg = (
+                f"zone {nearest!r} shares {shown} with the others; share one gateway to form a tree"
+            )
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)

@@ -1,15 +1,15 @@
 """The general coder: any plain data, each value preceded by its kind.
 
-Snapshots are made of it, and every control that has no coder of its own. Small integers, members
-and the lengths of short tuples share a byte with the kind, so it is not large either.
+It encodes snapshots, and every control that has no packed form. Small integers, members and the
+lengths of short tuples share a byte with the kind, so the result is compact too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from antecede.core.messages import Delivery, MessageId, Need, Packet
-from antecede.core.plain import packet_fields
 from antecede.errors import UsageError
 from antecede.wire.packed import PACKED, get_packed, packed_form, put_packed
 from antecede.wire.stream import put_varint
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
+Plain: TypeAlias = Any
+"""Plain data; its exact type decides how it is encoded."""
 DEPTH_MAX: Final = 32
-"""How deep values may nest; far deeper than any control or state of ours."""
+"""How deep values may nest; controls and states nest far less."""
 
 MEMBER_AT: Final = 0x80
 TUPLE_AT: Final = 0xC0
@@ -30,7 +32,7 @@ TUPLE, LIST, DICT, SET, FROZENSET, MESSAGE, NEED, PACKET, DELIVERY = range(0xE8,
 WORD: Final = 0xF7
 TUPLES: Final = NONE - TUPLE_AT
 WORDS: Final = ("diff", "ask", "promise", "wish")
-"""Words that controls consist of, by number. Append only."""
+"""Words that occur in controls, by number. Append only."""
 
 RECORDS: Final[dict[type, int]] = {
     MessageId: MESSAGE,
@@ -42,7 +44,7 @@ SEQUENCES: Final[dict[type, int]] = {tuple: TUPLE, list: LIST, set: SET, frozens
 FLAT: Final = frozenset(
     {NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE, WORD}
 )
-"""What a control may consist of."""
+"""The kinds that a control may contain."""
 FLAT_TYPES: Final = (tuple, MessageId)
 _CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
 
@@ -60,7 +62,7 @@ _RECORD_OF: Final = {
 }
 
 
-def put_value(out: bytearray, value: object, scope: Scope, depth: int = 0) -> None:
+def put_value(out: bytearray, value: Plain, scope: Scope, depth: int = 0) -> None:
     """Append any plain value."""
     kind = type(value)
     if depth > DEPTH_MAX:
@@ -69,20 +71,20 @@ def put_value(out: bytearray, value: object, scope: Scope, depth: int = 0) -> No
     if value is None or kind is bool:
         out.append(NONE if value is None else TRUE if value else FALSE)
     elif kind is int:
-        _put_integer(out, value)  # type: ignore[arg-type]
+        _put_integer(out, value)
     elif kind is str:
-        _put_text(out, value, scope)  # type: ignore[arg-type]
+        _put_text(out, value, scope)
     elif kind is bytes:
         out.append(BYTES)
-        put_varint(out, len(value))  # type: ignore[arg-type]
-        out += value  # type: ignore[arg-type]
+        put_varint(out, len(value))
+        out += value
     elif scope.is_flat and kind not in FLAT_TYPES:
         msg = f"a value of type {kind.__name__} cannot be encoded in a control; use tuples"
         raise UsageError(msg)
     elif kind is dict:
         out.append(DICT)
-        put_varint(out, len(value))  # type: ignore[arg-type]
-        for key, item in value.items():  # type: ignore[attr-defined]
+        put_varint(out, len(value))
+        for key, item in value.items():
             put_value(out, key, scope, depth + 1)
             put_value(out, item, scope, depth + 1)
     elif kind in SEQUENCES:
@@ -129,12 +131,12 @@ def _put_text(out: bytearray, value: str, scope: Scope) -> None:
         out += text
 
 
-def _put_sequence(out: bytearray, value: object, scope: Scope, depth: int) -> None:
+def _put_sequence(out: bytearray, value: Plain, scope: Scope, depth: int) -> None:
     kind = type(value)
-    length = len(value)  # type: ignore[arg-type]
+    length = len(value)
     form = packed_form(value, scope) if isinstance(value, tuple) else None
     if form is not None:
-        put_packed(out, form, value, scope)  # type: ignore[arg-type]
+        put_packed(out, form, value, scope)
         return
     if kind is tuple and length < TUPLES:
         out.append(TUPLE_AT + length)
@@ -142,29 +144,27 @@ def _put_sequence(out: bytearray, value: object, scope: Scope, depth: int) -> No
         out.append(SEQUENCES[kind])
         put_varint(out, length - TUPLES if kind is tuple else length)
     if kind is tuple or kind is list:
-        for item in value:  # type: ignore[attr-defined]
+        for item in value:
             put_value(out, item, scope, depth + 1)
         return
     items = []
-    for item in value:  # type: ignore[attr-defined]
+    for item in value:
         encoded = bytearray()
         put_value(encoded, item, scope, depth + 1)
         items.append(bytes(encoded))
-    for piece in sorted(items):  # a set has no order of its own: the bytes give it one
+    for piece in sorted(items):  # a set has no order, so sort by the encoded bytes
         out += piece
 
 
 def _fields(value: object) -> tuple[object, ...]:
-    if isinstance(value, Packet):
-        return packet_fields(value)
-    if isinstance(value, Delivery):
-        return (value.message, value.dests, value.payload, value.event, value.unmet)
+    if isinstance(value, Packet | Delivery):
+        return tuple(getattr(value, item.name) for item in fields(value))
     assert isinstance(value, tuple)
     return value
 
 
 def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
-    """Read any plain value; in a control, only what one may consist of."""
+    """Read any plain value; in a control, only the kinds that it may contain."""
     if depth > DEPTH_MAX:
         reader.fail(f"nests deeper than {DEPTH_MAX} levels")
     tag = reader.byte()
@@ -172,13 +172,13 @@ def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
     if tag < MEMBER_AT:
         value = tag
     elif tag < TUPLE_AT:
-        value = _member(reader, tag - MEMBER_AT, scope)
+        value = get_member(reader, tag - MEMBER_AT, scope)
     elif tag < NONE:
         value = _items(reader, tag - TUPLE_AT, scope, depth)
     elif tag in PACKED:
         value = get_packed(reader, tag, scope)
     elif scope.is_flat and tag not in FLAT:
-        reader.fail(f"has a value of kind {tag:#04x}, which no control consists of")
+        reader.fail(f"has a value of kind {tag:#04x}, which controls do not contain")
     elif tag in _CONSTANTS:
         value = _CONSTANTS[tag]
     elif tag in _RECORD_OF:
@@ -195,7 +195,7 @@ def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     elif tag == NEGATIVE:
         value = -1 - reader.varint()
     elif tag == MEMBER:
-        value = _member(reader, reader.varint() + MEMBERS, scope)
+        value = get_member(reader, reader.varint() + MEMBERS, scope)
     elif tag == BYTES:
         value = reader.take(reader.varint())
     elif tag == TEXT:
@@ -215,7 +215,8 @@ def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     return value
 
 
-def _member(reader: Reader, number: int, scope: Scope) -> str:
+def get_member(reader: Reader, number: int, scope: Scope) -> str:
+    """Return the name of a member by the number that was read."""
     if number >= len(scope.roster):
         reader.fail(f"names member {number} of {len(scope.roster)}")
     return scope.roster.names[number]
@@ -245,7 +246,7 @@ def _items(
     depth: int,
 ) -> tuple[object, ...]:
     if length > reader.left:
-        reader.fail(f"promises {length} values where {reader.left} bytes are left")
+        reader.fail(f"claims {length} values, but {reader.left} bytes are left")
     return tuple(get_value(reader, scope, depth + 1) for _ in range(length))
 
 
