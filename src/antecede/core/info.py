@@ -100,7 +100,7 @@ class ProtocolInfo:
     name: str
     idea: str
     paper: str
-    casts: tuple[Cast, ...]
+    casts: tuple[Cast, ...] = MULTICAST
     guarantee: str = "causal order"
     assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str

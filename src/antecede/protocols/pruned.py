@@ -68,7 +68,7 @@ from antecede.core.entries import (
     is_sorted_keys,
     without_empty,
 )
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -98,7 +98,6 @@ class Pruned(Endpoint):
         name="pruned",
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
-        casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
