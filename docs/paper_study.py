@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from antecede.pipeline.studies.experiments import chosen
-from antecede.report.page import Figure, Section, Table, Text, figure
-from antecede.report.study_page import build
+from antecede.pipeline.studies.results import Tables
+from antecede.report.numbers import figure
+from antecede.report.page import Figure, Section, Table, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCS = Path(__file__).parent
 PREFIX = "study-"
+COLUMNS = 100
 
 
 def main() -> int:
@@ -32,15 +34,10 @@ def main() -> int:
         return 2
     folder = Path(sys.argv[1])
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    names = ("points", "differences", "overview")
+    tables = (pq.read_table(folder / f"{name}.parquet") for name in names)
     runs = pq.read_table(folder / "runs", columns=["experiment", "facet", "series"])
-    page = build(
-        chosen([]),
-        pq.read_table(folder / "points.parquet").to_pylist(),
-        pq.read_table(folder / "overview.parquet").to_pylist(),
-        {},
-        [(row["experiment"], row["facet"], row["series"]) for row in runs.to_pylist()],
-        pq.read_table(folder / "differences.parquet").to_pylist(),
-    )
+    page = Tables(runs, *tables).page({})
     for old in (DOCS / "figures").glob(f"{PREFIX}*.svg"):
         old.unlink()
     for picture in (folder / "figures").glob("*.svg"):
@@ -54,26 +51,31 @@ def main() -> int:
 
 
 def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
-    about, took = summary["provenance"], round(summary["seconds"])
+    about, options, took = summary["provenance"], summary["options"], round(summary["seconds"])
     versions = ", ".join(f"{name} {about[name]}" for name in ("numba", "numpy", "pyspark"))
+    started = summary["started"][:16].replace("T", " ")
     yield from (
         "# The study at the papers' scale",
         "",
         "Made by `python docs/paper_study.py FOLDER` from the folder of one whole run:",
         "",
         "```console",
-        f"$ antecede study --preset {summary['options']['preset']} --out FOLDER",
+        f"$ antecede study --preset {options['preset']} --out FOLDER",
         "```",
         "",
-        (
-            f"It took {took // 60} min {took % 60} s{_calls(summary)} on {summary['options']['master']} "
+        _wrapped(
+            f"It took {took // 60} min {took % 60} s{_calls(summary)} on {options['master']} "
             f"({about['cores']} cores of a virtual machine, {about['system']}, Python "
-            f"{about['python']}, {versions}), started {summary['started'][:16].replace('T', ' ')} UTC; "
-            f"the runs alone, {figure(float(summary['result']['core_seconds']))} s of processor time."
+            f"{about['python']}, {versions}), started {started} UTC; the runs alone took "
+            f"{figure(float(summary['result']['core_seconds']))} s of processor time."
         ),
         "",
-        lead,
+        _wrapped(lead),
     )
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def _calls(summary: dict[str, Any]) -> str:
@@ -83,11 +85,11 @@ def _calls(summary: dict[str, Any]) -> str:
 def _section(section: Section) -> Iterator[str]:
     yield f"## {section.title}"
     if section.note:
-        yield from ("", section.note)
+        yield from ("", _wrapped(section.note))
     for block in section.blocks:
         if isinstance(block, Text):
             for paragraph in block.paragraphs:
-                yield from ("", paragraph)
+                yield from ("", _wrapped(paragraph))
         elif isinstance(block, Figure):
             yield from ("", f"![{block.title}](figures/{PREFIX}{block.name}.svg)", "")
             yield f"*{block.title}*"
@@ -97,7 +99,7 @@ def _section(section: Section) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     if table.caption:
-        yield from (f"{table.caption}:", "")
+        yield from (_wrapped(f"{table.caption}:"), "")
     yield f"| {' | '.join(table.columns)} |"
     yield f"|{' --- |' * len(table.columns)}"
     for row in table.rows:

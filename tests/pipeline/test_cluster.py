@@ -70,8 +70,8 @@ def test_the_package_travels_and_is_used_unpacked(cluster: Cluster) -> None:
 
 STUDY = """
     import json, sys
-    from antecede.pipeline.studies.campaign import run_grid
-    from antecede.pipeline.studies.experiments.base import Case
+    from antecede.pipeline.studies.jobs import run_grid
+    from antecede.pipeline.studies.design import Case
     from antecede.pipeline.studies.grid import grid_rows
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session

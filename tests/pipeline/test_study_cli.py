@@ -44,7 +44,7 @@ def _call(*words: str) -> None:
         (("--preset", "papr"), "did you mean paper"),
         (("--experiment", "traffic"), "--traffic FILE"),
         (("--traffic", "/nonexistent/edges.txt"), "cannot read --traffic"),
-        (("--traffic", __file__, "--experiment", "special"), "used by the experiment traffic only"),
+        (("--traffic", __file__, "--experiment", "special"), "only the experiment traffic uses"),
         (("--seed", "-5"), "--seed -5 is out of range"),
         (("--resume",), "--resume needs --out"),
         (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),

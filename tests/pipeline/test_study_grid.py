@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from antecede.pipeline.runs import PARTS, RunFolder
-from antecede.pipeline.studies.campaign import Done, run_grid, tables
+from antecede.pipeline.studies.design import Case, Experiment
 from antecede.pipeline.studies.entry import study
-from antecede.pipeline.studies.experiments.base import Case, Experiment
 from antecede.pipeline.studies.grid import (
     GRID,
     LONGEST_SECONDS,
@@ -21,6 +20,7 @@ from antecede.pipeline.studies.grid import (
     grid_rows,
     units,
 )
+from antecede.pipeline.studies.jobs import Done, run_grid, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +53,18 @@ def _cases(xs: tuple[float, ...] = (10, 20), seeds: tuple[int, ...] = (1, 2, 3))
     ]
 
 
-EXPERIMENT = Experiment(
-    "test", "papers/000", "?", "n", (), "matrix", "", cases=lambda scale: _cases()
-)
+def _experiment(cases: list[Case], baseline: str) -> dict[str, Experiment]:
+    experiment = Experiment(
+        name="test",
+        rank=0,
+        paper="",
+        question="?",
+        how="",
+        x="n",
+        cases=lambda scale: cases,
+        baseline=baseline,
+    )
+    return {"test": experiment}
 
 
 def _folder(path: Path, *, resume: bool = False) -> RunFolder:
@@ -116,7 +125,7 @@ def test_means_intervals_and_paired_differences(spark: SparkSession, tmp_path: P
     rows = grid_rows("test", _cases(xs=(10, 20, 60)), seed=0)
     with _folder(tmp_path / "out") as folder:
         runs = run_grid(spark, rows, folder, run=fake)
-    found = tables(spark, runs, [EXPERIMENT])
+    found = tables(spark, runs, _experiment(_cases(), "matrix"))
     points = {
         (row["series"], row["x"]): row
         for row in found.points.to_pylist()
@@ -154,12 +163,9 @@ def test_a_baseline_without_x_is_compared_with_every_point(
     arguments = {"n": 10, "cast": "unicast", "received": 10}
     cases = [Case("optimal", "paper", arguments, 1, "level", 0.0)]
     cases += [Case("matrix", "paper", arguments, 1, "line", x) for x in (1.0, 2.0)]
-    levelled = Experiment(
-        "test", "papers/000", "?", "n", (), "level", "", ("level",), cases=lambda scale: cases
-    )
     with _folder(tmp_path / "out") as folder:
         runs = run_grid(spark, grid_rows("test", cases, seed=0), folder, run=fake)
-    found = tables(spark, runs, [levelled])
+    found = tables(spark, runs, _experiment(cases, "level"))
     compared = {
         row["x"]: row["mean"]
         for row in found.differences.to_pylist()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from antecede.pipeline.studies.experiments import EXPERIMENTS, growth
-from antecede.pipeline.studies.experiments.base import PAPER, QUICK, Case, Scale
+from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
+from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.runner import execute
 
 
-def executed(case: Case) -> dict[str, Any]:
-    (row,) = grid_rows("test", [case], seed=0)
+def executed(case: Case, experiment: str = "test") -> dict[str, Any]:
+    (row,) = grid_rows(experiment, [case], seed=0)
     return execute(row)
 
 
@@ -22,7 +23,7 @@ def growth_case(scale: Scale, cast: str, n: int, ratio: float) -> Case:
     return next(
         case
         for case in growth.cases(scale)
-        if (case.facet, case.x, case.series) == (cast, n, growth.series(ratio))
+        if (case.facet, case.x, case.series) == (cast, n, f"delay={ratio:g}")
     )
 
 
@@ -44,9 +45,9 @@ def test_growth_is_measured_in_a_steady_state(cast: str) -> None:
 
 def test_only_the_engine_is_timed_and_all_it_delivers_counts() -> None:
     case = next(c for c in EXPERIMENTS["semantic"].cases(QUICK) if c.protocol == "semantic")
-    executed(case)
+    executed(case, "semantic")
     begun = time.thread_time()
-    found = executed(case)
+    found = executed(case, "semantic")
     assert 0 < found["seconds"] < (time.thread_time() - begun) / 2  # false causality takes longer
     assert found["timed_deliveries"] > found["deliveries"] > 0
 
@@ -58,3 +59,43 @@ def test_bounded_runs_the_others_once_per_schedule() -> None:
     free = [case for case in cases if case.options.get("k") == case.arguments["n"] ** 2]
     assert {case.facet for case in free} == {"unicast", "multicast"}
     assert executed(free[0])["extra_packets_per_message"] == 0
+
+
+def test_an_experiment_measures_its_runs_and_a_foreign_row_is_a_plain_run() -> None:
+    pruned, without = redundancy.cases(QUICK)[:2]
+    assert "pruned_just_delivered" not in executed(pruned)
+    assert executed(pruned, "redundancy")["pruned_just_delivered"] > 0
+    assert executed(without, "redundancy")["pruned_just_delivered"] == 0
+    mixed = next(case for case in bounded.cases(QUICK) if case.series == bounded.MIXED)
+    assert executed(mixed, "bounded")["extra_packets_per_message"] > 0
+
+
+def test_acknowledgements_are_counted_where_the_experiment_asks_for_them() -> None:
+    for name, wanted in (("buffered", True), ("special", True), ("test", False)):
+        for case in EXPERIMENTS["special"].cases(QUICK):
+            if (
+                case.facet == "unicast"
+                and case.seed == 1
+                and case.protocol in ("buffered", "matrix")
+            ):
+                found = executed(case, name)
+                has = "acknowledgement_bytes_per_message" in found
+                assert has == (wanted and case.protocol == "buffered")
+
+
+def test_every_module_of_the_experiments_is_one_experiment() -> None:
+    for name, experiment in EXPERIMENTS.items():
+        module = import_module(f"antecede.pipeline.studies.experiments.{name}")
+        assert module.EXPERIMENT is experiment
+    ranks = [experiment.rank for experiment in EXPERIMENTS.values()]
+    assert len(set(ranks)) == len(ranks)
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "traffic"])
+def test_series_and_facets_are_keys_with_labels(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    cases = experiment.cases(QUICK)
+    keys = {key for case in cases for key in (case.series, case.facet)}
+    assert [key for key in keys if " " in key or "(" in key] == []
+    assert experiment.baseline in keys
+    assert {*experiment.levels, *experiment.labels} <= keys

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from antecede.report.charts import bar_chart, draw, line_chart
-from antecede.report.page import Figure, Page, Raw, Section, Table, Text, figure, render
+from antecede.report.numbers import figure
+from antecede.report.page import Figure, Page, Raw, Section, Table, Text, render
 
 ROWS = [
     {"x": float(x), "mean": x * f, "low": x * f * 0.9, "high": x * f * 1.1, "series": name}

@@ -1,4 +1,4 @@
-"""How a long run shows that it goes on: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a long run: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from antecede.pipeline.studies.campaign import Done, Progress
+    from antecede.pipeline.studies.jobs import Done, Progress
 
 LINE_EVERY = 0.1
-"""Where there is no terminal: a line for each such share of the work."""
+"""Without a terminal, a line is printed for each such share of the work."""
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def progress(*, quiet: bool) -> Iterator[Progress | None]:
 
 
 class _Pace:
-    """Time left, judged by the work that was done since the first call."""
+    """Estimates the time left from the work done since the first call."""
 
     def __init__(self) -> None:
         self._first: tuple[float, float] | None = None

@@ -180,7 +180,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from antecede.report.page import figure
+    from antecede.report.numbers import figure
     from antecede.report.simulate_page import LABELS
 
     result = summary["result"]

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from antecede.report.bars import bars
-from antecede.report.page import Page, Raw, Section, Table, Text, figure, render
+from antecede.report.numbers import figure
+from antecede.report.page import Page, Raw, Section, Table, Text, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

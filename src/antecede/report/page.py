@@ -1,21 +1,21 @@
-"""The base page that every verb's report is made of.
+"""The page that every report is built on.
 
-A page is a title, a lead and sections; a section is a list of blocks: text, tables, figures and
-ready-made markup. Everything it needs is inside the one file: styles, charts' data and, if there
+A page has a title, a lead and sections; a section is a list of blocks: text, tables, figures and
+ready-made markup. The one file contains everything it needs: styles, the charts' data and, if there
 are charts, the library that draws them.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+
+from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; numbers are formatted by :func:`figure`, everything else is text.
+    """A table; :func:`figure` formats its numbers.
 
     ``cards`` turns each row into a card on a narrow screen (for rows of prose); other tables
-    scroll sideways there. ``folded`` hides it behind a click.
+    scroll sideways there. ``folded`` collapses the table until it is clicked.
     """
 
     columns: tuple[str, ...]
@@ -58,7 +58,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Markup made elsewhere in this package (a space-time diagram); the maker has escaped it."""
+    """Markup made elsewhere in this package (a space-time diagram), already escaped."""
 
     html: str
     caption: str = ""
@@ -86,7 +86,7 @@ class Page:
     lead: str
     sections: Sequence[Section]
     facts: Mapping[str, object] = field(default_factory=dict)
-    """Provenance, shown at the foot: version, options, seed, time."""
+    """Provenance, shown in the footer: version, options, seed, time."""
 
 
 def render(page: Page) -> str:
@@ -102,8 +102,8 @@ def render(page: Page) -> str:
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
-        specs=Markup(json.dumps(specs, allow_nan=False).replace("<", "\\u003c")),  # noqa: S704 - escaped there
-        library=Markup(_script_safe(chart_library())) if specs else "",  # noqa: S704 - ours
+        specs=json.dumps(specs, allow_nan=False).replace("<", "\\u003c"),
+        library=_script_safe(chart_library()) if specs else "",
     )
 
 
@@ -112,29 +112,7 @@ def chart_library() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
-
-
-def figure(value: object) -> str:
-    """Format a cell: numbers to three significant figures, the rest as it is."""
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "\N{EN DASH}"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return _rounded(value) if isinstance(value, float) else str(value)
-
-
-def _rounded(value: float) -> str:
-    size = abs(value)
-    if size == 0:
-        return "0"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    if size < 0.001:
-        return f"{value:.2e}"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # wrong stub
 
 
 def _script_safe(text: str) -> str:

@@ -1,182 +1,180 @@
-"""The study's page: what was asked, what came out, and the papers' claims one by one."""
+"""The study's page: the papers' claims one by one, then each experiment with its charts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from antecede.report.charts import bar_chart, draw, line_chart
-from antecede.report.claims import claim_rows
-from antecede.report.findings import findings, fits_table
-from antecede.report.measured import Measured
 from antecede.report.page import Figure, Page, Section, Table, Text, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from antecede.report.page import Block
-    from antecede.report.questions import Chart, Question
 
-COLUMNS = ("No.", "What the paper says", "How it was tested", "What came out", "Verdict")
+COLUMNS = ("No.", "What the paper says", "How it was tested", "Result", "Verdict")
+CLAIMS, RUNS = "claims", "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One chart of a picture; rows have series, x, mean, low and high.
+
+    A row whose x is None is the same at every x: a level line.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Charts side by side that show one measure; ``order`` lists the series."""
+
+    name: str
+    title: str
+    x: str
+    y: str
+    order: Sequence[str]
+    panels: Sequence[Panel]
+    kind: Literal["line", "bar"] = "line"
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One experiment: what it asks, what was run, what it found."""
+
+    name: str
+    title: str
+    question: str
+    how: str
+    findings: Sequence[str]
+    pictures: Sequence[Picture]
+    tables: Sequence[Table]
 
 
 def build(
-    experiments: Sequence[Question],
-    points: Iterable[Mapping[str, Any]],
-    overview: Iterable[Mapping[str, Any]],
+    claims: Sequence[Sequence[str]],
+    note: str,
+    parts: Sequence[Part],
+    overview: Sequence[Mapping[str, Any]],
     facts: Mapping[str, object],
-    order: Iterable[tuple[str, str, str]] = (),
-    differences: Iterable[Mapping[str, Any]] = (),
 ) -> Page:
-    """Return the page of a study; ``order`` lists experiment, facet and series as shown."""
-    measured = Measured(points, order, differences)
-    totals = list(overview)
-    runs = sum(row["runs"] for row in totals)
-    deliveries = sum(row["deliveries"] for row in totals)
-    saturated = sum(row["saturated"] for row in totals)
-    lead = (
-        f"{runs:,} runs of {len({row['protocol'] for row in totals})} protocols, {deliveries:,} "
-        "measured deliveries. Every point is a mean over seeds with its 95% confidence interval; "
-        "protocols are compared on the same schedules."
-    )
-    if saturated:
-        lead += f" Left out of the means: {saturated} whose queues grew without bound."
-    unsized = sum(row.get("unsized") or 0 for row in totals)
-    if unsized:
-        lead += f" Without sizes, as nothing was sent after the warm-up: {unsized}."
-    shown = [experiment for experiment in experiments if measured.has(experiment.name)]
+    """Return the page of a study; ``note`` stands above the table of claims."""
     sections = [
-        Section("claims", "The papers' claims", [_claims(measured)]),
-        *(_section(experiment, measured) for experiment in shown),
-        Section("speed", "What was run", [_overview(totals)]),
+        Section(CLAIMS, "The papers' claims", [Table(COLUMNS, claims, cards=True)], note),
+        *(_section(part) for part in parts),
+        Section(RUNS, "What was run", [_overview(overview)]),
     ]
-    return Page("Causal message ordering: the study", lead, sections, facts)
+    return Page("Causal message ordering: the study", _lead(overview), sections, facts)
 
 
-def write(page: Page) -> dict[str, str | bytes]:
+def files(page: Page) -> dict[str, str | bytes]:
     """Return the page and every figure as files: name to contents."""
-    files: dict[str, str | bytes] = {"index.html": render(page)}
+    found: dict[str, str | bytes] = {"index.html": render(page)}
     for section in page.sections:
         for block in section.blocks:
             if isinstance(block, Figure):
                 svg, png = draw(block.specs)
-                files[f"figures/{block.name}.svg"] = svg
-                files[f"figures/{block.name}.png"] = png
-    return files
+                found[f"figures/{block.name}.svg"] = svg
+                found[f"figures/{block.name}.png"] = png
+    return found
 
 
-def _claims(measured: Measured) -> Table:
-    return Table(COLUMNS, [row.cells() for row in claim_rows(measured)], cards=True)
+def _lead(overview: Sequence[Mapping[str, Any]]) -> str:
+    runs, deliveries, saturated, unsized = (
+        sum(row.get(name) or 0 for row in overview)
+        for name in ("runs", "deliveries", "saturated", "unsized")
+    )
+    lead = (
+        f"{runs:,} runs of {len({row['protocol'] for row in overview})} protocols, {deliveries:,} "
+        "measured deliveries. Every point is a mean over seeds with its 95% confidence interval; "
+        "protocols are compared on the same schedules."
+    )
+    if saturated:
+        lead += f" The means leave out {saturated} runs whose queues grew without bound."
+    if unsized:
+        lead += f" {unsized} runs sent nothing after the warm-up and have no sizes."
+    return lead
 
 
-def _section(experiment: Question, measured: Measured) -> Section:
-    blocks: list[Block] = []
-    sentences = findings(experiment.name, measured)
-    if sentences:
-        blocks.append(Text(tuple(sentences)))
-    blocks += [_figure(experiment, chart, measured) for chart in experiment.charts]
-    fits = fits_table(experiment.name, measured)
-    if fits is not None:
-        blocks.append(fits)
-    blocks.append(Text((experiment.how,)))
-    blocks += [_numbers(experiment, chart, measured) for chart in experiment.charts]
-    title = f"{experiment.name.capitalize()}: {experiment.paper}"
-    return Section(experiment.name, title, blocks, experiment.question)
+def _section(part: Part) -> Section:
+    blocks: list[Block] = [Text(tuple(part.findings))] if part.findings else []
+    blocks += [_figure(picture) for picture in part.pictures]
+    blocks += [*part.tables, Text((part.how,))]
+    blocks += [_numbers(picture) for picture in part.pictures]
+    return Section(part.name, part.title, blocks, part.question)
 
 
-def _figure(experiment: Question, chart: Chart, measured: Measured) -> Figure:
-    order = _names(experiment, chart, measured)
+def _figure(picture: Picture) -> Figure:
+    order = list(dict.fromkeys(picture.order))
     specs = []
-    for facet in measured.facets(experiment.name):
-        rows = _levelled(
-            measured.rows(experiment.name, chart.metric, facet, order), experiment.levels
-        )
-        if not rows:
-            continue
-        if chart.kind == "bar":
-            specs.append(bar_chart(rows, title=facet, y=chart.y, order=order, log_y=chart.log_y))
+    for panel in picture.panels:
+        rows = _levelled(panel.rows)
+        if picture.kind == "bar":
+            chart = bar_chart(
+                rows, title=panel.title, y=picture.y, order=order, log_y=picture.log_y
+            )
         else:
-            specs.append(_line(experiment, chart, facet, rows, order))
-    return Figure(f"{experiment.name}-{chart.name}", chart.title, tuple(specs))
+            chart = line_chart(
+                [row for row in rows if row["mean"] > 0 or not picture.log_y],
+                title=panel.title,
+                x=picture.x,
+                y=picture.y,
+                order=order,
+                log_x=picture.log_x,
+                log_y=picture.log_y,
+            )
+        specs.append(chart)
+    return Figure(picture.name, picture.title, tuple(specs))
 
 
-def _names(
-    experiment: Question, chart: Chart, measured: Measured, facet: str | None = None
-) -> list[str]:
-    return [
-        name
-        for name in measured.series(experiment.name, facet)
-        if chart.series is None or name in chart.series
-    ]
-
-
-def _levelled(rows: list[dict[str, Any]], levels: Sequence[str]) -> list[dict[str, Any]]:
-    """Repeat what does not depend on x at every x of the others, as a level line."""
-    places = sorted({row["x"] for row in rows if row["series"] not in levels})
-    flat = [row for row in rows if row["series"] in levels]
-    return [row for row in rows if row["series"] not in levels] + [
+def _levelled(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Repeat a row that does not depend on x at every x of the others, as a level line."""
+    places = sorted({row["x"] for row in rows if row["x"] is not None})
+    flat = [row for row in rows if row["x"] is None]
+    return [row for row in rows if row["x"] is not None] + [
         {**row, "x": x} for row in flat for x in places
     ]
 
 
-def _line(
-    experiment: Question,
-    chart: Chart,
-    facet: str,
-    rows: list[dict[str, Any]],
-    order: list[str],
-) -> dict[str, Any]:
-    if chart.log_y:
-        rows = [row for row in rows if row["mean"] > 0]
-    return line_chart(
-        rows,
-        title=facet,
-        x=experiment.x,
-        y=chart.y,
-        order=order,
-        log_x=chart.log_x,
-        log_y=chart.log_y,
-    )
-
-
-def _numbers(experiment: Question, chart: Chart, measured: Measured) -> Table:
-    rows: list[tuple[object, ...]] = []
-    for facet in measured.facets(experiment.name):
-        for name in _names(experiment, chart, measured, facet):
-            for x, point in measured.line(experiment.name, chart.metric, facet, name).items():
-                at = "any" if name in experiment.levels else f"{x:g}"
-                place = () if chart.kind == "bar" else (at,)
-                rows.append((facet, name, *place, point.mean, point.low, point.high))
-    middle = () if chart.kind == "bar" else (experiment.x,)
-    columns = ("", "series", *middle, chart.y, "95% from", "to")
-    return Table(columns, rows, f"The numbers: {chart.title}", folded=True)
-
-
-def _overview(totals: list[Mapping[str, Any]]) -> Table:
+def _numbers(picture: Picture) -> Table:
+    has_x = picture.kind == "line"
     rows = [
         (
-            row["experiment"],
+            panel.title,
             row["series"],
-            row["protocol"],
-            row["runs"],
-            row["deliveries"],
+            *(("any" if row["x"] is None else f"{row['x']:g}",) if has_x else ()),
+            row["mean"],
+            row["low"],
+            row["high"],
+        )
+        for panel in picture.panels
+        for row in panel.rows
+    ]
+    columns = ("", "series", *((picture.x,) if has_x else ()), picture.y, "95% from", "to")
+    return Table(columns, rows, f"The numbers: {picture.title}", folded=True)
+
+
+def _overview(overview: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            *(row[name] for name in ("experiment", "series", "protocol", "runs", "deliveries")),
             row["seconds"],
             row["timed"] / row["seconds"] if row["seconds"] and row.get("timed") else None,
             row["saturated"],
         )
-        for row in totals
+        for row in overview
     ]
     columns = (
-        "experiment",
-        "series",
-        "protocol",
-        "runs",
-        "measured deliveries",
-        "engine seconds",
-        "deliveries/s",
-        "saturated",
+        *("experiment", "series", "protocol", "runs", "measured deliveries"),
+        *("engine seconds", "deliveries/s", "saturated"),
     )
     caption = (
-        "What was run, and the engine's own time on this machine while other runs shared it; "
-        "deliveries per second count the warm-up's too, as that time does"
+        "Runs, and the engine's own time on this machine while it ran several at once. Deliveries "
+        "per second include those of the warm-up, as the engine's time does"
     )
     return Table(columns, rows, caption)

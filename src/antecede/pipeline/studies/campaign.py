@@ -1,222 +1,115 @@
-"""Drive a study from the command line: units of work, progress, resumption, tables.
-
-Each unit is a small Spark job of its own, with a few in flight at once. That shows progress
-without a ``sparkContext``, leaves no core idle at the end as waves with a barrier would, and
-puts every finished unit on disk, so that an interrupted study goes on where it stopped.
-"""
+"""A whole study: run what is missing, aggregate it, and write its folder with tables and page."""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import threading
-import time
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
+import pyarrow.csv as pc
 
-from antecede.pipeline.runs import PARTS, STAGE
-from antecede.pipeline.spark.session import parallelism
-from antecede.pipeline.studies.entry import RUNS, differences, overview, pending, points, study
-from antecede.pipeline.studies.grid import GRID, cost, digest, units
-from antecede.pipeline.studies.runner import execute
+from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
+from antecede.pipeline.spark.session import is_embedded, session
+from antecede.pipeline.studies.experiments.overhead import comparison
+from antecede.pipeline.studies.jobs import RUNS_TABLE, run_grid, tables
+from antecede.report.study_page import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from antecede.pipeline.studies.jobs import Progress
+    from antecede.pipeline.studies.request import Request
+    from antecede.pipeline.studies.results import Tables
 
-    from antecede.pipeline.runs import RunFolder
-    from antecede.pipeline.studies.entry import Execute
-    from antecede.pipeline.studies.experiments.base import Experiment
-
-    Progress = Callable[["Done"], None]
-
-TABLE = "runs"
-CANCEL_SECONDS = 5
-"""How long to wait for cancelled units; Spark's end ends what is left."""
+EMBEDDED = "local[*]"
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """A study's tables, small enough for the driver."""
+class Campaign:
+    """A study and its folder; ``run`` it once."""
 
-    runs: pa.Table
-    points: pa.Table
-    differences: pa.Table
-    overview: pa.Table
+    def __init__(
+        self,
+        request: Request,
+        out: Path | None = None,
+        *,
+        master: str | None = None,
+        resume: bool = False,
+    ) -> None:
+        """Check the request and open the folder; raise :class:`UsageError` if either is wrong."""
+        self._rows = request.rows()
+        self._asked = request.options()
+        self._master = master
+        self.folder = RunFolder.open(
+            out,
+            "study",
+            options={**self._asked, "master": master or EMBEDDED, "resume": resume},
+            seed=request.seed,
+            resume=resume,
+            resumable=True,
+        )
 
+    def run(self, progress: Progress | None = None) -> dict[str, Any]:
+        """Run the study, write its tables and page, and return the summary.
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How far a study is; ``deliveries`` are those simulated since this call of it began."""
-
-    runs: int
-    total: int
-    deliveries: int
-    share: float  # of the work, by estimate: runs differ in length
-
-
-class _Tally:
-    """Counts what is done and tells ``progress``."""
-
-    def __init__(self, rows: Sequence[dict[str, Any]], progress: Progress | None) -> None:
-        self._cost = {row["run_id"]: cost(row) for row in rows}
-        self._whole = sum(self._cost.values())
-        self._left = self._whole
-        self._runs = self._deliveries = 0
-        self._progress = progress
-
-    def add(self, runs: pa.Table, *, earlier: bool = False) -> None:
-        for run_id, deliveries in zip(
-            runs.column("run_id").to_pylist(), runs.column("deliveries").to_pylist(), strict=True
-        ):
-            if run_id in self._cost:
-                self._left -= self._cost[run_id]
-                self._runs += 1
-                self._deliveries += 0 if earlier else deliveries
-        if self._progress is not None:
-            share = 1.0 if self._runs == len(self._cost) else 1 - self._left / self._whole
-            self._progress(Done(self._runs, len(self._cost), self._deliveries, share))
+        If it is interrupted, ``folder.has_parts`` tells whether there is something to resume.
+        """
+        with self.folder as folder:
+            folder.write_text(ASKED, json.dumps(self._asked) + "\n")
+            warming = _warming(self._master or EMBEDDED)
+            with session(self._master, app="antecede study", light=True) as spark:
+                if warming.is_alive():
+                    warming.join()
+                runs = run_grid(spark, self._rows, folder, progress=progress)
+                found = tables(spark, runs)
+            write(folder, found)
+            return folder.finish(_result(folder, found))
 
 
-def finished_runs(folder: Path) -> pa.Table:
-    """Return the runs that an earlier call left in ``folder``, finished or not."""
-    schema = to_arrow_schema(RUNS)
-    found = [
-        pq.read_table(path, schema=schema)
-        for path in sorted((folder / STAGE / PARTS).glob("*.parquet"))
-    ]
-    if (folder / TABLE).is_dir():
-        found.append(pq.read_table(folder / TABLE, schema=schema, partitioning="hive"))
-    table = pa.concat_tables(found) if found else schema.empty_table()
-    seen: dict[str, int] = {}
-    for number, run_id in enumerate(table.column("run_id").to_pylist()):
-        seen.setdefault(str(run_id), number)
-    return table.take(pa.array(sorted(seen.values()), pa.int64()))
+def _warming(master: str) -> threading.Thread:
+    """Compile or load the kernels while Spark starts, so that its workers find them cached."""
+
+    def compile_all() -> None:
+        from antecede import sim
+
+        sim.warm()
+
+    thread = threading.Thread(target=compile_all, name="warm", daemon=True)
+    if is_embedded(master):
+        thread.start()
+    return thread
 
 
-def run_grid(
-    spark: SparkSession,
-    rows: Sequence[dict[str, Any]],
-    folder: RunFolder,
-    *,
-    progress: Progress | None = None,
-    run: Execute = execute,
-) -> pa.Table:
-    """Run what is missing of ``rows`` and return all of their results, in the grid's order.
-
-    Only a resumed study reuses runs: of the interrupted study, and of a finished one, in its folder.
-    """
-    earlier = to_arrow_schema(RUNS).empty_table()
-    if folder.resumed:
-        earlier = finished_runs(folder.path)
-    grid = spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=GRID))
-    wanted = {row["run_id"] for row in rows}
-    if earlier.num_rows:
-        left = pending(grid, spark.createDataFrame(earlier)).select("run_id").toArrow()
-        missing = set(left.column("run_id").to_pylist())
-    else:
-        missing = set(wanted)
-    todo = [row for row in rows if row["run_id"] in missing]
-    tally = _Tally(rows, progress)
-    tally.add(earlier, earlier=True)
-    fresh = []
-    if todo:
-        fresh = _run_units(spark, units(todo), folder, tally=tally, run=run)
-    together = pa.concat_tables([earlier, *fresh])
-    order = {row["run_id"]: number for number, row in enumerate(rows)}
-    ids = [str(value) for value in together.column("run_id").to_pylist()]
-    mine = sorted((order[run_id], place) for place, run_id in enumerate(ids) if run_id in order)
-    return together.take(pa.array([place for _, place in mine], pa.int64()))
-
-
-def _run_units(
-    spark: SparkSession,
-    work: list[list[dict[str, Any]]],
-    folder: RunFolder,
-    *,
-    tally: _Tally,
-    run: Execute,
-) -> list[pa.Table]:
-    """Keep one unit more in flight than there are cores, until all are done."""
-    parts = folder.stage / PARTS
-    parts.mkdir(parents=True, exist_ok=True)
-    results: list[pa.Table] = []
-    stopping = threading.Event()
-
-    def one(unit: list[dict[str, Any]]) -> pa.Table:
-        if stopping.is_set():
-            raise CancelledError
-        frame = spark.createDataFrame(pa.Table.from_pylist(unit, schema=GRID)).coalesce(1)
-        table = study(frame, run=run).toArrow()
-        name = digest(*(row["run_id"] for row in unit))
-        aside = parts / f".{name}"
-        pq.write_table(table, aside)
-        aside.rename(parts / f"{name}.parquet")
-        return table
-
-    pool = ThreadPoolExecutor(parallelism(spark) + 1, thread_name_prefix="study")
-    futures: list[Future[pa.Table]] = []
-    try:
-        futures += [pool.submit(one, unit) for unit in work]
-        waiting = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
-                results.append(future.result())
-                tally.add(results[-1])
-            folder.keep_seconds()
-    except BaseException:
-        stopping.set()
-        pool.shutdown(wait=False, cancel_futures=True)
-        _cancel(spark, futures)
-        raise
-    pool.shutdown()
-    return results
-
-
-def _cancel(spark: SparkSession, futures: Sequence[Future[pa.Table]]) -> None:
-    """Cancel the jobs in flight, also those that were only about to begin."""
-    deadline = time.monotonic() + CANCEL_SECONDS
-    while time.monotonic() < deadline:
-        running = [future for future in futures if not future.done()]
-        if not running:
-            return
-        with contextlib.suppress(Exception):
-            spark.interruptAll()
-        wait(running, timeout=0.3)
-
-
-def tables(spark: SparkSession, runs: pa.Table, experiments: Sequence[Experiment]) -> Tables:
-    """Aggregate a study's runs in Spark and bring the small answers back."""
-    frame = spark.createDataFrame(runs)
-    baselines = spark.createDataFrame(
-        [(experiment.name, experiment.baseline) for experiment in experiments],
-        "experiment string, baseline string",
-    )
-    return Tables(
-        runs,
-        _sorted(points(frame), "experiment", "metric", "facet", "series", "x"),
-        _sorted(differences(frame, baselines), "experiment", "metric", "facet", "series", "x"),
-        _sorted(overview(frame), "experiment", "series"),
-    )
-
-
-def _sorted(frame: DataFrame, *keys: str) -> pa.Table:
-    return frame.toArrow().sort_by([(key, "ascending") for key in keys])
-
-
-def write_tables(folder: RunFolder, found: Tables) -> None:
-    """Stage a study's tables: Parquet for programs, CSV for spreadsheets."""
-    import pyarrow.csv as pc
-
-    folder.write_table(TABLE, found.runs, by="experiment")
+def write(folder: RunFolder, found: Tables) -> None:
+    """Stage a study's tables (Parquet for programs, CSV for spreadsheets), figures and page."""
+    folder.write_table(RUNS_TABLE, found.runs, by="experiment")
     for name in ("points", "differences", "overview"):
-        table: pa.Table = getattr(found, name)
+        table = getattr(found, name)
         folder.write_table(name, table)
         pc.write_csv(table, folder.stage / f"{name}.csv")
+    facts = {
+        "version": version(),
+        "preset": folder.options["preset"],
+        "seed": folder.seed,
+        "started": folder.started,
+        "seconds": round(folder.seconds, 1),
+        "master": folder.options["master"],
+        **provenance(),
+    }
+    for name, contents in files(found.page(facts)).items():
+        if isinstance(contents, str):
+            folder.write_text(name, contents)
+        else:
+            (folder.stage / name).write_bytes(contents)
+
+
+def _result(folder: RunFolder, found: Tables) -> dict[str, Any]:
+    overview = found.overview.to_pylist()
+    return {
+        "experiments": sorted({row["experiment"] for row in overview}),
+        "runs": found.runs.num_rows,
+        "deliveries": sum(row["deliveries"] for row in overview),
+        "core_seconds": round(sum(row["seconds"] for row in overview), 3),
+        "saturated": sum(row["saturated"] for row in overview),
+        "figures": sorted(p.name for p in (folder.stage / "figures").glob("*.svg")),
+        "comparison": comparison(found.points.to_pylist()),
+    }

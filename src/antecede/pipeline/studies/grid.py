@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from antecede.pipeline.runs import version
+from antecede.sim.engine import choose_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from antecede.pipeline.studies.experiments.base import Case
+    from antecede.pipeline.studies.design import Case
 
 _TEXT = (
     *("run_id", "experiment", "protocol", "options", "workload", "cast"),
@@ -28,35 +29,26 @@ _OTHER: dict[str, pa.DataType] = {
     "data": pa.binary(),
 }
 GRID = pa.schema(_TEXTS | _OTHER)
-"""A run before it is run. ``schedule`` names what it runs on: equal names, equal schedules."""
+"""The columns of a grid, one row per run. Runs with equal ``schedule`` run on the same schedule."""
 
 UNIT_SECONDS = 1.5
-"""Runs are handed out in units of about this much work, those on one schedule together."""
+"""Runs are packed into units of about this much work; those on one schedule stay together."""
 
 LONGEST_SECONDS = 45.0
-"""Beyond this, runs on one schedule are handed out apart."""
+"""Beyond this much work, runs on one schedule are split over several units."""
 
-# Seconds per delivery on one core, a + b * n + c * n * n, only to hand out long runs first.
-_WEIGHTS = {
-    "matrix": (1e-6, 0.0, 5e-10),
-    "semantic": (1e-6, 0.0, 2e-9),
-    "vectors": (4e-4, 6e-5, 0.0),
-    "direct": (1e-6, 0.0, 1.8e-9),
-    "pruned": (1e-6, 2e-8, 0.0),
-    "optimal": (1e-6, 2e-8, 0.0),
-    "bounded": (1e-6, 0.0, 4e-9),
-    "buffered": (1e-6, 0.0, 0.0),
-}
-_UNKNOWN = (4e-4, 2e-5, 0.0)
+# Seconds per delivery on one core, a + b * n: used only to start long runs first.
+_KERNEL = (1e-6, 5e-8)
+_ENDPOINTS = (4e-4, 2e-5)
 
 
 def canonical(value: object) -> str:
-    """Return the one JSON text of a value."""
+    """Return the canonical JSON text of a value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def digest(*parts: str | bytes) -> str:
-    """Return a short name that differs whenever a part does."""
+    """Return a short hash of the parts."""
     whole = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -65,7 +57,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def grid_rows(experiment: str, cases: Iterable[Case], *, seed: int) -> list[dict[str, Any]]:
-    """Return an experiment's rows; ``seed`` shifts every case's own."""
+    """Return an experiment's rows; ``seed`` is added to every case's own."""
     return [_row(experiment, case, seed) for case in cases]
 
 
@@ -93,19 +85,20 @@ def _row(experiment: str, case: Case, shift: int) -> dict[str, Any]:
 
 
 def cost(row: dict[str, Any]) -> float:
-    """Return about how many seconds a run takes; only its order of magnitude matters."""
+    """Estimate the seconds that a run takes; only the order of magnitude matters."""
     arguments = json.loads(row["arguments"])
     n = max(1, int(row["n"]))
     deliveries = n * float(arguments.get("received", 1000) + arguments.get("warm_up", 0))
-    a, b, c = _WEIGHTS.get(row["protocol"], _UNKNOWN)
-    return deliveries * (a + b * n + c * n * n)
+    engine = choose_engine(row["protocol"], "auto", json.loads(row["options"]))
+    a, b = _KERNEL if engine == "kernel" else _ENDPOINTS
+    return deliveries * (a + b * n)
 
 
 def units(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Pack runs into units of work, the longest first, so that no core is idle at the end.
 
-    Runs on one schedule stay together, up to ``LONGEST_SECONDS``: making a schedule takes about
-    as long as running it once.
+    Runs on one schedule stay together, up to ``LONGEST_SECONDS``, because making a schedule takes
+    about as long as running it once.
     """
     ordered = sorted(rows, key=lambda row: (row["schedule"], row["run_id"]))
     packed: list[tuple[float, list[dict[str, Any]]]] = []

@@ -1,8 +1,8 @@
-"""Second looks at a run: what could only be learned by following every event again.
+"""Replays of a run, for what only its events can tell.
 
-A run's trace says in which order things happened. :func:`redundancy` follows it with the control
-information of papers/000 written out as sets, leaving out one kind of pruning; all of these
-deliver at the same moments, so one trace serves them all.
+A run's trace says in which order things happened. :func:`redundancy` replays it with the control
+information of [JPCY97] written out as sets, leaving out one kind of pruning; all variants deliver
+at the same moments, so one trace serves them all.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from antecede.sim.trace import Trace
 
 Info = dict[int, dict[int, int]]
-"""Sender to clock to a bit set of remaining destinations: CI of papers/000."""
+"""Sender to clock to a bit set of remaining destinations: CI of [JPCY97]."""
 
 KINDS = ("just_delivered", "already_delivered", "just_replaced", "already_replaced")
 
 
 class _Replay:
-    """papers/000's control information at every process, with some kinds of pruning left out."""
+    """The control information of [JPCY97] at every process, without one kind of pruning."""
 
     def __init__(self, schedule: Schedule, trace: Trace, without: str | None) -> None:
         n = schedule.n
@@ -74,7 +74,7 @@ class _Replay:
         _sweep(self.info[j])
 
     def _merge(self, ours: Info, theirs: Info, known: list[int]) -> Info:
-        """R5 to R8: what one side lacks although it knows a newer message, it has seen pruned."""
+        """R5 to R8: a side that lacks an entry but knows a newer message has seen it pruned."""
         merged: Info = {}
         for sender in ours.keys() | theirs.keys():
             left, right = ours.get(sender, {}), theirs.get(sender, {})
@@ -93,7 +93,7 @@ class _Replay:
         return merged
 
     def _redundant(self, sender: int, clock: int, gone: int, known: list[int]) -> int:
-        """Count what is pruned by kind, and return it less the kind that is left out."""
+        """Count what is pruned by kind; return it without the kind that is left out."""
         result = 0
         while gone:
             bit = gone & -gone
@@ -110,7 +110,7 @@ class _Replay:
 def redundancy(
     schedule: Schedule, trace: Trace, *, warm_up: int, without: str | None = None
 ) -> dict[str, float]:
-    """Return what messages carry if one kind of pruning is left out, by papers/000's sizes."""
+    """Return what messages carry without one kind of pruning, by the sizes of [JPCY97]."""
     replay = _Replay(schedule, trace, without)
     copies = messages = entries = dests = pairs = deliveries = 0
     for event in (int(value) for value in trace.order if value >= 0):

@@ -1,48 +1,34 @@
-"""The experiments, by name, in the order in which they are reported."""
+"""The experiments, one module each, in the order in which they are reported.
+
+Every module of this package defines one ``EXPERIMENT`` and is found by itself.
+"""
 
 from __future__ import annotations
 
 import difflib
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from antecede.errors import UsageError
-from antecede.pipeline.studies.experiments import (
-    bounded,
-    buffered,
-    crossover,
-    growth,
-    overhead,
-    redundancy,
-    semantic,
-    special,
-    traffic,
-    variants,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from antecede.pipeline.studies.experiments.base import Experiment
+    from antecede.pipeline.studies.design import Experiment
 
-EXPERIMENTS: Mapping[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        overhead,
-        redundancy,
-        crossover,
-        semantic,
-        growth,
-        variants,
-        special,
-        bounded,
-        buffered,
-        traffic,
-    )
-}
+
+def _discovered() -> dict[str, Experiment]:
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    found: list[Experiment] = [module.EXPERIMENT for module in modules]
+    return {each.name: each for each in sorted(found, key=lambda each: each.rank)}
+
+
+EXPERIMENTS: Mapping[str, Experiment] = _discovered()
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
-    """Return the experiments of these names (all if none), or name the nearest in one line."""
+    """Return the experiments of these names, all if there are none."""
     wanted = list(dict.fromkeys(names)) or list(EXPERIMENTS)
     for name in wanted:
         if name not in EXPERIMENTS:

@@ -1,24 +1,24 @@
-"""papers/000: from which size on, and for which delays, PRS costs more than RST."""
+"""From which size on, and for which delays, PRS costs more than RST: section 6.3 of [JPCY97].
+
+Claim 0.6 rests on this experiment and on ``overhead``, which judges it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.studies.experiments.base import Case, Experiment, paper_arguments
-from antecede.report.questions import Chart
+from antecede.pipeline.studies.design import Case, Chart, Experiment, paper
+from antecede.pipeline.studies.measured import crossing
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.experiments.base import Scale
+    from antecede.pipeline.studies.design import Scale
+    from antecede.pipeline.studies.measured import Points
 
-RATIOS = (0.01, 0.1, 1.0, 10.0)
-"""Mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
+RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.01, 0.1, 1.0, 10.0)}
+"""The series: mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
 
 SIZES = (3, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50)
-
-
-def series(ratio: float) -> str:
-    """Return the name of a line."""
-    return f"delay = {ratio:g} gaps"
+PRS = "direct"
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -26,38 +26,51 @@ def cases(scale: Scale) -> list[Case]:
     found = []
     sizes = scale.thin(SIZES) if scale.points < 6 else SIZES
     for n in (int(size) for size in sizes):
-        for ratio in RATIOS:
-            arguments = paper_arguments(
-                scale, n=n, cast="unicast", delay=f"exponential:{ratio / 10:g}", side=True
-            )
-            for seed in scale.seeds[:3]:
-                place = (arguments, seed, series(ratio), n)
-                found.append(Case("direct", "paper", *place, "PRS"))
-                found.append(Case("pruned", "paper", *place, "pruned"))
+        for series, ratio in RATIOS.items():
+            delay = f"exponential:{ratio / 10:g}"
+            arguments = scale.arguments(n=n, cast="unicast", delay=delay, side=True)
+            found += [
+                Case(protocol, "paper", arguments, seed, series, n, protocol)
+                for seed in scale.seeds[:3]
+                for protocol in (PRS, "pruned")
+            ]
     return found
+
+
+def findings(points: Points) -> list[str]:
+    """Say above which size PRS costs more than RST, for each delay."""
+    said = []
+    for series in points.series(PRS):
+        name, line = EXPERIMENT.label(series), points.means("rst_share", PRS, series)
+        where = crossing(line, 1.0)
+        if where is not None:
+            said.append(f"{name}: PRS costs more than RST in unicast above {where:.1f} processes.")
+        elif line:
+            side = "more" if min(line.values()) >= 1 else "less"
+            said.append(f"{name}: PRS costs {side} than RST at every size measured.")
+    return said
 
 
 EXPERIMENT = Experiment(
     name="crossover",
-    paper="papers/000, section 6.3",
+    rank=30,
+    paper=f"{paper('pruned')}, section 6.3",
     question=(
-        "PRS is said to cost more than RST in unicast above 25 processes. The delays are not "
-        "stated: for which delays is that so?"
+        "The paper says that PRS costs more than RST in unicast above 25 processes, but does not "
+        "state the delays. For which delays is that so?"
+    ),
+    how=(
+        "Unicast, with the mean delay between a hundredth of the mean gap between sends and ten "
+        "times that gap. The measure is bytes per copy as a share of RST's 4n² bytes: above 1, RST "
+        "is cheaper. PRS is our reconstruction (the body of its paper was not available), in its "
+        "default variant."
     ),
     x="processes",
     cases=cases,
-    baseline=series(RATIOS[0]),
-    how=(
-        "Unicast, with the mean delay from a hundredth of the mean gap between sends to ten times "
-        "it. The measure is bytes per copy as a share of RST's 4n² bytes: above 1, RST is cheaper. "
-        "PRS is our reconstruction (its body could not be read), in its default variant."
-    ),
+    baseline=next(iter(RATIOS)),
+    labels={series: f"delay = {ratio:g} gaps" for series, ratio in RATIOS.items()},
     charts=(
-        Chart(
-            "share",
-            "Bytes per copy as a share of RST's",
-            "rst_share",
-            "share of RST's bytes",
-        ),
+        Chart("share", "Bytes per copy as a share of RST's", "rst_share", "share of RST's bytes"),
     ),
+    findings=findings,
 )

@@ -1,47 +1,60 @@
-"""papers/002, section 7.1: what simplifying assumptions buy."""
+"""What simplifying assumptions save: section 7.1 of [KS98]."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.experiments.base import Case, Experiment
-from antecede.report.questions import Chart
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    judged,
+    paper,
+    part,
+)
+from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
+from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.experiments.base import Scale
+    from collections.abc import Callable
+
+    from antecede.pipeline.studies.design import Scale
+    from antecede.pipeline.studies.measured import Points
+    from antecede.pipeline.studies.measures import Task
 
 _N = 10
 _DELAY = "exponential:0.02"
-_ROUND = "one token going round"
-BROADCAST = ("optimal", "matrix", "broadcast", "context", "serial", "two_hop")
-MULTICAST = ("optimal", "matrix", "serial", "central", "hierarchy")
-UNICAST = ("optimal", "matrix", "buffered", "central", "hierarchy", "serial")
-RING = ("optimal", "matrix", "buffered", "synchronous")
-"""Who has the token sends it on: no two sends cross, so that even synchronous goes on."""
+RING = "ring"
+PROTOCOLS = {
+    "broadcast": ("optimal", "matrix", "broadcast", "context", "serial", "two_hop"),
+    "multicast": ("optimal", "matrix", "serial", "central", "hierarchy"),
+    "unicast": ("optimal", "matrix", "buffered", "central", "hierarchy", "serial"),
+    RING: ("optimal", "matrix", "buffered", "synchronous"),
+}
+"""What runs in each facet. Who has the token passes it on, so that no two sends cross: there even
+synchronous does not deadlock."""
 
 
 def cases(scale: Scale) -> list[Case]:
     """Return the special cases beside optimal and matrix, where each applies."""
     found = []
     received = min(scale.side, 100)
-    casts = (("broadcast", BROADCAST), ("multicast", MULTICAST), ("unicast", UNICAST))
-    for cast, protocols in casts:
-        arguments = {
-            "n": _N,
-            "cast": cast,
-            "delay": _DELAY,
-            "received": received,
-            "warm_up": received // 4,
-        }
-        for seed in scale.seeds[:3]:
-            found += [
-                Case(name, "paper", arguments, seed, name, 0, cast, _options(name))
-                for name in protocols
-            ]
-    ring = {"n": _N, "tokens": 1, "delay": _DELAY, "received": received, "warm_up": received // 4}
-    return found + [
-        Case(name, "ring", ring, seed, name, 0, _ROUND) for seed in scale.seeds[:3] for name in RING
-    ]
+    common = {"n": _N, "delay": _DELAY, "received": received, "warm_up": received // 4}
+    for facet, protocols in PROTOCOLS.items():
+        is_ring = facet == RING
+        arguments = common | ({"tokens": 1} if is_ring else {"cast": facet})
+        found += [
+            Case(
+                name, "ring" if is_ring else "paper", arguments, seed, name, 0, facet,
+                _options(name),
+            )
+            for seed in scale.seeds[:3]
+            for name in protocols
+        ]  # fmt: skip
+    return found
 
 
 def _options(protocol: str) -> dict[str, object]:
@@ -51,19 +64,64 @@ def _options(protocol: str) -> dict[str, object]:
     return {}
 
 
+def measure(task: Task) -> dict[str, Any]:
+    """Measure a run, with its acknowledgements under buffered."""
+    return measure_acknowledged(task) if task.protocol == "buffered" else measure_run(task)
+
+
+BOUNDS: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
+    ("broadcast", "broadcast", "n", lambda n: n),
+    ("broadcast", "serial", "1", lambda _: 1.0),
+    ("multicast", "serial", "n", lambda n: n),
+    ("unicast", "buffered", "0", lambda _: 0.0),
+    (RING, "synchronous", "0", lambda _: 0.0),
+    ("unicast", "central", "0", lambda _: 0.0),
+    ("unicast", "hierarchy", "less than n", lambda n: n),
+)
+"""Facet, protocol, and the paper's largest number of entries that a copy may carry there."""
+
+
+def costs(points: Points) -> Outcome | None:
+    """Judge claim 2.8: the paper's table of special cases."""
+    parts, held = [], []
+    for facet, name, bound, limit in BOUNDS:
+        place = f"{name} in {EXPERIMENT.label(facet)}"
+        matrix = points.level("entries_per_copy", facet, "matrix")
+        entries = points.level("entries_per_copy", facet, name)
+        if matrix is None or entries is None:
+            parts.append(f"{place}: not run")
+            continue
+        held.append(entries <= limit(math.sqrt(matrix)) + 1e-9)
+        extra = points.level("extra_packets_per_message", facet, name)
+        parts.append(f"{place} {figure(entries)} ({bound}) + {figure(extra)}")
+    if not held:
+        return None
+    result = (
+        "Entries per copy (the paper's in parentheses) + packets added per message: "
+        f"{', '.join(parts)}. The paper's costs {part(held)}. Synchronous deadlocks where sends "
+        "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, "
+        "so that a multicast carries one instead of n."
+    )
+    return Outcome(result, judged(always=all(held), sometimes=any(held)))
+
+
 EXPERIMENT = Experiment(
     name="special",
-    paper="papers/002, section 7.1",
+    rank=70,
+    paper=f"{paper('optimal')}, section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
+    how=(
+        f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message "
+        "goes to everyone, to half of the processes on average, or to one. What a protocol saves "
+        "in bytes it pays in packets or in delay. Synchronous (no control information, one "
+        "acknowledgement) blocks its sender and deadlocks where sends cross (claim 4.2), so it "
+        "runs only where none do: with one token going round."
+    ),
     x="",
     cases=cases,
+    measure=measure,
     baseline="optimal",
-    how=(
-        f"{_N} processes, mean delay a fifth of the gap: every message to everyone, to half of "
-        "them on average, and to one. What a protocol saves in bytes it pays in packets or in delay. "
-        "synchronous (no control, one acknowledgement) stops its sender, and crossing sends deadlock "
-        "(claim 4.2), so it is run only where none cross: one token that goes round."
-    ),
+    labels={RING: "one token going round"},
     charts=(
         Chart("bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
         Chart(
@@ -74,5 +132,15 @@ EXPERIMENT = Experiment(
             kind="bar",
         ),
         Chart("delay", "From send to delivery", "latency_mean", "seconds", kind="bar"),
+    ),
+    claims=(
+        Claim(
+            "2.8",
+            "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous "
+            "or acknowledged; also central and hierarchical relays.",
+            "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
+            "token going round.",
+            judge=costs,
+        ),
     ),
 )

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.report.claims import claim_rows
-from antecede.report.findings import PRS, PRUNED, RST, findings, fits_table
-from antecede.report.measured import Measured
-from antecede.report.verdicts import bounded, buffered, optimal, pruned, semantic
-from antecede.report.verdicts.common import FAILS, HOLDS, LIMITS, NOT_RUN, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from antecede.pipeline.studies.claims import claim_rows, claims
+from antecede.pipeline.studies.design import FAILS, HOLDS, LIMITS, NOT_RUN, Outcome
+from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, special
+from antecede.pipeline.studies.experiments.overhead import PRS, PRUNED, RST
+from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.results import part_of
 
 Rows = list[dict[str, Any]]
 Line = dict[float, float]
@@ -55,14 +52,16 @@ def flat(value: float, places: tuple[float, ...] = (0.0,)) -> Line:
 CASTS = ("unicast", "multicast")
 
 
-def outcome(judge: Callable[[Measured], Outcome | None], measured: Measured) -> Outcome:
-    found = judge(measured)
+def outcome(number: str, measured: Measured) -> Outcome:
+    claim, experiment = next(item for item in claims().items() if item[0].id == number)
+    assert claim.judge is not None
+    found = claim.judge(measured.of(experiment))
     assert found is not None
     return found
 
 
-def verdict(judge: Callable[[Measured], Outcome | None], measured: Measured) -> str:
-    return outcome(judge, measured).verdict
+def verdict(number: str, measured: Measured) -> str:
+    return outcome(number, measured).verdict
 
 
 def overhead(entries: dict[str, Line], sizes: dict[str, Line]) -> Measured:
@@ -74,8 +73,8 @@ def overhead(entries: dict[str, Line], sizes: dict[str, Line]) -> Measured:
     fewer = [row for row in rows if row["series"] == PRUNED and row["facet"] == "multicast"]
     for row in fewer:  # the larger gain
         row["mean"] *= 0.9
-    cross = {"delay = 1 gaps": {10.0: 0.5, 30.0: 1.2}, "delay = 10 gaps": {10.0: 0.4, 50.0: 1.1}}
-    return Measured(rows + rows_of("crossover", "rst_share", ("PRS",), cross))
+    cross = {"delay=1": {10.0: 0.5, 30.0: 1.2}, "delay=10": {10.0: 0.4, 50.0: 1.1}}
+    return Measured(rows + rows_of("crossover", "rst_share", (PRS,), cross))
 
 
 def test_0_3_to_0_7_depend_on_the_figures() -> None:
@@ -86,39 +85,39 @@ def test_0_3_to_0_7_depend_on_the_figures() -> None:
         entries | {RST: entries[PRUNED], PRUNED: entries[RST]},
         sizes | {PRUNED: power(4000, 2)},
     )
-    assert verdict(pruned.dependents, good) == HOLDS
-    assert verdict(pruned.dependents, swapped) == FAILS
-    assert verdict(pruned.dependents_per_sender, good) == HOLDS
+    assert verdict("0.3", good) == HOLDS
+    assert verdict("0.3", swapped) == FAILS
+    assert verdict("0.4", good) == HOLDS
     few = overhead(entries | {PRUNED: power(0.001, 1)}, sizes)
-    assert verdict(pruned.dependents_per_sender, few) == FAILS
-    assert verdict(pruned.bytes_crossover, good) == HOLDS
-    assert verdict(pruned.bytes_crossover, swapped) == FAILS
-    assert verdict(pruned.pruned_exponent, good) == HOLDS
-    assert verdict(pruned.pruned_exponent, swapped) == FAILS
+    assert verdict("0.4", few) == FAILS
+    assert verdict("0.6", good) == HOLDS
+    assert verdict("0.6", swapped) == FAILS
+    assert verdict("0.7", good) == HOLDS
+    assert verdict("0.7", swapped) == FAILS
     large = sizes | {PRUNED: power(6, 1.1)}
-    assert verdict(pruned.dependent_size, overhead(entries, large)) == HOLDS
-    assert verdict(pruned.dependent_size, good) == FAILS
+    assert verdict("0.5", overhead(entries, large)) == HOLDS
+    assert verdict("0.5", good) == FAILS
 
 
 def test_0_2_depends_on_what_is_saved_and_never_holds_outright() -> None:
     def saving(factor: float) -> Measured:
-        lines = {"all four pruned": flat(100.0), "without just replaced": flat(factor * 100.0)}
+        lines = {"pruned": flat(100.0), "pruned:without-just_replaced": flat(factor * 100.0)}
         return Measured(rows_of("redundancy", "model_bytes_per_copy", CASTS, lines))
 
-    assert verdict(pruned.redundancy, saving(1.2)) == LIMITS
-    assert verdict(pruned.redundancy, saving(0.9)) == FAILS
+    assert verdict("0.2", saving(1.2)) == LIMITS
+    assert verdict("0.2", saving(0.9)) == FAILS
 
 
 def test_0_6_without_crossover_says_so() -> None:
     sizes = {RST: power(4, 1.1), PRS: power(5, 1.1), PRUNED: power(3, 1.1)}
     rows = rows_of("overhead", "model_bytes_per_message", CASTS, sizes)
-    found = outcome(pruned.bytes_crossover, Measured(rows))
+    found = outcome("0.6", Measured(rows))
     assert found.verdict == NOT_RUN
     assert "--experiment crossover" in found.result
 
 
 def semantic_study(factor: float, held: float, age: float, work: float) -> Measured:
-    facets = ("exponential delays",)
+    facets = ("exponential",)
     both = {"semantic": flat(factor, DEPENDENCE), RST: flat(1.0, DEPENDENCE)}
     rows: Rows = []
     for metric in ("added_delay_mean", "buffer_mean", "entries_per_copy"):
@@ -135,18 +134,18 @@ def semantic_study(factor: float, held: float, age: float, work: float) -> Measu
 
 
 def test_1_4_to_1_6_depend_on_the_figures() -> None:
-    assert verdict(semantic.semantic_saving, semantic_study(0.5, 0, 1, 1)) == HOLDS
-    assert verdict(semantic.semantic_saving, semantic_study(1000, 0, 1, 1)) == FAILS
-    assert verdict(semantic.false_causality, semantic_study(2, 0.01, 1.0, 1)) == HOLDS
-    assert verdict(semantic.false_causality, semantic_study(2, 0.3, 1.0, 1)) == LIMITS
-    assert verdict(semantic.false_causality, semantic_study(2, 0.3, 0.2, 1)) == FAILS
-    assert verdict(semantic.semantic_cost, semantic_study(2, 0, 1, 4)) == LIMITS
-    assert verdict(semantic.semantic_cost, semantic_study(2, 0, 1, 4000)) == FAILS
-    assert verdict(semantic.semantic_cost, semantic_study(2000, 0, 1, 4)) == FAILS
+    assert verdict("1.4", semantic_study(0.5, 0, 1, 1)) == HOLDS
+    assert verdict("1.4", semantic_study(1000, 0, 1, 1)) == FAILS
+    assert verdict("1.5", semantic_study(2, 0.01, 1.0, 1)) == HOLDS
+    assert verdict("1.5", semantic_study(2, 0.3, 1.0, 1)) == LIMITS
+    assert verdict("1.5", semantic_study(2, 0.3, 0.2, 1)) == FAILS
+    assert verdict("1.6", semantic_study(2, 0, 1, 4)) == LIMITS
+    assert verdict("1.6", semantic_study(2, 0, 1, 4000)) == FAILS
+    assert verdict("1.6", semantic_study(2000, 0, 1, 4)) == FAILS
 
 
 def growth_study(factor: float, exponent: float) -> Measured:
-    line = {"delay = 1 gaps": power(factor, exponent)}
+    line = {"delay=1": power(factor, exponent)}
     rows: Rows = []
     for metric in (
         "entries_per_copy",
@@ -160,53 +159,53 @@ def growth_study(factor: float, exponent: float) -> Measured:
 
 def test_2_3_to_2_5_depend_on_the_figures() -> None:
     small, steep, large = growth_study(1, 1.1), growth_study(0.01, 2.5), growth_study(1000, 1.1)
-    assert verdict(optimal.optimal_bound, small) == HOLDS
-    assert verdict(optimal.optimal_bound, large) == FAILS
-    assert verdict(optimal.optimal_growth, small) == HOLDS
-    assert verdict(optimal.optimal_growth, steep) == FAILS
-    assert verdict(optimal.optimal_growth, large) == FAILS
-    assert verdict(optimal.optimal_work, small) == LIMITS
-    assert verdict(optimal.optimal_work, steep) == FAILS
+    assert verdict("2.3", small) == HOLDS
+    assert verdict("2.3", large) == FAILS
+    assert verdict("2.4", small) == HOLDS
+    assert verdict("2.4", steep) == FAILS
+    assert verdict("2.4", large) == FAILS
+    assert verdict("2.5", small) == LIMITS
+    assert verdict("2.5", steep) == FAILS
 
 
 def test_2_6_depends_on_what_each_variant_does() -> None:
     def study(factor: float) -> Measured:
-        logs = {"as printed": 10.0, "hardware multicast": 10.0, "lookahead": 9.0}
-        sizes = {"as printed": 10.0, "hardware multicast": 12.0, "lookahead": 9.0}
+        logs = {"optimal": 10.0, "optimal:hardware": 10.0, "optimal:lookahead": 9.0}
+        sizes = {"optimal": 10.0, "optimal:hardware": 12.0, "optimal:lookahead": 9.0}
         rows: Rows = []
         for metric, found, fewer in (
             ("log_entries_mean", logs, 10.0),
             ("model_bytes_per_copy", sizes, 7.0),
         ):
-            lines = {name: flat(value) for name, value in (found | {"differences": fewer}).items()}
-            for name in lines.keys() - {"as printed"}:
+            lines = {
+                name: flat(value)
+                for name, value in (found | {"optimal:differences": fewer}).items()
+            }
+            for name in lines.keys() - {"optimal"}:
                 lines[name][0.0] *= factor
-            rows += rows_of("variants", metric, ("delay = 5 gaps",), lines)
+            rows += rows_of("variants", metric, ("delay=5",), lines)
         return Measured(rows)
 
-    assert verdict(optimal.variants, study(1)) == LIMITS
-    assert verdict(optimal.variants, study(1000)) == FAILS
+    assert verdict("2.6", study(1)) == LIMITS
+    assert verdict("2.6", study(1000)) == FAILS
 
 
 def test_2_8_depends_on_what_each_special_case_carries() -> None:
     def study(extra: float) -> Measured:
         rows: Rows = []
-        for facet, name, _, limit in optimal.SPECIAL:
+        for facet, name, _, limit in special.BOUNDS:
             lines = {"matrix": flat(100.0), name: flat(limit(10.0) + extra)}
             rows += rows_of("special", "entries_per_copy", (facet,), lines)
         return Measured(rows)
 
-    assert verdict(optimal.special_cases, study(0)) == HOLDS
-    assert verdict(optimal.special_cases, study(1000)) == FAILS
+    assert verdict("2.8", study(0)) == HOLDS
+    assert verdict("2.8", study(1000)) == FAILS
     missing = Measured(
         rows_of(
             "special", "entries_per_copy", ("unicast",), {"matrix": flat(9), "central": flat(0)}
         )
     )
-    assert (
-        "synchronous in one token going round: not run"
-        in outcome(optimal.special_cases, missing).result
-    )
+    assert "synchronous in one token going round: not run" in outcome("2.8", missing).result
 
 
 def test_3_2_is_judged_where_the_bound_does_not_act() -> None:
@@ -216,14 +215,14 @@ def test_3_2_is_judged_where_the_bound_does_not_act() -> None:
         rows = rows_of("bounded", "entries_share", CASTS, same)
         return Measured(rows + rows_of("bounded", "extra_packets_per_message", CASTS, extra))
 
-    assert verdict(bounded.thinning, study(0.4)) == HOLDS
-    assert verdict(bounded.thinning, study(0.85)) == LIMITS
-    assert verdict(bounded.thinning, study(0.95)) == FAILS
+    assert verdict("3.2", study(0.4)) == HOLDS
+    assert verdict("3.2", study(0.85)) == LIMITS
+    assert verdict("3.2", study(0.95)) == FAILS
 
 
 def buffered_study(latency: float, piped: float, acknowledgement: float) -> Measured:
     """Return the study in which a message takes ``latency`` times as long as under the matrix."""
-    facets = ("FIFO channels",)
+    facets = ("fifo",)
     rows = rows_of(
         "buffered",
         "acknowledgement_bytes_per_message",
@@ -235,20 +234,20 @@ def buffered_study(latency: float, piped: float, acknowledgement: float) -> Meas
     rows += rows_of("buffered", "saturated", facets, {"buffered": {0.1: 0.0, 0.9: 1 / 3}})
     pairs = rows_of("buffered", "latency_mean", facets, {RST: flat(1 / latency, LOADS)})
     pairs += rows_of(
-        "buffered", "added_delay_mean", facets, {"buffered, pipelined": flat(piped, LOADS)}
+        "buffered", "added_delay_mean", facets, {"buffered:pipelined": flat(piped, LOADS)}
     )
     return Measured(rows, differences=pairs)
 
 
 def test_4_5_has_three_parts_over_all_loads() -> None:
-    good = outcome(buffered.buffered_delay, buffered_study(1.05, 0.2, 6))
+    good = outcome("4.5", buffered_study(1.05, 0.2, 6))
     assert good.verdict == HOLDS
     assert "buffered, FIFO channels, at 0.9: 1 of 3" in good.result
-    slow = outcome(buffered.buffered_delay, buffered_study(1.05, 0.9, 6))
+    slow = outcome("4.5", buffered_study(1.05, 0.9, 6))
     assert slow.verdict == LIMITS
     assert "10% at 0.01" in slow.result
     assert "Pipelining removes most of the delay: did not hold" in slow.result
-    assert verdict(buffered.buffered_delay, buffered_study(1000, 0.9, 6000)) == FAILS
+    assert verdict("4.5", buffered_study(1000, 0.9, 6000)) == FAILS
 
 
 def test_open_questions_are_answered_from_the_figures(points: Rows, differences: Rows) -> None:
@@ -271,8 +270,8 @@ def test_missing_series_are_said_to_be_missing(name: str, points: Rows, differen
             for given in (both, []):
                 measured = Measured(kept, differences=given)
                 assert all(cell for row in claim_rows(measured) for cell in row.cells())
-                assert all(sentence.strip() for sentence in findings(name, measured))
-                fits_table(name, measured)
+                shown = part_of(EXPERIMENTS[name], measured.of(name))
+                assert all(sentence.strip() for sentence in shown.findings)
 
 
 def test_a_single_place_of_each_series_is_enough_not_to_crash(points: Rows) -> None:
@@ -283,4 +282,4 @@ def test_a_single_place_of_each_series_is_enough_not_to_crash(points: Rows) -> N
             ends[key] = keep(ends.get(key, row), row, key=lambda r: r["x"])
         measured = Measured(ends.values())
         assert all(cell for row in claim_rows(measured) for cell in row.cells())
-        assert [findings(name, measured) for name in EXPERIMENTS]
+        assert [part_of(each, measured.of(name)) for name, each in EXPERIMENTS.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antecede.report.comparison import comparison, title
+from antecede.pipeline.studies.experiments.overhead import comparison, comparison_title
 
 
 def point(
@@ -33,9 +33,10 @@ def test_a_row_per_protocol_at_its_largest_size_cheapest_first() -> None:
     assert [
         (row["protocol"], row["processes"], row["total_bytes_per_message"]) for row in rows
     ] == [
-        ("optimal", 50, 794.0),
-        ("matrix", 50, 10_000.0),
+        ("optimal (KS)", 50, 794.0),
+        ("matrix (RST)", 50, 10_000.0),
     ]
+    assert rows[0]["series"] == "optimal"
     assert rows[0]["entries_per_copy"] == 111.0
     assert "seconds" not in rows[0]
 
@@ -47,12 +48,12 @@ def test_without_that_experiment_there_is_nothing_to_compare() -> None:
 def test_the_heading_says_which_rows_are_not_like_the_rest() -> None:
     rows = comparison(
         [
-            point("matrix (RST)", 50.0, "total_bytes_per_message", 10_000.0),
-            point("vectors (SES)", 20.0, "total_bytes_per_message", 400.0),
-            point("bounded, k=2n", 50.0, "total_bytes_per_message", 900.0),
+            point("matrix", 50.0, "total_bytes_per_message", 10_000.0),
+            point("vectors", 20.0, "total_bytes_per_message", 400.0),
+            point("bounded:k=2n", 50.0, "total_bytes_per_message", 900.0),
         ]
     )
-    said = title(rows, "unicast")
+    said = comparison_title(rows, "unicast")
     assert said.startswith("unicast, n = 50 (vectors (SES) at 20)")
-    assert "vectors on shorter schedules" in said
-    assert "bounded on two seeds" in said
+    assert "vectors ran on shorter schedules" in said
+    assert "bounded ran on two seeds" in said

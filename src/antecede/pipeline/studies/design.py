@@ -1,0 +1,226 @@
+"""What an experiment is: a question, the runs that answer it, and what its results mean.
+
+An experiment names its series and facets by keys: a protocol's name, with a variant after a colon
+where there are several (``bounded:mixed``), or a short word of its own. Tables hold the keys; pages
+show their labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from antecede.core.registry import PROTOCOLS
+from antecede.pipeline.studies.measures import measure_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from antecede.pipeline.studies.measured import Points
+    from antecede.pipeline.studies.measures import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is run: the seeds, sizes and lengths of a preset.
+
+    ``sizes`` are the numbers of processes in the figures of [JPCY97], ``large`` those of the growth
+    experiment. Each process receives ``warm_up`` messages that are not measured, then ``received``
+    that are. ``side``, ``side_warm_up`` and ``side_n`` are the same for the other experiments.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    received: int
+    warm_up: int
+    sizes: tuple[int, ...]
+    large: tuple[int, ...]
+    side: int
+    side_warm_up: int
+    side_n: int
+    points: int
+    gaps: int
+    """Each process of the growth experiment sends at least so often, and again in the warm-up."""
+    slow_n: int = 100
+    """The largest n at which growth runs long delays in multicast and broadcast."""
+    traffic: bytes | None = None
+
+    def thin(self, values: Iterable[float]) -> tuple[float, ...]:
+        """Return at most ``points`` of ``values``, always with the first and the last."""
+        every = tuple(values)
+        if len(every) <= self.points:
+            return every
+        step = (len(every) - 1) / (self.points - 1)
+        return tuple(every[round(number * step)] for number in range(self.points))
+
+    def arguments(
+        self, *, n: int, cast: str, delay: str, side: bool = False, **more: object
+    ) -> dict[str, Any]:
+        """Return the arguments of the workload of [JPCY97] at this scale."""
+        return {
+            "n": n,
+            "cast": cast,
+            "delay": delay,
+            "received": self.side if side else self.received,
+            "warm_up": self.side_warm_up if side else self.warm_up,
+            **more,
+        }
+
+
+QUICK = Scale(
+    name="quick",
+    seeds=(1, 2, 3),
+    received=400,
+    warm_up=100,
+    sizes=(10, 20, 30, 40, 50),
+    large=(10, 20, 50, 100, 200),
+    side=300,
+    side_warm_up=100,
+    side_n=12,
+    points=4,
+    gaps=10,
+    slow_n=50,
+)
+"""Small enough to watch: it shows the shapes, with wide intervals."""
+
+PAPER = Scale(
+    name="paper",
+    seeds=(1, 2, 3, 4, 5),
+    received=50_000,
+    warm_up=10_000,
+    sizes=(10, 20, 30, 40, 50),
+    large=(10, 20, 50, 100, 200, 300),
+    side=4_000,
+    side_warm_up=1_000,
+    side_n=20,
+    points=8,
+    gaps=40,
+)
+"""The scale of [JPCY97], section 6.2: five runs, 10,000 messages of warm-up, 50,000 measured."""
+
+PRESETS: Mapping[str, Scale] = {scale.name: scale for scale in (QUICK, PAPER)}
+
+LEVEL = 0.0
+"""The x of a series that does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run: a protocol on a schedule, and its place in the experiment's charts.
+
+    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases with equal ones run on the
+    same schedule, so that differences between them are paired.
+    """
+
+    protocol: str
+    workload: str
+    arguments: Mapping[str, Any]
+    seed: int
+    series: str
+    x: float
+    facet: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One figure: a metric against the experiment's x, with a line (or bar) per series."""
+
+    name: str
+    title: str
+    metric: str
+    y: str
+    kind: Literal["line", "bar"] = "line"
+    log_x: bool = False
+    log_y: bool = False
+    series: tuple[str, ...] | None = None
+    """Show only these; all if None."""
+
+
+HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
+ANSWERED, PARTLY = "answered", "answered in part"
+NOT_RUN = "not measured here"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was found, and the verdict."""
+
+    result: str
+    verdict: str
+
+
+def judged(*, always: bool, sometimes: bool = True) -> str:
+    """Return the verdict on a claim that held always, sometimes or never."""
+    return HOLDS if always else LIMITS if sometimes else FAILS
+
+
+def part(held: Sequence[bool]) -> str:
+    """Return in words whether a part of a claim held at each of its points."""
+    if all(held):
+        return "held"
+    return f"held at {sum(held)} of {len(held)} points" if any(held) else "did not hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a paper says, how it was tested, and either the outcome or how to judge it.
+
+    ``judge`` returns the outcome with its figures, or None if its points were not measured. The
+    verdict follows from the figures, so it may differ at another scale.
+    """
+
+    id: str
+    text: str
+    test: str
+    outcome: Outcome | None = None
+    judge: Callable[[Points], Outcome | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A question that a paper claims to answer or leaves open, and how to answer it."""
+
+    name: str
+    rank: int
+    """Experiments are reported in this order."""
+    paper: str
+    question: str
+    how: str
+    """What was run, for the report."""
+    x: str
+    cases: Callable[[Scale], list[Case]]
+    baseline: str
+    """The series with which the others are compared on the same schedules."""
+    charts: tuple[Chart, ...] = ()
+    fits: tuple[str, ...] = ()
+    """Metrics to which the report fits a power of x."""
+    levels: tuple[str, ...] = ()
+    """Series that do not depend on x: run once, at ``LEVEL``, and drawn as level lines."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """How pages write the keys of series and facets; by default as :func:`label` does."""
+    measure: Measure = measure_run
+    """What an executor measures of one run."""
+    findings: Callable[[Points], list[str]] = lambda _: []
+    """What the results say, in a few sentences; a point that was not measured gets none."""
+    claims: tuple[Claim, ...] = ()
+
+    def label(self, key: str) -> str:
+        """Return how pages write a series or facet."""
+        return self.labels.get(key) or label(key)
+
+
+def label(key: str) -> str:
+    """Write a key out: the protocol with its usual short name, and the variant."""
+    name, _, variant = key.partition(":")
+    title = PROTOCOLS[name].title if name in PROTOCOLS else name
+    return f"{title}, {variant}" if variant else title
+
+
+def paper(protocol: str) -> str:
+    """Name the paper that describes a protocol: authors, year and tag."""
+    citation = PROTOCOLS[protocol].citation
+    *first, last = citation.surnames
+    names = f"{', '.join(first)} and {last}" if first else last
+    return f"{names} {citation.year} [{citation.tag}]"

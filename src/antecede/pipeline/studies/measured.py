@@ -1,0 +1,142 @@
+"""A study's points by name, and the arithmetic that sentences about them need."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Line = tuple[str, str, str]  # metric, facet, series
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A mean over seeds with its 95% interval (None if there was only one seed)."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A series compared with its experiment's baseline on the schedules that both ran on."""
+
+    difference: float
+    ratio: float | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A power of x fitted on logarithmic scales: y = factor * x ** exponent."""
+
+    exponent: float
+    error: float
+    factor: float
+
+    def __str__(self) -> str:
+        return f"{self.exponent:.2f} ± {self.error:.2f}"
+
+
+class Measured:
+    """The points of a whole study."""
+
+    def __init__(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        order: Iterable[tuple[str, str, str]] = (),
+        differences: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        """Take the points; ``order`` lists experiment, facet and series as they are shown."""
+        rank = {place: number for number, place in enumerate(dict.fromkeys(order))}
+        self._points: dict[str, dict[Line, dict[float, Point]]] = {}
+        ranked = sorted(
+            rows, key=lambda row: rank.get((row["experiment"], row["facet"], row["series"]), -1)
+        )
+        for row in ranked:
+            point = Point(row["mean"], row["low"], row["high"], row.get("runs") or 0)
+            lines = self._points.setdefault(row["experiment"], {})
+            lines.setdefault(_line_of(row), {})[row["x"]] = point
+        self._pairs: dict[str, dict[Line, dict[float, Pair]]] = {}
+        for row in differences:
+            pair = Pair(row["mean"], row["ratio"], row["runs"])
+            pairs = self._pairs.setdefault(row["experiment"], {})
+            pairs.setdefault(_line_of(row), {})[row["x"]] = pair
+
+    def of(self, experiment: str) -> Points:
+        """Return one experiment's points; falsy if it was not run."""
+        points, pairs = self._points.get(experiment, {}), self._pairs.get(experiment, {})
+        return Points(self, points, pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of one experiment."""
+
+    study: Measured
+    _points: Mapping[Line, Mapping[float, Point]]
+    _pairs: Mapping[Line, Mapping[float, Pair]]
+
+    def __bool__(self) -> bool:
+        return bool(self._points)
+
+    def line(self, metric: str, facet: str, series: str) -> dict[float, Point]:
+        """Return a series by x; empty if nothing was measured."""
+        return dict(sorted(self._points.get((metric, facet, series), {}).items()))
+
+    def means(self, metric: str, facet: str, series: str) -> dict[float, float]:
+        """Return a series' means by x."""
+        return {x: point.mean for x, point in self.line(metric, facet, series).items()}
+
+    def level(self, metric: str, facet: str, series: str) -> float | None:
+        """Return the mean of a series that does not depend on x."""
+        return next(iter(self.means(metric, facet, series).values()), None)
+
+    def paired(self, metric: str, facet: str, series: str) -> dict[float, Pair]:
+        """Return a series compared with the experiment's baseline, by x."""
+        return dict(sorted(self._pairs.get((metric, facet, series), {}).items()))
+
+    def facets(self) -> list[str]:
+        """Return the facets in the order in which they are shown."""
+        return list(dict.fromkeys(facet for _, facet, _ in self._points))
+
+    def series(self, facet: str | None = None) -> list[str]:
+        """Return the series of one facet, or of all."""
+        return list(
+            dict.fromkeys(series for _, own, series in self._points if facet in (None, own))
+        )
+
+
+def _line_of(row: Mapping[str, Any]) -> Line:
+    return row["metric"], row["facet"], row["series"]
+
+
+def fit(line: Mapping[float, float]) -> Fit | None:
+    """Fit a power law by least squares on logarithms; None for fewer than three points."""
+    pairs = [(math.log(x), math.log(y)) for x, y in line.items() if x > 0 and y > 0]
+    if len(pairs) < 3:
+        return None
+    count = len(pairs)
+    mean_x = sum(x for x, _ in pairs) / count
+    mean_y = sum(y for _, y in pairs) / count
+    spread = sum((x - mean_x) ** 2 for x, _ in pairs)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in pairs) / spread
+    start = mean_y - slope * mean_x
+    rest = sum((y - start - slope * x) ** 2 for x, y in pairs)
+    error = math.sqrt(rest / (count - 2) / spread)
+    return Fit(slope, error, math.exp(start))
+
+
+def crossing(line: Mapping[float, float], level: float) -> float | None:
+    """Return the x at which a line first rises through a level, by linear interpolation."""
+    points = sorted(line.items())
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        if y0 < level <= y1:
+            return x0 + (level - y0) / (y1 - y0) * (x1 - x0)
+    return None

@@ -1,0 +1,152 @@
+"""What an executor measures of one run: it makes the schedule and runs the protocol on it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import antecede
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from antecede.sim.engine import Run
+    from antecede.sim.schedule import Schedule
+    from antecede.sim.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A row of the grid, unpacked."""
+
+    protocol: str
+    series: str
+    options: dict[str, Any]
+    schedule: Schedule
+    warm_up: int
+
+
+Measure = Callable[[Task], dict[str, Any]]
+"""Returns the metrics of a run, ``saturated``, ``seconds`` and anything else it measures.
+
+``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all
+deliveries in it, with those of the warm-up: schedules, metrics and replays are not timed.
+"""
+
+
+def unpack(row: Mapping[str, Any]) -> Task:
+    """Return what a row of the grid asks for, with its schedule."""
+    arguments = json.loads(row["arguments"])
+    return Task(
+        row["protocol"],
+        row["series"],
+        json.loads(row["options"]),
+        _schedule(row["workload"], row["arguments"], row["seed"], row["data"]),
+        int(arguments.get("warm_up", 0)),
+    )
+
+
+def measure_run(task: Task) -> dict[str, Any]:
+    """Run the task's protocol and return its metrics: what most experiments measure."""
+    return metrics(task, run(task.protocol, task))
+
+
+def measure_acknowledged(task: Task) -> dict[str, Any]:
+    """Measure a run with the bytes of acknowledgements, which carry no control information."""
+    found = measure_run(task)
+    packets = found["extra_packets_per_message"]
+    each = acknowledgement_bytes(task.protocol, task.schedule.names)
+    return {**found, "acknowledgement_bytes_per_message": packets and each * packets}
+
+
+def run(protocol: str, task: Task) -> Run:
+    """Run a protocol on the task's schedule; the kernel is loaded before the clock starts."""
+    from antecede import sim
+
+    _load(protocol)
+    return sim.run(protocol, task.schedule, options=task.options, warm_up=task.warm_up)
+
+
+@cache
+def _load(protocol: str) -> None:
+    from antecede import sim
+    from antecede.sim.workloads import paper
+
+    if protocol in sim.KERNELS:
+        sim.run(protocol, paper(n=2, received=2))
+
+
+def metrics(task: Task, found: Run) -> dict[str, Any]:
+    """Return the metrics of a run of the task's protocol.
+
+    Only a protocol that queues messages can saturate. In others, held copies wait for copies in
+    transit: if their number rises, the run is too short.
+    """
+    is_queueing = antecede.PROTOCOLS[task.protocol].queueing
+    saturated = bool(found.metrics.get("saturated")) and is_queueing
+    return {**found.metrics, **timing(task, found.trace), "saturated": saturated}
+
+
+def timing(task: Task, trace: Trace) -> dict[str, Any]:
+    """Return what every run is asked for beside its metrics."""
+    delays = task.schedule.delays
+    return {
+        "timed_deliveries": int((~np.isnan(trace.delivered)).sum()),
+        "network_delay_mean": float(delays.mean()) if len(delays) else 0.0,
+    }
+
+
+def acknowledgement_bytes(protocol: str, names: tuple[str, ...]) -> int:
+    """Return the length of a protocol's encoded acknowledgement, with its header."""
+    sender = antecede.endpoint(protocol, process=names[0], members=names)
+    receiver = antecede.endpoint(protocol, process=names[1], members=names)
+    (packet,) = sender.send([names[1]], b"").packets
+    (answer,) = receiver.receive(packet).packets
+    return len(antecede.Codec(names).encode(answer))
+
+
+@lru_cache(maxsize=1)
+def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> Schedule:
+    """Return a row's schedule; the last one is kept, because neighbouring rows share it."""
+    from antecede.sim import workloads
+
+    chosen: dict[str, Any] = json.loads(arguments)
+    semantics = chosen.pop("semantics", None)
+    if data is not None:
+        schedule = _replayed(data, seed=seed, delay=chosen["delay"])
+    else:
+        schedule = workloads.WORKLOADS[workload](seed=seed, **chosen)
+    if semantics is not None:
+        schedule = workloads.with_semantics(schedule, **semantics)
+    return schedule
+
+
+def pack_edges(path: Path) -> bytes:
+    """Read an edge list into bytes that travel in a row of the grid; refuse any other file."""
+    from antecede.sim import workloads
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"cannot read --traffic {path} ({error.strerror}); give the path of an edge list"
+        raise UsageError(msg) from error
+    workloads.replay_edges(path)
+    return zlib.compress(content)
+
+
+def _replayed(data: bytes, *, seed: int, delay: str) -> Schedule:
+    from antecede.sim import workloads
+
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(zlib.decompress(data))
+        file.flush()
+        return workloads.replay_edges(file.name, seed=seed, delay=delay)

@@ -1,0 +1,118 @@
+"""What a study is asked to run: a preset, experiments, protocols, traffic and a seed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from antecede.core.registry import protocol_class
+from antecede.errors import UsageError
+from antecede.pipeline.runs import ASKED, STAGE
+from antecede.pipeline.studies.design import PRESETS
+from antecede.pipeline.studies.experiments import chosen
+from antecede.pipeline.studies.grid import grid_rows
+from antecede.pipeline.studies.measures import pack_edges
+from antecede.sim.workloads import check_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from antecede.pipeline.studies.design import Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run; without experiments or protocols, all of them."""
+
+    preset: str = "quick"
+    experiment: Sequence[str] = ()
+    protocol: Sequence[str] = ()
+    traffic: str | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls, given: Mapping[str, Any], out: Path | None = None, *, resume: bool = False
+    ) -> Request:
+        """Return the request for the fields ``given`` (None: left to the default).
+
+        With ``resume``, the defaults are those of the study in ``out``.
+        """
+        earlier: dict[str, Any] = {}
+        if resume:
+            if out is None:
+                msg = "--resume needs --out: the folder of the study to resume"
+                raise UsageError(msg)
+            places = (out / STAGE / ASKED, out / ASKED)
+            earlier = next((_read(place) for place in places if place.is_file()), {})
+        known = {each.name for each in fields(cls)}
+        kept = {name: value for name, value in earlier.items() if name in known}
+        request = cls(**kept | {name: value for name, value in given.items() if value is not None})
+        traffic = given.get("traffic")
+        if traffic is not None and request.experiment and "traffic" not in request.experiment:
+            msg = (
+                f"only the experiment traffic uses --traffic {traffic}: "
+                "add --experiment traffic, or leave --traffic out"
+            )
+            raise UsageError(msg)
+        return request
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the grid of runs; raise :class:`UsageError` if something in it is unknown."""
+        check_seed(self.seed)
+        for name in self.protocol:
+            protocol_class(name)
+        scale, experiments = self._scale(), chosen(self.experiment)
+        rows = [
+            row
+            for each in experiments
+            for row in grid_rows(each.name, each.cases(scale), seed=self.seed)
+            if not self.protocol or row["protocol"] in self.protocol
+        ]
+        if not rows:
+            names, protocols = (each.name for each in experiments), ", ".join(self.protocol)
+            msg = f"nothing to run: none of {', '.join(names)} runs protocol {protocols}"
+            raise UsageError(msg)
+        return rows
+
+    def options(self) -> dict[str, Any]:
+        """Return the request as plain data, for the run folder."""
+        return {**asdict(self), "experiment": [*self.experiment], "protocol": [*self.protocol]}
+
+    def _scale(self) -> Scale:
+        if self.preset not in PRESETS:
+            near = difflib.get_close_matches(self.preset, PRESETS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(PRESETS)}"
+            msg = f"unknown preset {self.preset!r}; {hint}"
+            raise UsageError(msg)
+        scale = PRESETS[self.preset]
+        if self.traffic is not None:
+            return replace(scale, traffic=_edges(Path(self.traffic)))
+        if "traffic" in self.experiment:
+            msg = "the experiment traffic needs --traffic FILE, a list of: source destination time"
+            raise UsageError(msg)
+        return scale
+
+
+def _read(place: Path) -> dict[str, Any]:
+    try:
+        earlier = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        earlier = None
+    if not isinstance(earlier, dict):
+        msg = f"--resume: {place} does not say what to run; start again in a new folder"
+        raise UsageError(msg)
+    return earlier
+
+
+def _edges(path: Path) -> bytes:
+    try:
+        return pack_edges(path)
+    except UsageError as error:
+        if str(path) in str(error):
+            raise
+        msg = f"--traffic {path}: {error}"
+        raise UsageError(msg) from error

@@ -1,0 +1,114 @@
+"""From a study's tables to its page: what each experiment shows, in labels instead of keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from antecede.pipeline.studies.claims import PAPERS, claim_rows
+from antecede.pipeline.studies.design import label, paper
+from antecede.pipeline.studies.experiments import EXPERIMENTS
+from antecede.pipeline.studies.measured import Measured, fit
+from antecede.report.page import Table
+from antecede.report.study_page import Panel, Part, Picture, build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pyarrow as pa
+
+    from antecede.pipeline.studies.design import Chart, Experiment
+    from antecede.pipeline.studies.measured import Points
+    from antecede.report.page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A study's tables, small enough for the driver."""
+
+    runs: pa.Table
+    points: pa.Table
+    differences: pa.Table
+    overview: pa.Table
+
+    def page(self, facts: Mapping[str, object]) -> Page:
+        """Return the study's page; series are shown in the order in which they were run."""
+        shown = self.runs.select(["experiment", "facet", "series"]).to_pylist()
+        order = [(row["experiment"], row["facet"], row["series"]) for row in shown]
+        measured = Measured(self.points.to_pylist(), order, self.differences.to_pylist())
+        return study_page(measured, self.overview.to_pylist(), facts)
+
+
+def study_page(
+    measured: Measured, overview: Iterable[Mapping[str, Any]], facts: Mapping[str, object]
+) -> Page:
+    """Return the page of a study from its points and the overview of its runs."""
+    parts = [
+        part_of(experiment, points)
+        for experiment in EXPERIMENTS.values()
+        if (points := measured.of(experiment.name))
+    ]
+    totals = [{**row, "series": _label(row["experiment"], row["series"])} for row in overview]
+    papers = "; ".join(f"{number}.x are from {paper(name)}" for number, name in PAPERS.items())
+    rows = [row.cells() for row in claim_rows(measured)]
+    return build(rows, f"Claims {papers}.", parts, totals, facts)
+
+
+def _label(experiment: str, key: str) -> str:
+    known = EXPERIMENTS.get(experiment)
+    return known.label(key) if known is not None else label(key)
+
+
+def part_of(experiment: Experiment, points: Points) -> Part:
+    """Return what the page shows of one experiment."""
+    return Part(
+        experiment.name,
+        f"{experiment.name.capitalize()}: {experiment.paper}",
+        experiment.question,
+        experiment.how,
+        experiment.findings(points),
+        [_picture(experiment, chart, points) for chart in experiment.charts],
+        [_fits(experiment, points)] if experiment.fits else [],
+    )
+
+
+def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
+    names = [name for name in points.series() if chart.series is None or name in chart.series]
+    panels = []
+    for facet in points.facets():
+        rows = [
+            {
+                "series": experiment.label(name),
+                "x": None if name in experiment.levels else x,
+                "mean": point.mean,
+                "low": point.low,
+                "high": point.high,
+            }
+            for name in names
+            for x, point in points.line(chart.metric, facet, name).items()
+        ]
+        if rows:
+            panels.append(Panel(experiment.label(facet), rows))
+    return Picture(
+        name=f"{experiment.name}-{chart.name}",
+        title=chart.title,
+        x=experiment.x,
+        y=chart.y,
+        order=[experiment.label(name) for name in names],
+        panels=panels,
+        kind=chart.kind,
+        log_x=chart.log_x,
+        log_y=chart.log_y,
+    )
+
+
+def _fits(experiment: Experiment, points: Points) -> Table:
+    """Return the exponents fitted to an experiment's lines."""
+    rows: list[tuple[object, ...]] = []
+    for facet in points.facets():
+        for name in points.series(facet):
+            fits = [fit(points.means(metric, facet, name)) for metric in experiment.fits]
+            labels = experiment.label(facet), experiment.label(name)
+            rows.append((*labels, *(None if found is None else str(found) for found in fits)))
+    titles = tuple(metric.replace("_", " ") for metric in experiment.fits)
+    return Table(("", "series", *titles), rows, "Fitted exponent of n, with its standard error")

@@ -1,0 +1,104 @@
+"""The study's page: every claim answered, every chart drawn."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecede.pipeline.studies.claims import claim_rows, claims
+from antecede.pipeline.studies.design import NOT_RUN
+from antecede.pipeline.studies.experiments import EXPERIMENTS
+from antecede.pipeline.studies.measured import Measured, crossing, fit
+from antecede.pipeline.studies.results import study_page
+from antecede.report.page import Figure, Page, Table
+
+CLAIMS = claims()
+Rows = list[dict[str, Any]]
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_a_power_law_is_found_again() -> None:
+    found = fit({x: 3.0 * x**1.5 for x in (10.0, 20.0, 50.0, 100.0)})
+    assert found is not None
+    assert found.exponent == pytest.approx(1.5)
+    assert found.factor == pytest.approx(3.0)
+    assert found.error == pytest.approx(0.0, abs=1e-9)
+    assert fit({1.0: 1.0, 2.0: 2.0}) is None
+
+
+def test_a_crossing_is_interpolated() -> None:
+    assert crossing({10: 0.5, 20: 1.5}, 1.0) == pytest.approx(15.0)
+    assert crossing({10: 1.5, 20: 2.5}, 1.0) is None
+
+
+def test_every_claim_has_a_row(shared: Path) -> None:
+    text = (shared / "CLAIMS.md").read_text(encoding="utf-8")
+    wanted = re.findall(r"(?<![\w.])(\d\.(?:open(?:\.\d)?|\d+))(?= )", text)
+    assert set(wanted) == {claim.id for claim in CLAIMS}
+    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
+
+
+def test_no_cell_is_empty_whatever_was_run(points: Rows, differences: Rows) -> None:
+    for rows in (points, [], [row for row in points if row["experiment"] == "overhead"]):
+        for row in claim_rows(Measured(rows)):
+            assert all(cell.strip() for cell in row.cells()), row
+    measured = claim_rows(Measured(points, differences=differences))
+    assert [row.id for row in measured if row.verdict == NOT_RUN] == []
+    assert [row.id for row in claim_rows(Measured([])) if row.verdict == NOT_RUN] != []
+
+
+def test_the_tests_that_claims_point_to_exist() -> None:
+    named = {name for claim in CLAIMS for name in re.findall(r"tests/[\w/]+(?:\.py)?", claim.test)}
+    assert named
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_a_claim_is_either_judged_by_an_experiment_or_settled_by_tests() -> None:
+    for claim, experiment in CLAIMS.items():
+        assert (claim.judge is None) == (claim.outcome is not None) == (not experiment), claim.id
+
+
+def test_claims_come_in_the_papers_order_and_open_questions_last() -> None:
+    ids = [claim.id for claim in CLAIMS]
+    assert ids[:3] == ["0.1", "0.2", "0.3"]
+    assert ids[-4:] == ["4.5", "4.open.1", "4.open.2", "4.open.3"]
+
+
+@pytest.fixture(scope="module")
+def page(points: Rows, overview: Rows) -> Page:
+    """Return the whole page, with two rows of what was run."""
+    twins = [{**overview[0], "protocol": "direct"}, {**overview[0], "series": "bounded:k=2n"}]
+    return study_page(Measured(points), twins, {"seed": 0})
+
+
+def test_every_chart_of_every_experiment_is_in_the_page(page: Page) -> None:
+    figures = [b for s in page.sections for b in s.blocks if isinstance(b, Figure)]
+    wanted = [
+        f"{experiment.name}-{chart.name}"
+        for experiment in EXPERIMENTS.values()
+        for chart in experiment.charts
+        if experiment.name != "traffic"
+    ]
+    assert [block.name for block in figures] == wanted
+    assert all(block.specs for block in figures)
+
+
+def test_what_was_run_tells_its_rows_apart(page: Page) -> None:
+    (table,) = (b for s in page.sections if s.id == "runs" for b in s.blocks)
+    assert isinstance(table, Table)
+    assert len({tuple(row) for row in table.rows}) == 2
+    assert table.rows[0][table.columns.index("deliveries/s")] == 1200 / 0.5
+    assert "The means leave out 2 runs" in page.lead
+    assert "4 runs sent nothing after the warm-up" in page.lead
+
+
+def test_pages_show_labels_and_no_keys(page: Page, points: Rows) -> None:
+    shown = repr([block for section in page.sections for block in section.blocks])
+    keys = {row["series"] for row in points if ":" in row["series"] or "=" in row["series"]}
+    assert keys
+    assert [key for key in keys if f"'{key}'" in shown] == []
+    assert "'bounded, k=2n'" in shown
+    assert "'delay = 10 gaps'" in shown
