@@ -1,4 +1,4 @@
-"""``antecede audit``, ``report`` and ``advise``: exit status, one-line errors, whole run folders."""
+"""``antecede audit``, ``report`` and ``advise``: exit status, one-line errors, run folders."""
 
 from __future__ import annotations
 

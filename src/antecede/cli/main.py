@@ -108,7 +108,8 @@ def _unforeseen(error: Exception, called: str | None) -> str:
     if isinstance(error, ModuleNotFoundError) and extra:
         missing = error.name or ""
         if not missing.startswith("antecede"):
-            return f"{called} needs {missing}, which is not installed; run: pip install 'antecede[{extra}]'"
+            fix = f"run: pip install 'antecede[{extra}]'"
+            return f"{called} needs {missing}, which is not installed; {fix}"
     first = (str(error).strip().splitlines() or [""])[0][:200]
     return (
         f"unexpected {type(error).__name__}: {first}; "
