@@ -19,8 +19,8 @@ from pathlib import Path
 
 import antecede
 
-_LEFT_BEHIND = ("cli", "net", "report")
-"""Rooms that only the driver needs."""
+_LEFT_BEHIND = ("cli", "net")
+"""Packages that only the driver needs."""
 
 
 def archive(folder: Path) -> Path:
