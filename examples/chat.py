@@ -27,7 +27,7 @@ import antecede
 HOST = "127.0.0.1"
 ROSTER = {"cat": 7003, "bob": 7002, "ann": 7001}
 FRAME_BYTES_MAX = 1 << 20
-PATIENCE = 3.0  # seconds to wait at the end for those who are not connected
+PATIENCE = 3.0  # seconds to wait at the end for those who are not connected, unless told
 
 
 def tell(text: str) -> None:
@@ -45,6 +45,7 @@ class Chat:
         *,
         protocol: str = "optimal",
         slow: dict[str, float] | None = None,
+        patience: float = PATIENCE,
         log: str | None = None,
         show: Callable[[str, str], None] = lambda who, text: print(f"{who}: {text}"),
     ) -> None:
@@ -57,6 +58,7 @@ class Chat:
         self.links: dict[str, asyncio.Queue[tuple[bytes, bool]]] = {
             peer: asyncio.Queue() for peer in roster if peer != me
         }
+        self.patience = patience
         self.unsent: Counter[str] = Counter()  # data packets still here, by destination
         self.log = antecede.EventLog(log, process=me) if log else None
         self.sends = 0
@@ -125,7 +127,7 @@ class Chat:
 
     async def _is_sent(self) -> bool:
         """Give the last messages time to leave; return whether they did."""
-        end = time.monotonic() + PATIENCE + self.left() * max(self.slow.values(), default=0)
+        end = time.monotonic() + self.patience + self.left() * max(self.slow.values(), default=0)
         while self.left() and time.monotonic() < end:  # noqa: ASYNC110 - many things end it
             await asyncio.sleep(0.05)
         if self.left():
@@ -187,7 +189,14 @@ async def talk(given: argparse.Namespace) -> int:
         msg = f"--slow {unknown.pop()}: not in the roster {', '.join(ports)}"
         raise antecede.UsageError(msg)
     roster = {name: int(port) for name, port in ports.items()}
-    chat = Chat(given.me, roster, protocol=given.protocol, slow=slow, log=given.log)
+    chat = Chat(
+        given.me,
+        roster,
+        protocol=given.protocol,
+        slow=slow,
+        patience=given.patience,
+        log=given.log,
+    )
     refused = []
 
     async def chatting() -> None:
@@ -210,6 +219,12 @@ def main() -> int:
     parser.add_argument("--protocol", default="optimal", help="any protocol, or none")
     parser.add_argument("--roster", nargs="+", default=[f"{k}={v}" for k, v in ROSTER.items()])
     parser.add_argument("--slow", nargs="*", default=[], help="PEER=SECONDS: delay that link")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        help="seconds to wait at the end for absent peers",
+    )
     parser.add_argument("--log", help="write the event log to this file")
     try:
         return asyncio.run(talk(parser.parse_args()))

@@ -57,6 +57,15 @@ class QueueFullError(HoldFullError):
         self.queue_max = queue_max
 
 
+class MasterError(UsageError):
+    """Spark cannot work with ``master``, for ``reason``."""
+
+    def __init__(self, message: str, *, master: str, reason: str) -> None:
+        super().__init__(message)
+        self.master = master
+        self.reason = reason
+
+
 class LogError(UsageError):
     """A log cannot be read or holds no events: ``path`` (or a name for it) and ``reason``."""
 

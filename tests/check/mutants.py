@@ -5,9 +5,10 @@ from typing import cast
 
 from antecede import Effects, Need, Packet
 from antecede.core.endpoint import Endpoint
+from antecede.core.entries import Log, without_empty
 from antecede.core.messages import Sending
 from antecede.protocols.matrix import Matrix
-from antecede.protocols.optimal import Log, Optimal, merged, purged
+from antecede.protocols.optimal import Optimal, merged
 
 
 class Unordered(Matrix):
@@ -18,7 +19,7 @@ class Unordered(Matrix):
 
 
 class OwnColumnOnly(Matrix):
-    """On delivery counts the message for the receiver only (ALGORITHMS.md, trap T1c)."""
+    """Counts a delivered message for the receiver only, not for its other destinations."""
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         rows, source = packet.control, self._positions[packet.source]
@@ -142,7 +143,7 @@ class PurgesByWord(Optimal):
     def _on_data(self, packet: Packet) -> None:
         log: Log = {sender: dict(entries) for sender, entries in self._log.items()}
         both = merged(log, self._carried(packet))
-        self._log = purged(
+        self._log = without_empty(
             {
                 sender: {clock: both.get(sender, {}).get(clock, frozenset()) for clock in entries}
                 for sender, entries in log.items()

@@ -79,7 +79,7 @@ def test_after_leaves_out_later_local_events() -> None:
     ("event", "words"),
     [
         (Event("a", "send", A1, ("b",)), "a:1 is sent twice"),
-        (Event("b", "deliver", C1), "which nobody sent"),
+        (Event("b", "deliver", C1), "which was not sent before"),
         (Event("a", "deliver", A1), "which is for c"),
         (Event("c", "deliver", A1), "twice"),
         (Event("c", "send", C1, ("a",), after=3), "after event 3 of c, which has had 2"),

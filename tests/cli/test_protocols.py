@@ -16,7 +16,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
         env={"COLUMNS": "160", "PATH": "", "PYTHONPATH": ":".join(sys.path)},
     )
 

@@ -196,7 +196,7 @@ def bad_packets(packet: antecede.Packet) -> list[tuple[antecede.Packet, type[Exc
         (replace(packet, source="c"), peer, "this process itself"),
         (replace(packet, n=0), peer, "number 0"),
         (replace(packet, kind="other"), peer, "kind 'other'"),  # type: ignore[arg-type]
-        (replace(packet, message=None), peer, "no valid message id"),
+        (replace(packet, message=None), peer, "an invalid message id"),
         (replace(packet, message=antecede.MessageId("b", 1)), peer, "expected one of 'a'"),
         (replace(packet, dests=("b",)), peer, "for 'c'"),
         (replace(packet, dests=("c", "z")), unknown, "names process 'z'"),
@@ -244,7 +244,9 @@ def test_payload_and_after_are_checked() -> None:
     end = group()["a"]
     with pytest.raises(antecede.UsageError, match="payload is str; expected bytes"):
         end.send(["b"], "text")  # type: ignore[arg-type]
-    with pytest.raises(antecede.UsageError, match="after=7 is no local event; there is none yet"):
+    with pytest.raises(
+        antecede.UsageError, match="after=7 is not a local event; there is none yet"
+    ):
         end.send(["b"], after=7)
     with pytest.raises(antecede.UsageError, match="takes a Packet, got bytes"):
         end.receive(b"")  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_a_fixed_membership_says_so(protocol: str) -> None:
 
 def test_names_are_checked_on_joining() -> None:
     end = make("optimal", "a", ("a", "b"))
-    for name, words in (("a", "member already"), ("", "not a name"), (7, "not a name")):
+    for name, words in (("a", "already a member"), ("", "not a name"), (7, "not a name")):
         with pytest.raises(antecede.UsageError, match=words):
             end.add(name)  # type: ignore[arg-type]
     assert end.members == ("a", "b")

@@ -187,5 +187,7 @@ def test_groups_may_be_sets() -> None:
 
 
 def test_before_the_first_event_after_says_what_is_left() -> None:
-    with pytest.raises(antecede.UsageError, match="after=3 is no local event; there is none yet"):
+    with pytest.raises(
+        antecede.UsageError, match="after=3 is not a local event; there is none yet"
+    ):
         make("a", "ab").send(["b"], after=3)

@@ -56,7 +56,7 @@ class Cluster:
         """Kill one worker with everything it started, as a lost machine would."""
         worker = self.workers.pop()
         os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait(timeout=30)
+        worker.wait(timeout=600)
 
 
 def _foreign_python(folder: Path) -> Path:
@@ -66,14 +66,14 @@ def _foreign_python(folder: Path) -> Path:
     the package stays out of sight.
     """
     subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60
+        [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=600
     )
     site = Path(next(p for p in sys.path if p.endswith("site-packages")))
     inner = next((folder / "lib").glob("python*")) / "site-packages"
     (inner / "libraries.pth").write_text(f"{site}\n", encoding="utf-8")
     python = folder / "bin" / "python"
     code = "import pyspark, numba, pyarrow, importlib.util as u; assert not u.find_spec('antecede')"
-    subprocess.run([str(python), "-c", code], check=True, timeout=60, env=_clean(), cwd="/")
+    subprocess.run([str(python), "-c", code], check=True, timeout=600, env=_clean(), cwd="/")
     return python
 
 
@@ -100,21 +100,21 @@ def _hiding(folder: Path) -> list[str]:
         "sh",
     ]
     try:
-        subprocess.run([*words, "true"], check=True, timeout=20, capture_output=True)
+        subprocess.run([*words, "true"], check=True, timeout=600, capture_output=True)
     except (OSError, subprocess.SubprocessError):
         return []
     return words
 
 
 def _await(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text(encoding="utf-8")
         with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
             return
         time.sleep(0.2)
-    pytest.fail(f"the Spark master did not listen within 60 s: {log.read_text(encoding='utf-8')}")
+    pytest.fail(f"the Spark master did not listen within 600 s: {log.read_text(encoding='utf-8')}")
 
 
 @pytest.fixture(scope="module")
@@ -163,5 +163,5 @@ def cluster() -> Iterator[Cluster]:
         for process in started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=600)
         shutil.rmtree(base, ignore_errors=True)

@@ -224,8 +224,16 @@ def test_wrong_calls_are_refused(spark: SparkSession) -> None:
         audit(empty, windows=0)
 
 
+def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
+    from antecede.eventlog import Event
+
+    unpaired = table_of([Event("a", 1, "send", "m", ("b",)), Event("b", 1, "deliver", "other")])
+    for found in (audit(spark.createDataFrame(unpaired)), audit(unpaired, engine="local")):
+        assert (found.verdict, found.summary["causally_ordered"]) == ("undecidable", None)
+        assert found.reason == found.summary["reason"]
+
+
 @pytest.mark.cluster
-@pytest.mark.timeout(900)
 def test_a_cluster_gives_the_same_answer_also_after_a_lost_worker(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -234,9 +242,8 @@ def test_a_cluster_gives_the_same_answer_also_after_a_lost_worker(
     code = f"""
         import json
         from antecede.pipeline.audits.entry import audit
-        from antecede.pipeline.spark import session as starting
-        starting.ANSWER_SECONDS = 300  # The machine may be busy with other tests.
-        with starting.session({cluster.master!r}) as spark:
+        from antecede.pipeline.spark.session import session
+        with session({cluster.master!r}, wait=600) as spark:
             frame = spark.read.parquet({path!r})
             for one in (frame, frame.filter("seq > 0")):
                 found = audit(one, windows=4)
@@ -253,7 +260,7 @@ def test_a_cluster_gives_the_same_answer_also_after_a_lost_worker(
     assert driver.stdout is not None
     first = driver.stdout.readline()
     cluster.kill_worker()
-    rest, trouble = driver.communicate(timeout=800)
+    rest, trouble = driver.communicate(timeout=1800)
     assert driver.returncode == 0, trouble[-3000:]
     answers: list[Any] = [json.loads(first), *map(json.loads, rest.splitlines())]
     expected = json.loads(json.dumps(audit_table(table).tables["violations"].to_pylist()))

@@ -17,10 +17,10 @@ import pytest
 if TYPE_CHECKING:
     from tests.pipeline.conftest import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 
-def drive(cluster: Cluster, code: str, *, timeout: float = 240) -> Any:
+def drive(cluster: Cluster, code: str, *, timeout: float = 1800) -> Any:
     """Run ``code`` as a driver of ``cluster``; it prints one JSON document as its last line."""
     answer = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
@@ -34,7 +34,7 @@ def drive(cluster: Cluster, code: str, *, timeout: float = 240) -> Any:
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-def test_the_package_travels_and_settles(cluster: Cluster) -> None:
+def test_the_package_travels_and_is_used_unpacked(cluster: Cluster) -> None:
     found = drive(
         cluster,
         f"""
@@ -44,8 +44,8 @@ def test_the_package_travels_and_settles(cluster: Cluster) -> None:
 
         def probe(batches):
             import os, sys
-            from antecede.pipeline.spark.ship import settle
-            settle()
+            from antecede.pipeline.spark.ship import use_unpacked
+            use_unpacked()
             import antecede.pipeline.spark.java
             for _ in batches:
                 seen = os.listdir({str(cluster.hidden)!r})
@@ -53,7 +53,7 @@ def test_the_package_travels_and_settles(cluster: Cluster) -> None:
                 yield pa.RecordBatch.from_pydict(row)
 
         open({str(cluster.hidden / "drivers")!r}, "w").close()
-        with session({cluster.master!r}) as spark:
+        with session({cluster.master!r}, wait=600) as spark:
             rows = spark.range(2).mapInArrow(probe, "path string, python string, seen long")
             print(json.dumps([parallelism(spark), rows.toArrow().to_pylist()]))
         """,
@@ -86,7 +86,7 @@ STUDY = """
     def progress(done):
         print("done", done.runs, file=sys.stderr, flush=True)
 
-    with session({master!r}, light=True) as spark:
+    with session({master!r}, light=True, wait=600) as spark:
         with RunFolder.open({out!r}, "study", options={{}}, resumable=True) as folder:
             found = run_grid(spark, rows, folder, progress=progress)
             folder.write_table("runs", found)
@@ -119,7 +119,7 @@ def test_a_cluster_measures_what_one_machine_does_and_a_lost_worker_changes_noth
             if line.startswith("done ") and line != "done 0\n":
                 break
         cluster.kill_worker()
-        answer, said = driver.communicate(timeout=240)
+        answer, said = driver.communicate(timeout=1800)
     assert driver.returncode == 0, ("".join(heard) + said)[-3000:]
     together = json.loads(answer.splitlines()[-1])
     assert together == alone

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline.spark import java, session, ship
+from antecede.pipeline.spark import java, session, settings, ship
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_the_scratch_of_a_dead_run_is_swept(
     alive = tmp_path / f"antecede-spark-{os.getpid()}-x"
     dead.mkdir()
     alive.mkdir()
-    made = session._scratch()
+    made = settings.make_scratch()
     assert not dead.exists()
     assert alive.exists()
     assert made.parent == tmp_path
@@ -114,13 +114,13 @@ def test_equal_sources_ship_as_equal_bytes(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_a_shipped_package_settles_in_an_unpacked_copy(tmp_path: Path) -> None:
+def test_a_shipped_package_is_used_unpacked(tmp_path: Path) -> None:
     packed = ship.archive(tmp_path)
     code = f"""
         import sys
         sys.path.insert(0, {str(packed)!r})
-        from antecede.pipeline.spark.ship import settle
-        settle()
+        from antecede.pipeline.spark.ship import use_unpacked
+        use_unpacked()
         import antecede.pipeline.spark.java
         print(antecede.pipeline.spark.java.__file__)
     """
@@ -164,9 +164,8 @@ def test_a_master_that_listens_and_says_nothing_is_given_up(
         from antecede.errors import UsageError
         from antecede.pipeline.spark import session
 
-        session.ANSWER_SECONDS = 2
         try:
-            session.start(sys.argv[1], scratch=Path(sys.argv[2]), light=True)
+            session.start(sys.argv[1], scratch=Path(sys.argv[2]), light=True, wait=2)
         except UsageError as error:
             print(error)
     """
@@ -179,7 +178,7 @@ def test_a_master_that_listens_and_says_nothing_is_given_up(
             [sys.executable, "-c", textwrap.dedent(code), master, str(tmp_path)],
             capture_output=True,
             text=True,
-            timeout=250,
+            timeout=1800,
             check=True,
             env=environment,
         )

@@ -216,7 +216,7 @@ def test_only_a_resumed_study_reuses_the_runs_of_a_finished_one(
 def slow(row: Mapping[str, Any]) -> dict[str, Any]:
     """Stand in for a long run, that Ctrl-C shall not wait for."""
     if row["seed"] > 1:
-        time.sleep(60)
+        time.sleep(600)
     return fake(row)
 
 
@@ -237,7 +237,7 @@ def test_what_runs_is_cancelled_when_one_fails_and_what_is_finished_stays(
     begun = time.monotonic()
     with _folder(tmp_path / "out") as folder, pytest.raises(KeyboardInterrupt):
         run_grid(spark, rows, folder, run=slow, progress=stop)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 300
     assert len(list((folder.stage / PARTS).glob("*.parquet"))) == 1
 
 

@@ -74,7 +74,7 @@ def test_an_interrupted_resumable_run_keeps_its_stage(tmp_path: Path) -> None:
 def test_an_interrupted_run_is_not_replaced_by_a_new_one(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _fail(_open(tmp_path, resumable=True), "parts/a", KeyboardInterrupt)
-    with pytest.raises(UsageError, match="--resume goes on with it") as caught:
+    with pytest.raises(UsageError, match="continue it with --resume") as caught:
         _open(tmp_path, resumable=True)
     assert "\n" not in str(caught.value)
     assert (tmp_path / STAGE / "parts" / "a").exists()
@@ -158,7 +158,7 @@ def test_files_that_no_run_wrote_are_never_touched(tmp_path: Path) -> None:
         run.write_text("old.html", "x")
         run.finish({})
     (out / "notes.txt").write_text("keep")
-    with pytest.raises(UsageError, match=r"'notes\.txt' among them"):
+    with pytest.raises(UsageError, match=r"such as 'notes\.txt'"):
         _open(out)
     (out / "notes.txt").unlink()
     with _open(out) as run:

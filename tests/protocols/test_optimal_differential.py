@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from antecede.check import World, run_script
 from antecede.check.scripts import run_step
-from antecede.core.differences import Entries, applied, difference, is_difference, model_bytes
+from antecede.core.differences import applied, difference, is_difference, model_bytes
+from antecede.core.entries import Entries
 from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.optimal import Optimal

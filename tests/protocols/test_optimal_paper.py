@@ -9,9 +9,9 @@ from antecede import MessageId, Packet
 from antecede.check import BrokenPromiseError, History, World, random_script, run_script
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
-from antecede.core.differences import Entry
+from antecede.core.entries import Entry, Log, as_entries, without_empty
 from antecede.core.messages import Sending
-from antecede.protocols.optimal import Log, Optimal, as_control, merged, purged
+from antecede.protocols.optimal import Optimal, merged
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
 NAMES = tuple(f"{i:02}" for i in range(1, 17))
@@ -79,7 +79,7 @@ def test_example_rcv_merge() -> None:
 
 
 def test_example_rcv_purge() -> None:
-    both = purged(merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)}))
+    both = without_empty(merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)}))
     assert both == {"01": {9: named(7), 21: named(8)}}
 
 
@@ -93,7 +93,7 @@ def test_example_rcv_as_a_delivery() -> None:
         MessageId("02", 3),
         ("05", "10"),
         b"",
-        as_control({"01": dict(CARRIED)}),
+        as_entries({"01": dict(CARRIED)}),
         "optimal",
     )
     (delivery,) = j.receive(packet).deliveries
@@ -119,7 +119,7 @@ def test_example_delivery_condition() -> None:
 
 
 def entries(log: Log) -> list[Entry]:
-    return list(as_control(log))
+    return list(as_entries(log))
 
 
 def lemma_1(found: list[Entry]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from antecede import MessageId, PeerError, UnknownProcessError, endpoint, size
 from antecede.check import World
 from antecede.check.scripts import run_step
-from antecede.protocols.pruned import Control, Info, Pruned, merge, without_empty
+from antecede.core.entries import Log, without_empty
+from antecede.protocols.pruned import Control, Pruned, merge
 from tests.protocols.support import (
     assert_goes_on_equal,
     assert_refused,
@@ -340,7 +341,7 @@ class WithoutComparing(Pruned):
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         before = self._info
         reached = super()._absorb(packet)
-        united: Info = {s: dict(entries) for s, entries in self._info.items()}
+        united: Log = {s: dict(entries) for s, entries in self._info.items()}
         for sender, entries in before.items():
             for clock, dests in entries.items():
                 here = united.setdefault(sender, {})
@@ -375,6 +376,6 @@ def test_a_broken_step_is_noticed(mutant: type[Pruned], promises: set[str]) -> N
 
 
 def test_merging_says_how_much_it_pruned() -> None:
-    mine: Info = {"a": {1: frozenset("bc"), 3: frozenset("b")}}
-    theirs: Info = {"a": {2: frozenset("d"), 3: frozenset("bc")}}
+    mine: Log = {"a": {1: frozenset("bc"), 3: frozenset("b")}}
+    theirs: Log = {"a": {2: frozenset("d"), 3: frozenset("bc")}}
     assert merge(mine, theirs) == ({"a": {3: frozenset("b")}}, 4)

@@ -69,7 +69,7 @@ def test_the_page_opens_offline_with_every_chart_drawn(
     opened.on("console", lambda said: complaints.append(said.text))
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.goto((tmp_path / "index.html").as_uri())
-    opened.wait_for_selector("body[data-drawn]", timeout=60_000)
+    opened.wait_for_selector("body[data-drawn]", timeout=600_000)
     charts = opened.locator(".chart")
     assert charts.count() == 4
     for number in range(charts.count()):

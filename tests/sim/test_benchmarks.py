@@ -14,7 +14,7 @@ from antecede.sim.workloads import paper, replay_edges
 from benchmarks import speed
 from benchmarks._traffic import write_edges
 
-pytestmark = pytest.mark.timeout(900)  # kernels may have to be compiled first
+pytestmark = pytest.mark.timeout(3600)  # kernels may have to be compiled first
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -26,7 +26,7 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=880,
+        timeout=3000,
     )
 
 
@@ -55,7 +55,7 @@ def test_synthetic_traffic_is_reproducible(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     schedule = replay_edges(tmp_path / "a")
     assert 10 < schedule.n <= 20
-    assert schedule.messages > 280
+    assert schedule.messages > 250
 
 
 def test_an_unknown_benchmark_is_one_line() -> None:

@@ -72,7 +72,7 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "--delay", "slow"], "delay 'slow' is not understood"),
         (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),
         (["optimal", "--edges", "a", "--schedule", "b"], "give one of them"),
-        (["optimal", "--edges", "nowhere.txt"], "cannot read edge list"),
+        (["optimal", "--edges", "nowhere.txt"], "cannot read the edge list"),
         (["optimal", "--seed", "-1"], "--seed -1 is out of range"),
         (["optimum"], "did you mean optimal"),
     ],

@@ -20,7 +20,7 @@ from tests.sim.same import PROTOCOLS, differences
 if TYPE_CHECKING:
     from types import ModuleType
 
-pytestmark = pytest.mark.timeout(900)  # compiling takes its time on a busy machine
+pytestmark = pytest.mark.timeout(3600)  # compiling takes its time on a busy machine
 SMALL = """
 from antecede import sim
 from antecede.sim.workloads import paper
@@ -57,7 +57,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-        timeout=880,
+        timeout=3000,
     )
 
 

@@ -24,6 +24,8 @@ from antecede.sim.workloads import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from antecede.eventlog import Rejected
+
 
 @pytest.mark.parametrize("cast", ["unicast", "multicast", "broadcast"])
 def test_the_papers_workload(cast: str) -> None:
@@ -178,11 +180,20 @@ def test_edges_of_equal_source_and_time_are_one_multicast(tmp_path: Path) -> Non
     assert schedule.names == ("1", "2", "3")
     assert schedule.time.tolist() == [0, 1, 2]
     assert np.diff(schedule.offsets).tolist() == [2, 1, 1]
-    path.write_text("1 2 3\n1 2 soon\n")
-    with pytest.raises(UsageError, match="line 2: '1 2 soon' is not an edge"):
-        replay_edges(path)
-    with pytest.raises(UsageError, match="cannot read edge list"):
+    with pytest.raises(UsageError, match="cannot read the edge list"):
         replay_edges(tmp_path / "none")
+
+
+def test_invalid_edges_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("1,2,3\n1 2 soon\n1 2 inf\n")
+    rejected: list[Rejected] = []
+    schedule = replay_edges(path, rejected=rejected)
+    assert (schedule.messages, schedule.about["rejected"]) == (1, 2)
+    assert [(bad.line, bad.text) for bad in rejected] == [(2, "1 2 soon"), (3, "1 2 inf")]
+    path.write_text("1 1 3\n1 2 soon\n")
+    with pytest.raises(UsageError, match=r"between two processes; .* line 2: expected: source"):
+        replay_edges(path)
 
 
 def test_a_real_edge_list(shared: Path) -> None:

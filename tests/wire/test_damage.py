@@ -80,7 +80,7 @@ def test_another_version_is_named() -> None:
     for version in [0, *range(2, 16)]:
         with pytest.raises(PeerError, match=f"in version {version} of the format"):
             CODEC.decode(bytes((0xA0 + version,)) + some[0][1:])
-    with pytest.raises(PeerError, match="starts with 0xb1, so it is no packet of ours"):
+    with pytest.raises(PeerError, match="starts with 0xb1, so it is not a packet"):
         CODEC.decode(b"\xb1" + some[0][1:])
 
 

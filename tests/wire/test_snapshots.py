@@ -67,8 +67,8 @@ def test_every_cut_is_noticed() -> None:
 
 def test_a_damaged_snapshot_says_what_to_do() -> None:
     codec, data = some_snapshot()
-    assert "does not agree with its checksum" in refusal(codec, data[:40] + b"!" + data[41:])
-    assert "starts with 0xa1, so it is no snapshot" in refusal(codec, b"\xa1" + data[1:])
+    assert "does not match its checksum" in refusal(codec, data[:40] + b"!" + data[41:])
+    assert "starts with 0xa1, so it is not a snapshot" in refusal(codec, b"\xa1" + data[1:])
     assert "version 2 of the format" in refusal(codec, b"\xb2" + data[1:])
 
 

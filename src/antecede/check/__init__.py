@@ -1,6 +1,6 @@
-"""The oracle: histories to violations to sentences, worlds to run protocols in, and the explorer.
+"""The oracle: from histories to violations to sentences; worlds that run protocols; the explorer.
 
-Nothing here uses a clock of any protocol; what is judged cannot share its mistakes with the judge.
+Nothing here uses a protocol's clock, so the judge cannot share the mistakes of what it judges.
 """
 
 from antecede.check.classes import HistoryClass, crown, history_class

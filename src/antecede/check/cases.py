@@ -1,4 +1,4 @@
-"""How each protocol is put to the test: its casts, and its options worth trying.
+"""The cases in which a protocol is tested: its casts, and the options worth trying.
 
 Every cast is tried with the default options, and the widest cast with each of the variants that the
 protocol's record names. Options that need names (groups, zones, clusters) are made for the members.
@@ -31,12 +31,12 @@ class Case:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether processes may be renamed."""
+        """Whether processes can be renamed without changing anything."""
         return not PROTOCOLS[self.protocol].has_roles and "groups" not in self.options
 
 
 def chain_of_groups(members: Members) -> dict[str, Members]:
-    """Return overlapping groups in a ring: a cycle of groups is what defeats naive protocols."""
+    """Return overlapping groups in a ring; such cycles defeat naive protocols."""
     if len(members) < 3:
         return {"all": members}
     size = max(2, len(members) // 2)
@@ -45,7 +45,7 @@ def chain_of_groups(members: Members) -> dict[str, Members]:
 
 
 def random_groups(members: Members, seed: int) -> dict[str, Members]:
-    """Return groups drawn from ``seed`` in which every member has a place."""
+    """Return random groups such that every member is in at least one."""
     rng = Random(seed)  # noqa: S311 - test data, not secrets
     groups = chain_of_groups(members)
     for i in range(rng.randint(0, 3)):
@@ -55,7 +55,7 @@ def random_groups(members: Members, seed: int) -> dict[str, Members]:
 
 
 def cases(protocol: str, members: Members) -> list[Case]:
-    """Return every way in which a protocol is to be tried."""
+    """Return every case in which a protocol is tested."""
     info = PROTOCOLS[protocol]
     widest = "multicast" if "multicast" in info.casts else info.casts[0]
     made = []

@@ -1,6 +1,6 @@
-"""The class of a history: how much order there is in it ([KS98] figure 1, [CMT96]).
+"""The class of a history: how ordered it is ([KS98] figure 1, [CMT96]).
 
-Synchronous-realisable histories are causally ordered, causally ordered ones are FIFO.
+Histories that synchronous sends could produce are causally ordered; causally ordered ones are FIFO.
 
 References
 ----------
@@ -25,8 +25,8 @@ HistoryClass = Literal["synchronous", "causal", "fifo", "none"]
 def history_class(history: History) -> HistoryClass:
     """Return the strictest class that a history belongs to.
 
-    A multicast counts as one send with several deliveries; it is synchronous-realisable if all of
-    them could happen at the moment of the send.
+    A multicast counts as one send with several deliveries; it is synchronous if all of them could
+    happen at the moment of the send.
     """
     violations = causal_violations(history)
     if any(violation.kind == "fifo" for violation in violations):
@@ -37,7 +37,7 @@ def history_class(history: History) -> HistoryClass:
 
 
 def crown(history: History) -> tuple[MessageId, ...]:
-    """Return messages that form a crown, empty if there is none.
+    """Return messages that form a crown, or nothing if there is none.
 
     In a crown each message is sent before the next is delivered and the last before the first is,
     so they cannot all be instantaneous ([CMT96]; [MF95] 4.2). Found as a cycle of the graph whose

@@ -1,7 +1,7 @@
-"""The explorer: all computations of a few processes and messages, under a protocol.
+"""The explorer: all computations of a few processes and messages under a protocol.
 
-``python -m antecede.check.explore --processes 3 --messages 4`` looks at every protocol. How the
-search avoids looking at the same thing twice is told in :mod:`antecede.check.search`.
+``python -m antecede.check.explore --processes 3 --messages 4`` explores every protocol.
+:mod:`antecede.check.search` explains how the search avoids repeating itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Exploration:
     case: str = ""
 
     def figures(self) -> dict[str, object]:
-        """Return the counts and the verdict, for machines."""
+        """Return the counts and the verdict as plain data."""
         names = ("processes", "messages", "situations", "blocks", "local_states", "local_steps")
         counts = {name: getattr(self, name) for name in names}
         return {
@@ -64,14 +64,15 @@ class Exploration:
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything was seen and no promise was broken."""
+        """Whether everything was visited and no promise was broken."""
         return self.is_complete and not self.promise
 
     def __str__(self) -> str:
         what = (
-            f"{self.case or self.protocol} {self.processes}x{self.messages}: {self.situations:,} situations, "
-            f"{self.blocks:,} blocks, {self.local_states:,} local states, "
-            f"{self.local_steps:,} local steps, {self.seconds:.1f} CPU s"
+            f"{self.case or self.protocol} {self.processes}x{self.messages}: "
+            f"{self.situations:,} situations, {self.blocks:,} blocks, "
+            f"{self.local_states:,} local states, {self.local_steps:,} local steps, "
+            f"{self.seconds:.1f} CPU s"
         )
         if self.promise:
             return f"{what}: BROKEN {self.promise}: {self.sentence}"
@@ -92,10 +93,10 @@ def explore(
     seconds_max: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Exploration:
-    """Look at every computation of so many processes and messages.
+    """Explore every computation of so many processes and messages.
 
-    ``symmetric=False`` is for protocols in which some process has a role of its own. ``selves``
-    lets processes write to themselves, too.
+    Pass ``symmetric=False`` if a process has a special role. With ``selves`` processes also send to
+    themselves.
     """
     info = protocol_class(protocol).INFO
     began = time.process_time()
@@ -144,10 +145,10 @@ def explore_all(
     seconds_max: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Exploration]:
-    """Explore a protocol with each of its casts and the variants that :mod:`cases` names.
+    """Explore a protocol in each of its :mod:`cases`.
 
-    A protocol that multicasts need not be looked at for unicast and broadcast alone: they are
-    among its multicasts.
+    Unicast and broadcast are special cases of multicast, so a protocol that offers multicast is not
+    explored for them separately.
     """
     info = PROTOCOLS[protocol]
     for case in cases(protocol, process_names(processes)):
@@ -169,19 +170,21 @@ def explore_all(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0: all kept their promises, 1: one did not, 2: wrong call."""
+    """Run the command line. Return 0 if all promises were kept, 1 if not, 2 for a wrong call."""
     parser = argparse.ArgumentParser(
         prog="python -m antecede.check.explore",
-        description="Look at every interleaving of small computations.",
-        epilog="example: python -m antecede.check.explore --processes 3 --messages 3 --protocol matrix",
+        description="Explore every interleaving of small computations.",
+        epilog="example: python -m antecede.check.explore --messages 3 --protocol matrix",
     )
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--messages", type=int, default=3)
-    parser.add_argument("--protocol", action="append", help="by default all; may be repeated")
     parser.add_argument(
-        "--seconds", type=float, help="stop each exploration after so many CPU seconds"
+        "--protocol", action="append", help="a protocol to explore (repeatable); by default all"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object for each exploration")
+    parser.add_argument(
+        "--seconds", type=float, help="stop each exploration after this many CPU seconds"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per exploration")
     chosen = parser.parse_args(arguments)
     try:
         names = [protocol_class(name).INFO.name for name in chosen.protocol or PROTOCOLS]

@@ -1,9 +1,9 @@
 """Histories and happened-before, by explicit sets and without any clock.
 
-This is the one definition of "correct" in the project. A history is the list of sends and
-deliveries that happened; from it follows, for each message, the set of messages that could have
-influenced it. Sets of messages and of copies are kept as bits of an integer: unions are exact and
-fast, and nothing here shares an idea with the protocols that are judged by it.
+This is the project's only definition of "correct". A history is the list of sends and deliveries
+that happened. From it follows, for each message, the set of messages that could have influenced it.
+Sets of messages and copies are kept as bits of an integer, so unions are exact and fast, and
+nothing here shares an idea with the protocols that it judges.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Event:
     """A send or a delivery.
 
-    ``after`` matters on sends only: the number of the last local event that the message depends
-    on; None stands for everything so far.
+    ``after`` matters for sends only: the number of the last local event that the message depends
+    on; None means everything so far.
     """
 
     process: str
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What lies in the causal past of a point of a computation, as sets of bits.
+    """The causal past of a point in a computation, as sets of bits.
 
     ``messages``: messages whose send is in the past. ``delivered``: copies whose delivery is.
     ``replaced``: copies of a message to a process that a later message to the same process follows
@@ -62,7 +62,7 @@ class Knowledge:
 
 
 class History:
-    """What happened, in the order in which it happened, and what follows from it."""
+    """What happened, in order, and what follows from it."""
 
     def __init__(self, members: Iterable[str], events: Iterable[Event] = ()) -> None:
         self.members = tuple(members)
@@ -83,7 +83,7 @@ class History:
             self.append(event)
 
     def append(self, event: Event) -> None:
-        """Add what happened next."""
+        """Append the next event."""
         if event.kind == "send":
             self._append_send(event)
         else:
@@ -123,7 +123,7 @@ class History:
             self._copies[number, dest] = bit
             self._copy_names.append((event.message, dest))
             mine |= bit
-        # Copies to a destination of this message that are known here are from now on replaced.
+        # Known copies to a destination of this message are replaced from now on.
         known = bits_of(before.messages)
         past = 0
         for other in known:
@@ -142,7 +142,7 @@ class History:
     def _append_delivery(self, event: Event) -> None:
         number = self._number.get(event.message)
         if number is None:
-            msg = f"{event.process} delivers {event.message}, which nobody sent before"
+            msg = f"{event.process} delivers {event.message}, which was not sent before"
             raise UsageError(msg)
         if event.process not in self._dests[number]:
             msg = (
@@ -209,9 +209,9 @@ class History:
     def required(self, process: str) -> dict[MessageId, frozenset[str]]:
         """Return the explicit information that the Propagation Constraints require now.
 
-        [KS98] 3.4: "d is a destination of M" is to be kept in the causal future of M's send until
-        its delivery at d is in the past, or the send of a later message to d is. What the sender
-        addressed to itself was delivered with the send and is never in question.
+        [KS98] 3.4: "d is a destination of M" must be kept in the causal future of M's send until
+        its delivery at d, or the send of a later message to d, is in the past. A message to oneself
+        is delivered with the send and never needs to be kept.
         """
         return self._needed(self._local_of(process)[-1])
 
@@ -242,7 +242,7 @@ class History:
         return frozenset(self.messages[number] for number in bits_of(numbers))
 
     def influenced_directly(self, message: MessageId) -> list[tuple[MessageId, Event]]:
-        """Return what ``message`` was sent after, each with the event that made it so.
+        """Return the messages that ``message`` directly follows, each with the linking event.
 
         The events are local to the sender: its own earlier sends and its deliveries.
         """

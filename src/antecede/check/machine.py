@@ -1,10 +1,10 @@
-"""Endpoints as functions: what a step does to one process, computed once and remembered.
+"""Endpoints as functions: what a step does to one process, computed once and cached.
 
-The explorer visits the same situation of one process in very many situations of the whole. An
-endpoint is deterministic, so the outcome of a step depends on its own state and the step alone.
-Each local state (the endpoint's, and what the oracle knows of its past) gets a number, and each
-step from it is carried out and judged once. Local states are told apart by ``Endpoint.state()``, and
-kept as images of the whole endpoint, which are quick to wake up.
+The explorer meets the same state of one process in very many states of the whole. An endpoint is
+deterministic, so the outcome of a step depends only on its own state and the step. Each local state
+(the endpoint's, and what the oracle knows of its past) gets a number, and each step from it is
+carried out and judged once. ``Endpoint.state()`` identifies a local state; a pickled image of the
+endpoint, which is quick to load, stores it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Node(NamedTuple):
-    """A message as the oracle sees it: with the past of its send, so no two computations mix."""
+    """A message as the oracle sees it: with the past of its send, so computations do not mix."""
 
     message: MessageId
     dests: tuple[str, ...]
@@ -35,7 +35,7 @@ class Node(NamedTuple):
 
 
 class View(NamedTuple):
-    """What the oracle knows of a process: its past, and what arrived and is not delivered.
+    """What the oracle knows about a process: its past, and what arrived but is not delivered.
 
     ``known`` are the nodes in its past, ``delivered`` the copies whose delivery is in its past;
     ``prefixes`` (for protocols that order by ``after``) is ``known`` after each local event.
@@ -48,7 +48,7 @@ class View(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step led to: the next local state, packets, and the promise it broke, if any."""
+    """The result of a step: the next local state, packets, and the promise it broke, if any."""
 
     local: int
     packets: tuple[int, ...]
@@ -100,16 +100,16 @@ class Machine:
 
     @property
     def local_count(self) -> int:
-        """How many local states there are so far."""
+        """The number of local states so far."""
         return len(self._images)
 
     @property
     def step_count(self) -> int:
-        """How many local steps were carried out so far."""
+        """The number of local steps carried out so far."""
         return len(self._sends) + len(self._receipts)
 
     def send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
-        """Carry out a send in a local state; None: the sender must wait."""
+        """Carry out a send in a local state; return None if the sender must wait."""
         key = (local, dests, after)
         if key not in self._sends:
             self._sends[key] = self._send(local, dests, after)
@@ -246,7 +246,7 @@ class Machine:
         return number
 
     def _revive(self, local: int) -> Endpoint:
-        one: Endpoint = pickle.loads(self._images[local])  # noqa: S301 - made by us, a moment ago
+        one: Endpoint = pickle.loads(self._images[local])  # noqa: S301 - we made it ourselves
         return one
 
 
@@ -263,7 +263,7 @@ def frozen_state(state: State) -> object:
 
 
 def frozen(value: object) -> object:
-    """Return plain data as something hashable; the order of keys does not matter."""
+    """Return plain data in a hashable form; the order of keys does not matter."""
     if isinstance(value, dict):
         return frozenset((key, frozen(item)) for key, item in value.items())
     if isinstance(value, list):

@@ -12,26 +12,26 @@ PROPERTIES = {
     "safety": "no process delivers a message before a cause of it that is addressed to it too",
     "liveness": "when everything sent has arrived, everything is delivered",
     "quiescence": "when everything sent has arrived, no endpoint sends anything more",
-    "no_overblocking": "a message waits only while a cause addressed to the same process is missing",
+    "no_overblocking": "a message waits only while a cause for the same process is missing",
     "necessity": "what is kept is exactly what the Propagation Constraints require",
 }
-"""Names as in ``ProtocolInfo.promises``; ``integrity`` (nothing invented, nothing twice, payloads
-and event numbers right) is due from everyone and has no name there."""
+"""Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not
+listed there: nothing invented, nothing delivered twice, payloads and event numbers right."""
 
 Step = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class Script:
-    """Steps for a world, as plain data: print it, keep it, run it again.
+    """The steps of a run, as plain data: print it, save it, run it again.
 
     ``("send", process, dests, rank)``: ``rank`` is None for everything so far, 0 for nothing, else
     how far back the last local event lies that the message depends on (1 is the latest).
     ``("arrive", choice, keep)``: the packet in flight numbered ``choice`` (modulo their number)
     arrives; with ``keep`` a duplicate stays in flight. ``("packet", source, dest, n, keep)``: the
     same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
-    ``("take", process, source)``, ``("add", process)``, ``("remove", process)`` and
-    ``("restart", process)``, which goes on from the saved state, do what they say.
+    ``("take", process, source)``, ``("add", process)`` and ``("remove", process)`` call the method;
+    ``("restart", process)`` replaces the endpoint by one restored from its state.
     """
 
     members: tuple[str, ...]
@@ -42,7 +42,7 @@ class Script:
 
 
 class BrokenPromiseError(AssertionError):
-    """A protocol broke a property; says which, why, and how to see it again."""
+    """A protocol broke a property. The text says which and why, and how to reproduce it."""
 
     def __init__(
         self, *, protocol: str, promise: str, sentence: str, script: Script, options: object
@@ -53,5 +53,5 @@ class BrokenPromiseError(AssertionError):
         self.script = script
         super().__init__(
             f"{protocol} broke {promise}: {sentence}\n"
-            f"to see it again: run_script({script!r}, {protocol!r}, options={options!r})"
+            f"to reproduce: run_script({script!r}, {protocol!r}, options={options!r})"
         )

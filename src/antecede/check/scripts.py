@@ -1,4 +1,4 @@
-"""Random scripts, and running a script under any protocol."""
+"""Random scripts, and how to run a script under any protocol."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def random_script(
 ) -> Script:
     """Return a script drawn from ``seed``; the same seed gives the same script everywhere.
 
-    Some scripts bring packets in any order, some mostly the newest first, some mostly the oldest:
-    each finds other mistakes.
+    Some scripts deliver packets in any order, some mostly newest first, some mostly oldest first:
+    each kind finds different mistakes.
     """
     rng = Random(seed)  # noqa: S311 - scripts, not secrets
     names = process_names(members) if isinstance(members, int) else tuple(members)
@@ -96,10 +96,10 @@ def run_script(
     endpoint_class: type[Endpoint] | None = None,
     drain: Random | int | None = None,
 ) -> World:
-    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and judge the whole.
+    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and check it all.
 
-    Steps that cannot be done (nothing in flight, a queue that is full) are passed over, so that
-    one script serves all protocols.
+    Steps that are impossible (nothing in flight, a full queue) are skipped, so one script serves
+    all protocols.
     """
     chosen = dict(options or {})
     if script.groups is not None and "groups" in protocol_class(protocol).INFO.options:
@@ -124,17 +124,17 @@ def run_script(
 
 
 def shrunk(script: Script, run: Callable[[Script], object]) -> BrokenPromiseError:
-    """Return the failure of a smallest part of a failing script.
+    """Return the failure of a minimal part of a failing script.
 
-    ``run`` runs a script and raises where a promise is broken. Ever smaller pieces are left out as
-    long as the same promise breaks; no single step of what remains can be spared.
+    ``run`` runs a script and raises if a promise is broken. Ever smaller pieces are removed as long
+    as the same promise breaks; in the end no single step can be removed.
     """
     try:
         run(script)
     except BrokenPromiseError as error:
         found = error
     else:
-        msg = "the script breaks no promise; expected one that does"
+        msg = "the script breaks no promise; pass one that does"
         raise UsageError(msg)
     size = len(found.script.steps)
     while size:
@@ -153,7 +153,7 @@ def shrunk(script: Script, run: Callable[[Script], object]) -> BrokenPromiseErro
 
 
 def run_step(world: World, step: Step) -> None:
-    """Do one step of a script in a world."""
+    """Run one step of a script in a world."""
     match step:
         case ("send", str(process), dests, rank):
             if process in world.endpoints:

@@ -1,21 +1,22 @@
-"""The search behind the explorer: every interleaving of a small computation, under a protocol, judged by the oracle.
+"""The search behind the explorer: every interleaving of a small computation, judged by the oracle.
 
-All computations of so many processes and sends are enumerated: who sends what to whom when, and in
-which order everything arrives. Three reductions keep that small, and none leaves out a behaviour:
+It enumerates all computations of a given number of processes and sends: who sends what to whom and
+when, and in which order everything arrives. Three reductions keep it small without losing any
+behaviour:
 
-* *Renaming.* Where no process has a special role, a process that has done nothing yet stands for
+* *Renaming.* If no process has a special role, one process that has done nothing yet represents
   all such processes.
 * *Partial order.* Steps of different processes commute. An arrival that sends nothing is *silent*:
-  nobody else can notice it, so it is put off until just before the next step of that process that
-  others can notice (a send, or an arrival that sends), or to the end. A computation is then a
-  sequence of *blocks*, silent arrivals and one noticeable step of one process, and the orders of
-  arrivals left at the end are looked at process by process, not in every combination.
+  other processes cannot notice it, so it is postponed until just before the next step of that
+  process that they can notice (a send, or an arrival that sends), or to the end. A computation is
+  then a sequence of *blocks*: silent arrivals and one noticeable step of one process. The orders of
+  arrivals left at the end are examined process by process, not in every combination.
 * *State hashing.* Situations are identified by the endpoints' whole states, the oracle's knowledge
   and the packets in flight; each is visited once.
 
-Duplicates need no steps of their own: after every arrival the packet is offered again, and nothing
-may come of it. Situations are visited in the order of the number of steps that lead there, so the
-failing script that is reported is a shortest one.
+Duplicates need no steps of their own: after every arrival the packet is offered again, which must
+have no effect. Situations are visited by the number of steps that lead there, so the failing script
+that is reported is a shortest one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Action = tuple[object, ...]
 
 
 class Situation(NamedTuple):
-    """Where everyone is, what is in flight, how many sends are left, how many processes acted."""
+    """The local states, what is in flight, how many sends are left, how many processes acted."""
 
     locals: tuple[int, ...]
     flying: frozenset[int]
@@ -45,7 +46,7 @@ class Situation(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """A process after some silent arrivals: its state, what has not arrived, what did, in order."""
+    """A process after some silent arrivals: its state, what is still to arrive, what did arrive."""
 
     local: int
     waiting: frozenset[int]
@@ -53,11 +54,11 @@ class Rest(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What one process can do from where it is, before others notice."""
+    """What one process can do from its state before others notice."""
 
     rests: tuple[Rest, ...]
     loud: tuple[tuple[Rest, int], ...]
-    """Arrivals that send something: where the process is, and the packet."""
+    """Arrivals that send something: the process before the arrival, and the packet."""
     broken: tuple[Rest, int, tuple[str, str]] | None
     """The shortest way to a broken promise by an arrival, if there is one."""
 
@@ -104,7 +105,7 @@ class Explorer:
         self.steps_max = 100 * messages
 
     def run(self, is_time_up: Callable[[int, int], bool]) -> bool:
-        """Search; tell whether the end was reached."""
+        """Search; return whether everything was visited."""
         cost = 0
         while cost < len(self._levels):
             for situation in self._levels[cost]:
@@ -137,16 +138,12 @@ class Explorer:
                 self._fail(situation, cost, [*rest.arrived, packet], broken)
             for rest, packet in reach.loud:
                 outcome = self.machine.receive(rest.local, packet)
-                flying = others | (rest.waiting - {packet}) | frozenset(outcome.packets)
-                arrived = (*rest.arrived, packet)
-                self._enter(
-                    situation,
-                    cost,
-                    place=place,
-                    local=outcome.local,
-                    flying=flying,
-                    arrived=arrived,
+                after = Rest(
+                    outcome.local,
+                    others | (rest.waiting - {packet}) | frozenset(outcome.packets),
+                    (*rest.arrived, packet),
                 )
+                self._enter(situation, cost, place, after)
             if situation.left:
                 self._expand_sends(situation, cost, place, reach, others)
         self._check_end(situation, cost, reaches)
@@ -170,35 +167,26 @@ class Explorer:
                         self._fail(situation, cost, rest.arrived, outcome.broken, action)
                         continue
                     flying = others | rest.waiting | frozenset(outcome.packets)
-                    self._enter(
-                        situation,
-                        cost,
-                        place=place,
-                        local=outcome.local,
-                        flying=flying,
-                        arrived=rest.arrived,
-                        send=(action, used),
-                    )
+                    entered = Rest(outcome.local, flying, rest.arrived)
+                    self._enter(situation, cost, place, entered, (action, used))
 
     def _enter(
         self,
         situation: Situation,
         cost: int,
-        *,
         place: int,
-        local: int,
-        flying: frozenset[int],
-        arrived: tuple[int, ...],
+        after: Rest,
         send: tuple[Action, int] | None = None,
     ) -> None:
+        """Record where a block leads; ``after.waiting`` is all that is in flight then."""
         self.blocks += 1
-        places = (*situation.locals[:place], local, *situation.locals[place + 1 :])
-        actions: tuple[Action, ...] = tuple(("arrive", packet) for packet in arrived)
+        places = (*situation.locals[:place], after.local, *situation.locals[place + 1 :])
+        actions: tuple[Action, ...] = tuple(("arrive", packet) for packet in after.arrived)
         left, used = situation.left, situation.used
         if send is not None:
             actions = (*actions, send[0])
             left, used = left - 1, send[1]
-        entered = Situation(places, flying, left, used)
+        entered = Situation(places, after.waiting, left, used)
         total = cost + len(actions)
         if total >= self._costs.get(entered, total + 1):
             return
@@ -209,7 +197,7 @@ class Explorer:
         self._levels[total].append(entered)
 
     def _reach_of(self, local: int, waiting: frozenset[int]) -> Reach:
-        """Return what silent arrivals lead to, nearest first."""
+        """Return what silent arrivals lead to, fewest arrivals first."""
         key = (local, waiting)
         if key in self._reach:
             return self._reach[key]
@@ -233,7 +221,7 @@ class Explorer:
         return self._reach[key]
 
     def _check_end(self, situation: Situation, cost: int, reaches: list[Reach]) -> None:
-        """Where all can arrive silently, all must be delivered and nothing be left over."""
+        """If everything can arrive silently, it must all be delivered and nothing be left over."""
         ends = [[rest for rest in reach.rests if not rest.waiting] for reach in reaches]
         if not all(ends):
             return
@@ -253,7 +241,7 @@ class Explorer:
                     message = machine.nodes[min(late)[0]].message
                     broken = ("liveness", f"{member} never delivers {message}")
                 elif not machine.is_idle[rest.local] and "quiescence" in self.promises:
-                    broken = ("quiescence", f"{member} holds or queues something for ever")
+                    broken = ("quiescence", f"{member} holds or queues something forever")
                 if broken is not None:
                     rest_of_all = [
                         packet
@@ -264,7 +252,7 @@ class Explorer:
                     return
 
     def _check_quiet(self, situation: Situation, cost: int) -> None:
-        """Let everything arrive, oldest first: that must come to an end."""
+        """Let everything arrive, oldest first; this must come to an end."""
         if "quiescence" not in self.promises:
             return
         machine = self.machine
@@ -274,7 +262,7 @@ class Explorer:
             if arrivals > self.steps_max:
                 broken = ("quiescence", f"packets are still sent after {arrivals} arrivals")
                 self._fail(situation, cost, queue[:arrivals], broken)
-                self._is_endless = True  # no search for a shorter script would end
+                self._is_endless = True  # a search for a shorter script would not end
                 return
             dest = machine.packets[packet].dest
             outcome = machine.receive(places[dest], packet)
@@ -290,13 +278,9 @@ class Explorer:
         *last: Action,
     ) -> None:
         actions = (*(("arrive", packet) for packet in arrived), *last)
-        self._note_failure(cost + len(actions), situation, actions, broken)
-
-    def _note_failure(
-        self, cost: int, situation: Situation, actions: tuple[Action, ...], broken: tuple[str, str]
-    ) -> None:
-        if self._failure is None or cost < self._failure[0]:
-            self._failure = (cost, situation, actions, broken)
+        total = cost + len(actions)
+        if self._failure is None or total < self._failure[0]:
+            self._failure = (total, situation, actions, broken)
 
     def _afters(self, local: int) -> tuple[int | None, ...]:
         if not self.machine.info.orders_by_after:
@@ -304,7 +288,7 @@ class Explorer:
         return tuple(range(self.machine.event_counts[local] + 1))
 
     def _used_after(self, used: int, place: int, dests: tuple[str, ...]) -> int | None:
-        """Return how many processes have acted or been addressed; None: another name does as well."""
+        """Return how many processes were active or addressed, or None if renaming covers this."""
         if not self.symmetric:
             return used
         if place > used:
@@ -327,7 +311,7 @@ class Explorer:
         return actions, broken
 
     def replay(self, actions: Iterable[Action]) -> World:
-        """Run the steps in a world; it raises where it sees the promise broken."""
+        """Run the steps in a world, which raises when the promise breaks."""
         world = World(
             self.protocol,
             self.members,

@@ -1,4 +1,4 @@
-"""Histories to violations, and violations to sentences. Results are data, never exceptions."""
+"""From histories to violations, from violations to sentences. Results are data, not exceptions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ class Violation:
     """A message that a process did not deliver before an effect of it.
 
     ``overtaker`` is the first effect delivered there. ``lateness`` counts the process's events
-    between the two deliveries; it is None where the message has not been delivered at all.
-    ``chain`` leads from the message to its overtaker, each the cause of the next; ``steps`` are
-    the events that make it so.
+    between the two deliveries; it is None if the message was never delivered. ``chain`` leads from
+    the message to its overtaker, each the cause of the next; ``steps`` are the events that link it.
     """
 
     process: str
@@ -32,7 +31,7 @@ class Violation:
 
     @property
     def sentence(self) -> str:
-        """The violation explained: why the order was due, and what happened instead."""
+        """The violation explained: why this order was required, and what happened instead."""
         reasons = [
             f"because {step.process} {'sent' if step.kind == 'send' else 'delivered'} {cause} "
             f"before it sent {effect}"
@@ -46,7 +45,7 @@ class Violation:
 
 
 def causal_violations(history: History) -> list[Violation]:
-    """Return every breach of causal order: one for each process and overtaken message."""
+    """Return every violation of causal order: one per process and overtaken message."""
     return [
         violation
         for process in _processes(history)

@@ -1,4 +1,4 @@
-"""A world in memory: real endpoints, a network that does as it is told, and the oracle watching.
+"""A world in memory: real endpoints, a network under full control, and the oracle.
 
 After every step the world checks what can be checked at once (integrity, safety, over-blocking,
 necessity); ``check`` judges what shows only at the end (liveness, quiescence).
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class World:
-    """Processes of one protocol, joined by a network whose every step is chosen from outside."""
+    """Processes of one protocol on a network whose every step the caller chooses."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class World:
         payload: bytes = b"",
         after: int | None = None,
     ) -> MessageId:
-        """Let the application of ``process`` send; return the message's name."""
+        """Let the application of ``process`` send; return the message's id."""
         count = self.history.local_count(process)
         names = dests if isinstance(dests, str) else tuple(dests)
         effects = self.endpoints[process].send(names, payload, after=after)
@@ -103,10 +103,10 @@ class World:
         return message
 
     def arrive(self, index: int, *, keep: bool = False) -> bool:
-        """Let a packet in flight arrive; False: it was refused for now and stays in flight.
+        """Let a packet in flight arrive; return False if it was refused and stays in flight.
 
-        With ``keep`` a duplicate stays in flight as well. A FIFO network takes the oldest packet
-        of that packet's channel, and never duplicates.
+        With ``keep`` a duplicate stays in flight. A FIFO network takes the oldest packet of that
+        packet's channel and never duplicates.
         """
         if self.fifo:
             chosen = self.in_flight[index]
@@ -160,7 +160,7 @@ class World:
                 self._carry_out(name, self.endpoints[name].add(process))
 
     def remove(self, process: str) -> None:
-        """Let a process go, everywhere at once; its packets in flight are lost."""
+        """Remove a process everywhere at once; its packets in flight are lost."""
         self.steps.append(("remove", process))
         self.removed.add(process)
         del self.endpoints[process]
@@ -169,7 +169,7 @@ class World:
             self._carry_out(name, one.remove(process))
 
     def restart(self, process: str) -> None:
-        """Put an endpoint made from the state of ``process`` in its place; nothing may change."""
+        """Replace an endpoint by one restored from its state; nothing may change."""
         self.steps.append(("restart", process))
         state = self.endpoints[process].state()
         if self.endpoint_class is None:
@@ -180,10 +180,10 @@ class World:
         self.endpoints[process] = made
 
     def drain(self, order: Random | int = 0) -> bool:
-        """Let everything arrive; tell whether nothing was refused for good.
+        """Let everything arrive; return whether nothing was refused for good.
 
         ``order`` is a generator that chooses, or an index: 0 oldest first, -1 newest first. In pull
-        mode everything deliverable is taken.
+        mode everything that is ready is taken.
         """
         limit = 100 + 50 * len(self.endpoints) * (1 + len(self.history.messages))
         refused: set[int] = set()
@@ -206,7 +206,7 @@ class World:
 
     @property
     def script(self) -> Script:
-        """What was done so far, to be run again."""
+        """What was done so far, as a script."""
         groups = self.options.get("groups")
         return Script(
             self._first_members,
@@ -217,7 +217,7 @@ class World:
         )
 
     def check(self) -> None:
-        """Raise unless every promise holds; call it after ``drain``."""
+        """Raise unless every promise holds; call this after ``drain``."""
         if "safety" in self.promises and not self.removed:
             for violation in causal_violations(self.history):
                 self._broken("safety", violation.sentence)
@@ -239,7 +239,7 @@ class World:
             if one.queued or one.held:
                 self._broken(
                     "quiescence",
-                    f"{name} still holds {one.held} and queues {one.queued} with nothing in flight",
+                    f"{name} holds {one.held} and queues {one.queued} with nothing in flight",
                 )
         for packet in self.packets:
             if packet.dest not in self.endpoints or packet.source in self.removed:
@@ -329,7 +329,7 @@ class World:
 
 
 def shown(information: Mapping[MessageId, Iterable[str]]) -> str:
-    """Return explicit information in one line: ``a:1 -> b c, b:1 -> c``."""
+    """Return explicit information on one line: ``a:1 -> b c, b:1 -> c``."""
     parts = [f"{message} -> {' '.join(sorted(names))}" for message, names in information.items()]
     return ", ".join(parts) or "nothing"
 

@@ -21,6 +21,7 @@ from antecede.cli.options import (
     Seed,
     SendPattern,
     Strict,
+    Wait,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def advise(
     local: Local = False,
     out: Out = None,
     master: Master = None,
+    wait: Wait = 180.0,
     as_json: AsJson = False,
 ) -> None:
     """Run every protocol on the traffic of a log and recommend one.
@@ -81,7 +83,9 @@ def advise(
         found = read(source)
         schedule = schedule_of_log(found, log.name, delay=delay, seed=seed)
         with (
-            nullcontext() if local else session(master, app="antecede-advise", light=True) as spark
+            nullcontext()
+            if local
+            else session(master, app="antecede-advise", light=True, wait=wait) as spark
         ):
             costs = costs_on(schedule, protocol, spark=spark, progress=progress)
         summary = write(folder, schedule, costs, found, log.name)

@@ -18,6 +18,7 @@ from antecede.cli.options import (
     Pattern,
     SendPattern,
     Strict,
+    Wait,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def audit(
     ] = None,
     out: Out = None,
     master: Master = None,
+    wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark.")] = "4g",
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +78,7 @@ def audit(
         if local:
             summary = write_results(folder, audit_here(source))
         else:
-            with session(master, app="antecede-audit", memory=memory) as spark:
+            with session(master, app="antecede-audit", memory=memory, wait=wait) as spark:
                 summary = write_results(folder, audit_on(spark, source, windows))
     result = summary["result"]
     if result["verdict"] == "undecidable":
@@ -85,8 +87,7 @@ def audit(
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show(result, folder.path)
-    if EXIT_CODES[result["verdict"]]:
-        raise typer.Exit(EXIT_CODES[result["verdict"]])
+    raise typer.Exit(EXIT_CODES[result["verdict"]])
 
 
 def _show(result: dict[str, Any], path: Path) -> None:

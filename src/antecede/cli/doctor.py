@@ -135,7 +135,7 @@ def _chromium() -> Finding:
 def _version(words: list[str]) -> str:
     try:
         answer = subprocess.run(  # noqa: S603 - a program found on PATH, asked for its version
-            words, capture_output=True, text=True, timeout=20, check=False
+            words, capture_output=True, text=True, timeout=120, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{words[0]} ({error})"

@@ -35,6 +35,9 @@ Strict = Annotated[
 ]
 Local = Annotated[bool, typer.Option("--local", help="Work in this process, without Spark.")]
 Master = Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")]
+Wait = Annotated[
+    float, typer.Option(help="Seconds to wait for a Spark master to answer and to run a task.")
+]
 Out = Annotated[
     Path | None, typer.Option(help="Folder for the results. Default: antecede-out/VERB-TIME.")
 ]

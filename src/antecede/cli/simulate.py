@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from antecede import sim
+    from antecede.eventlog import Rejected
     from antecede.pipeline.runs import RunFolder
 
 
@@ -87,6 +88,7 @@ def simulate(
 
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
+    from antecede.eventlog.edges import rejected_note
     from antecede.sim import Schedule
     from antecede.sim.workloads import WORKLOADS, check_seed, replay_edges, with_semantics
 
@@ -97,7 +99,12 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     if asked["schedule"]:
         made = Schedule.read(asked["schedule"])
     elif asked["edges"]:
-        made = replay_edges(asked["edges"], seed=seed, delay=asked["delay"], fifo=asked["fifo"])
+        bad: list[Rejected] = []
+        made = replay_edges(
+            asked["edges"], seed=seed, delay=asked["delay"], fifo=asked["fifo"], rejected=bad
+        )
+        if bad:
+            typer.echo(rejected_note(asked["edges"], bad), err=True)
     elif asked["workload"] in WORKLOADS:
         make = WORKLOADS[asked["workload"]]
         names = ("n", "cast", "received", "warm_up", "delay", "fifo")

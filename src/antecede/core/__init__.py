@@ -1,6 +1,6 @@
-"""What every protocol stands on: messages, packets, effects, the endpoint base, the registry.
+"""What all protocols share: messages, packets, effects, the endpoint base and the registry.
 
-No module here does I/O, reads a clock or uses randomness; only the standard library is used.
+Nothing here does I/O, reads a clock or uses randomness, or needs more than the standard library.
 """
 
 from antecede.core.endpoint import Endpoint

@@ -1,12 +1,12 @@
-"""Destinations of a send: names, groups, and which casts a protocol offers."""
+"""The destinations of a send: process names, groups, and the casts that a protocol offers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from antecede.core.groups import group_of
-from antecede.core.plain import shown
 from antecede.core.registry import PROTOCOLS
+from antecede.core.validation import shown
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:
-    """Return the destinations, sorted and each once; refuse unknown and empty ones."""
+    """Return the destinations, sorted and without duplicates; refuse unknown and empty ones."""
     if isinstance(dests, str):
         groups = endpoint.options.get("groups")
         if isinstance(groups, dict) and dests in groups:
             dests = groups[dests]
         else:
-            msg = f"dests is the string {dests!r}; {_expected(groups)}: write [{dests!r}] for one process"
+            expected = _expected(groups)
+            msg = f"dests is the string {dests!r}; {expected}: write [{dests!r}] for one process"
             raise UsageError(msg)
     try:
         names = set(dests)
@@ -58,7 +59,7 @@ def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
     if others == set(endpoint.members) - {endpoint.process}:
         fits.add("broadcast")
     groups = endpoint.options.get("groups")
-    if isinstance(groups, dict):  # a broadcast is to one of the groups, too
+    if isinstance(groups, dict):  # then even a broadcast must go to one of the groups
         fits.discard("broadcast")
         if group_of(groups, endpoint.process, targets) is not None:
             fits.add("groups")

@@ -1,11 +1,11 @@
-"""Channel numbers: what was seen from each peer, and FIFO order for protocols that need it."""
+"""Packet numbers per channel: which have arrived, and FIFO order for protocols that need it."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from antecede.core.plain import copied
+from antecede.core.state import copied
 
 if TYPE_CHECKING:
     from antecede.core.messages import Packet
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Channels:
     """Numbers outgoing packets, recognises duplicates, and puts packets in channel order.
 
-    Memory is one integer for each peer and one interval for each gap: numbers up to ``prefix``
-    have all been seen, and those in the intervals of ``ahead``, sorted and apart, as well.
+    It keeps one integer per peer and one interval per gap: all numbers up to ``prefix`` have
+    arrived, and so have those in the intervals of ``ahead``, which are sorted and do not touch.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Channels:
         self.ahead, self.parked = state["ahead"], state["parked"]
 
     def next_number(self, dest: str) -> int:
-        """Return the next packet number on the channel to ``dest`` and use it up."""
+        """Return the next packet number on the channel to ``dest`` and count it."""
         self.sent[dest] = self.sent.get(dest, 0) + 1
         return self.sent[dest]
 
@@ -76,7 +76,7 @@ class Channels:
             self.ahead.pop(source, None)
 
     def park(self, packet: Packet) -> None:
-        """Keep a packet that came before its turn on the channel."""
+        """Keep a packet that arrived before its turn on the channel."""
         self.parked.setdefault(packet.source, {})[packet.n] = packet
 
     def unpark(self, source: str) -> list[Packet]:
@@ -97,6 +97,6 @@ class Channels:
         return sum(map(len, self.parked.values()))
 
     def forget(self, process: str) -> None:
-        """Drop what is kept about a process that is gone, but for how to tell its duplicates."""
+        """Drop what is kept about a process that left, except what identifies its duplicates."""
         self.sent.pop(process, None)
         self.parked.pop(process, None)

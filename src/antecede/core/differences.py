@@ -1,29 +1,27 @@
 """Differences between two controls of sorted entries, for channels that keep order.
 
 [KS98] section 3.5 asks that nothing be sent twice over a channel. In its logs absence is
-information, so a difference must name what is gone as well as what is new. One kind of absence goes
-without saying: an entry without destinations is gone as soon as its sender has a newer one.
+information, so a difference names what is gone as well as what is new. One absence need not be
+named: an entry without destinations is gone as soon as its sender has a newer one.
 """
 
 from __future__ import annotations
 
 from typing import TypeGuard, cast
 
+from antecede.core.entries import Entries
 from antecede.core.messages import ID_BYTES, PAIR_BYTES
-from antecede.core.plain import is_count
+from antecede.core.validation import is_count
 
-Entry = tuple[str, int, tuple[str, ...]]
-"""Sender, clock, remaining destinations; a control is a tuple of them, sorted."""
-Entries = tuple[Entry, ...]
 Difference = tuple[str, tuple[tuple[str, int], ...], Entries]
-"""A mark that no plain control starts with, what is gone, and what is new or changed."""
+"""A mark that no plain control starts with, the entries gone, and those new or changed."""
 MARK = "diff"
 
 
 def difference(before: Entries, after: Entries) -> Entries | Difference:
     """Return what turns ``before`` into ``after``, or ``after`` itself where that is smaller.
 
-    ``after`` has no entry without destinations but the newest of its sender.
+    In ``after``, only the newest entry of a sender may have no destinations.
     """
     old, new = _by_id(before), _by_id(after)
     newest = _newest(new)
@@ -38,7 +36,7 @@ def difference(before: Entries, after: Entries) -> Entries | Difference:
 
 
 def applied(before: Entries, control: Entries | Difference) -> Entries:
-    """Return the control that :func:`difference` was made for; any difference can be applied."""
+    """Return the control from which :func:`difference` was made; any difference can be applied."""
     if not is_difference(control):
         return cast("Entries", control)
     entries = _by_id(before)
@@ -54,21 +52,21 @@ def applied(before: Entries, control: Entries | Difference) -> Entries:
 
 
 def is_difference(control: object) -> TypeGuard[Difference]:
-    """Tell a difference from a plain control; its entries are not looked at."""
+    """Tell a difference from a plain control, without looking at its entries."""
     if type(control) is not tuple or len(control) != 3 or control[0] != MARK:
         return False
     return type(control[1]) is tuple and all(map(_is_key, control[1]))
 
 
 def size_of(control: Entries | Difference) -> tuple[int, int]:
-    """Return how many entries and destinations travel; what is gone counts as an entry."""
+    """Return how many entries and destinations travel; an entry that is gone counts too."""
     gone, entries = (control[1], control[2]) if is_difference(control) else ((), control)
     dests = sum(len(entry[2]) for entry in entries)
     return len(gone) + len(entries), dests
 
 
 def model_bytes(control: Entries | Difference) -> int:
-    """Return the bytes by the papers' model."""
+    """Return the bytes by the model of [JPCY97]."""
     entries, dests = size_of(control)
     return PAIR_BYTES * entries + ID_BYTES * dests
 

@@ -1,13 +1,13 @@
-"""The endpoint base: everything that every protocol needs once.
+"""The endpoint base: what all protocols share.
 
-An endpoint is a plain state machine. Inputs are method calls, outputs are returned
-:class:`Effects`; it does no I/O, reads no clock and uses no randomness. The base owns duplicate
-suppression, the bounded holding buffer with its wake-up index, self-delivery, membership, channel
-numbers, pull mode and the state as plain data. A protocol states only its own rules, in the hooks
-at the end of the class.
+An endpoint is a plain state machine: inputs are method calls, outputs are returned
+:class:`Effects`. It does no I/O, reads no clock and uses no randomness. The base handles
+duplicates, the bounded holding buffer with its wake-up index, messages to oneself, membership,
+channel numbers, pull mode and the state as plain data. A protocol adds only its own rules, in the
+hooks at the end of the class.
 
-Order of deliveries: when several held messages are deliverable, the one that arrived first is
-delivered first; then the choice is made anew.
+When several held messages can be delivered, the one that arrived first goes first; then the choice
+is made again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
-from antecede.core.heads import check_address, check_message
 from antecede.core.hold import HoldingBuffer
 from antecede.core.messages import (
     NO_CONTROL,
@@ -28,7 +27,8 @@ from antecede.core.messages import (
     Packet,
     Sending,
 )
-from antecede.core.plain import copied, shown
+from antecede.core.state import copied
+from antecede.core.validation import check_address, check_message, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ class Endpoint:
 
     INFO: ClassVar[ProtocolInfo]
     STATE: ClassVar[tuple[str, ...]] = ()
-    """Names of the attributes that hold the protocol's own state, all plain data."""
+    """The attributes that hold the protocol's own state, all of them plain data."""
     FIFO: ClassVar[bool] = False
     """Whether the base hands packets to the protocol in channel order.
 
-    A protocol for which that depends on an option sets ``_fifo`` in ``_start``.
+    If that depends on an option, the protocol sets ``_fifo`` in ``_start``.
     """
     RELAYS: ClassVar[bool] = False
-    """Whether packets may bring messages of others than their source."""
+    """Whether a packet may bring a message that its source did not send."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class Endpoint:
     ) -> Effects:
         """Send ``payload`` to ``dests`` (process names, or the name of a group).
 
-        ``after`` is the number of the last local event that the message depends on, by default
-        everything so far; only ``semantic`` makes use of it, the others order by all.
+        ``after`` is the number of the last local event that the message depends on; by default it
+        depends on everything so far. Only ``semantic`` uses it.
         """
         targets = self._targets(dests)
         if not isinstance(payload, bytes):
@@ -114,7 +114,7 @@ class Endpoint:
         return self._flush(event)
 
     def receive(self, packet: Packet) -> Effects:
-        """Take a packet from the network; return what it set free, in order."""
+        """Accept a packet from the network; return what it released, in order."""
         self._check_packet(packet)
         if self._channels.is_seen(packet):
             return self._flush()
@@ -130,7 +130,7 @@ class Endpoint:
         return self._flush()
 
     def take(self, source: str | None = None) -> Effects:
-        """Deliver at most one deliverable message (from ``source``, if named); for pull mode."""
+        """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
         if not self.pull:
             msg = "take() needs pull mode: make the endpoint with pull=True"
             raise UsageError(msg)
@@ -148,7 +148,7 @@ class Endpoint:
 
     @property
     def held(self) -> int:
-        """The number of packets that arrived and are kept back."""
+        """The number of packets that arrived and are held back."""
         return len(self._hold) + self._channels.parked_count
 
     @property
@@ -157,7 +157,7 @@ class Endpoint:
         return 0
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return, for each held message, what it waits for (nothing: it can be taken)."""
+        """Return what each held message waits for; nothing means that it can be taken."""
         result = {}
         for _, packet in self._hold:
             if packet.message is not None:
@@ -170,32 +170,32 @@ class Endpoint:
         return result
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit information kept: messages and their remaining destinations."""
+        """Return the explicit information kept: messages with their remaining destinations."""
         msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
         raise UsageError(msg)
 
     def kept_entries(self) -> int | None:
         """Return how many entries of control information this process keeps.
 
-        Each protocol counts entries of its own kind; None: it does not say.
+        What an entry is depends on the protocol; None means that it does not count them.
         """
         return None
 
     def notes(self) -> dict[str, int]:
-        """Return what the protocol counts for whoever studies it, by name; most count nothing."""
+        """Return the protocol's own counters for experiments, by name; most have none."""
         return {}
 
     def add(self, process: str) -> Effects:
-        """Admit a process at run time; do it everywhere, in any order."""
+        """Add a process at run time; call this on every endpoint, in any order."""
         self._check_dynamic()
         if not isinstance(process, str) or not process:
-            msg = f"process {process!r} is not a name; use a string that is not empty"
+            msg = f"process {process!r} is not a name; use a non-empty string"
             raise UsageError(msg)
         if process in self._removed:
             msg = f"process {process!r} was removed and cannot come back; use a new name"
             raise UsageError(msg)
         if process in self._positions:
-            msg = f"process {process!r} is a member already"
+            msg = f"process {process!r} is already a member"
             raise UsageError(msg)
         self._positions[process] = len(self.members)
         self.members = (*self.members, process)
@@ -203,7 +203,7 @@ class Endpoint:
         return self._flush()
 
     def remove(self, process: str) -> Effects:
-        """Let a process go for good; what waited only for it is delivered and says so."""
+        """Remove a process for good; what waited only for it is delivered, marked as such."""
         self._check_dynamic()
         if process not in self.members:
             raise UsageError(self._not_a_member(process))
@@ -220,7 +220,7 @@ class Endpoint:
         return self._flush()
 
     def state(self) -> State:
-        """Return the whole state as plain data; :func:`registry.restore` is the way back."""
+        """Return the whole state as plain data; :func:`registry.restore` reverses it."""
         return {
             "protocol": self.INFO.name,
             "process": self.process,
@@ -263,32 +263,33 @@ class Endpoint:
         )
 
     def _emit_control(self, dest: str, control: object) -> None:
-        """Put a packet of the protocol's own on the channel to ``dest``."""
+        """Put a control packet on the channel to ``dest``."""
         n, name = self._channels.next_number(dest), self.INFO.name
         self._out.append(Packet(self.process, dest, n, "control", None, (), b"", control, name))
 
     def _advance(self, reached: Iterable[Need]) -> None:
-        """Wake what waited for the needs that are now met, and deliver what became ready."""
+        """Wake what waited for needs that are now met, and deliver what is ready."""
         for need in reached:
             self._refile(self._hold.wake(need))
         self._drain()
 
     def _arrive(self, packet: Packet) -> None:
-        """Take a data packet into the holding buffer; deliver it if nothing stands against it."""
+        """Put a data packet into the holding buffer; deliver it if it need not wait."""
         self._refile([self._hold.take_in(packet)])
         self._drain()
 
     def _check_names(self, packet: Packet, names: Iterable[object]) -> None:
-        """Refuse a packet that speaks of a process which was never a member."""
+        """Refuse a packet that names a process which was never a member."""
         for name in names:
             if type(name) is not str:
-                msg = f"packet {packet.n} from {shown(packet.source)} names {shown(name)}, no name"
+                source = shown(packet.source)
+                msg = f"packet {packet.n} from {source} names {shown(name)}, which is not a name"
                 raise PeerError(msg)
             if name not in self._positions and name not in self._removed:
                 msg = (
-                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is not "
-                    f"a member of {self.members}; if it is joining, offer the packet after add(); "
-                    f"if it left before, make this endpoint with removed=({name!r},)"
+                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is "
+                    f"not a member of {self.members}; if it is joining, offer the packet after "
+                    f"add(); if it left before, make this endpoint with removed=({name!r},)"
                 )
                 raise UnknownProcessError(msg, process=name, members=self.members)
 
@@ -307,14 +308,14 @@ class Endpoint:
             if self._events:
                 known = f"expected a number from 1 to {self._events}"
             msg = (
-                f"after={after!r} is no local event; {known}; antecede.NOTHING means none of them, "
-                "None everything so far"
+                f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
+                "and None for everything so far"
             )
             raise UsageError(msg)
         return after
 
     def _check_packet(self, packet: Packet) -> None:
-        """Refuse what is not for us, before anything changes."""
+        """Refuse a packet that is not for us or malformed, before anything changes."""
         check_address(self, packet)
         if self._is_gone(packet.source):
             if self._channels.is_seen(packet):
@@ -333,8 +334,8 @@ class Endpoint:
         is_blocked = self._is_blocked(packet)
         if not is_blocked and not (self.pull and packet.kind == "data"):
             return
-        # In pull mode the last place is for a packet that can be taken: if blocked packets filled
-        # the buffer, what they wait for would be refused and nothing could go on.
+        # In pull mode the last place is reserved for a packet that can be taken: if blocked packets
+        # filled the buffer, what they wait for would be refused and nothing could move on.
         kept_free = 1 if self.pull and is_blocked else 0
         if self.held + kept_free < self.held_max:
             return
@@ -360,10 +361,10 @@ class Endpoint:
         return next(self._awaited_needs(packet), None)
 
     def _awaited_needs(self, packet: Packet) -> Iterator[Need]:
-        """Yield what the packet waits for and may still come.
+        """Yield what the packet waits for and what may still come.
 
-        A removed process sends no more; but what came from it before and is held here will be
-        delivered, and its effects go on waiting for it.
+        A removed process sends nothing more. But its messages that are held here will be delivered,
+        so their effects keep waiting for them.
         """
         for need in self._unmet(packet):
             if need.process not in self._removed or self._hold.has(need.message):
@@ -417,7 +418,7 @@ class Endpoint:
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
 
-    # The hooks: what a protocol states.
+    # The hooks: what a protocol defines.
 
     def _start(self) -> None:
         """Check the options and set the initial state."""
@@ -435,30 +436,30 @@ class Endpoint:
         raise NotImplementedError
 
     def _check(self, packet: Packet) -> None:
-        """Raise PeerError unless the packet's control is one that this protocol sends."""
+        """Raise PeerError unless this protocol could have sent the packet's control."""
         raise NotImplementedError
 
     def _unmet(self, packet: Packet, /) -> Iterator[Need]:
-        """Yield what the packet still waits for; nothing means it is deliverable."""
+        """Yield what the packet still waits for; nothing means that it can be delivered."""
         raise NotImplementedError
 
     def _absorb(self, packet: Packet, /) -> Iterable[Need]:
-        """Record the delivery of a packet; return the levels that it reached."""
+        """Record the delivery of a packet; return the needs that it met."""
         raise NotImplementedError
 
     def _on_data(self, packet: Packet) -> None:
-        """Treat a data packet on arrival: by default it goes to the holding buffer."""
+        """Handle a data packet on arrival; by default it goes to the holding buffer."""
         self._arrive(packet)
 
     def _on_control(self, packet: Packet, /) -> Iterable[Need]:
-        """Treat a packet of the protocol's own; return the levels that it reached."""
+        """Handle a control packet; return the needs that it met."""
         raise NotImplementedError
 
     def _joined(self, process: str) -> None:
         """Make room for a new member."""
 
     def _left(self, process: str) -> None:
-        """Drop what concerns a member that is gone."""
+        """Drop what concerns a member that left."""
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:

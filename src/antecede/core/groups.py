@@ -1,4 +1,4 @@
-"""Groups as an option: their form, their defaults, and which one a message is for."""
+"""Options that name processes: groups, zones, clusters, and single processes such as a relay."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ Groups = dict[str, tuple[str, ...]]
 
 
 def as_groups(value: object, members: tuple[str, ...]) -> Groups:
-    """Return the option ``groups`` in its one form; by default one group of all, named "all"."""
+    """Return the option ``groups`` as a dict; the default is one group of all, named "all"."""
     if value is None:
         return {"all": members}
     if not isinstance(value, dict) or not value:
-        msg = f"groups={value!r} is no mapping of names to members; write {{'g': ('a', 'b')}}"
+        msg = f"groups={value!r} is not a mapping of names to members; write {{'g': ('a', 'b')}}"
         raise UsageError(msg)
     result = {}
     for name, group in value.items():
         if not isinstance(name, str) or not name:
-            msg = f"group {name!r} is not a name; use strings that are not empty"
+            msg = f"group {name!r} is not a name; use a non-empty string"
             raise UsageError(msg)
         result[name] = as_names(f"group {name!r}", group, members)
     return result
 
 
 def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the option ``zones`` or ``clusters``: tuples of members that together name all."""
+    """Return the option ``zones`` or ``clusters``: tuples of members that together cover all."""
     if value is None:
         return (members,)
     if not isinstance(value, (tuple, list)) or not value:
-        msg = f"{option}={value!r} is no sequence of tuples; write {option}=(('a', 'b'), ...)"
+        msg = f"{option}={value!r} is not a sequence of tuples; write {option}=(('a', 'b'), ...)"
         raise UsageError(msg)
     parts = tuple(as_names(f"one of the {option}", part, members) for part in value)
     missing = [member for member in members if not any(member in part for part in parts)]
@@ -48,7 +48,7 @@ def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, .
     if isinstance(value, (set, frozenset)):
         value = tuple(member for member in members if member in value)[: len(value)] or None
     if not isinstance(value, (tuple, list)) or not value:
-        msg = f"{what} is {value!r}; expected a tuple of members that is not empty"
+        msg = f"{what} is {value!r}; expected a non-empty tuple of members"
         raise UsageError(msg)
     names = tuple(value)
     for name in names:

@@ -1,4 +1,4 @@
-"""The holding buffer: messages kept back, indexed by the one thing each waits for first."""
+"""The holding buffer: messages held back, indexed by the first thing that each waits for."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Key = tuple[str, str, str]
 
 
 class HoldingBuffer:
-    """Packets that arrived and are not delivered, by number of arrival.
+    """Packets that arrived and are not delivered, by arrival number.
 
-    A packet is either *ready* or registered under exactly one unmet need. Progress on a need wakes
-    just the packets registered at or below the level reached; nothing else is looked at. Among
-    ready packets the earliest arrival comes first, so runs are deterministic.
+    A packet is either *ready* or registered under exactly one unmet need. When a need is met, only
+    the packets registered at or below the level reached wake up; no others are looked at. Of the
+    ready packets the earliest arrival goes first, so runs are deterministic.
     """
 
     def __init__(self) -> None:
@@ -31,17 +31,17 @@ class HoldingBuffer:
         return len(self.packets)
 
     def has(self, message: MessageId | None) -> bool:
-        """Tell whether this very message is kept."""
+        """Tell whether this message is held."""
         return any(packet.message == message for packet in self.packets.values())
 
     def take_in(self, packet: Packet) -> int:
-        """Keep a packet and return its number of arrival."""
+        """Hold a packet and return its arrival number."""
         self.arrivals += 1
         self.packets[self.arrivals] = packet
         return self.arrivals
 
     def file(self, arrival: int, need: Need | None) -> None:
-        """Register a kept packet under what it waits for, or as ready."""
+        """Register a held packet under what it waits for, or as ready."""
         if need is None:
             heapq.heappush(self._ready, arrival)
         else:
@@ -82,7 +82,7 @@ class HoldingBuffer:
         return arrival, self.packets.pop(arrival)
 
     def __iter__(self) -> Iterator[tuple[int, Packet]]:
-        """Iterate over what is kept, earliest arrival first."""
+        """Iterate over the packets held, earliest arrival first."""
         return iter(sorted(self.packets.items()))
 
 

@@ -1,11 +1,12 @@
 """The record that states everything known about a protocol.
 
-Docs, tests, the oracle, the wire format, the simulation and the command line all read it, so a new
-protocol needs no table edited anywhere: its module states its record, and registering does the rest.
+Docs, tests, the oracle, the wire format, the simulation and the command line all read it. So a new
+protocol is a new module with its record; there is no table to edit.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -37,16 +38,26 @@ class Variant:
     broken_promises: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Citation:
-    """A publication. ``str()`` gives the full reference."""
+    """A publication; ``str()`` gives the full reference."""
 
-    tag: str
-    authors: tuple[str, ...]
-    title: str
-    venue: str
-    year: int
+    tag: str = ""
+    authors: tuple[str, ...] = ()
+    title: str = ""
+    venue: str = ""
+    year: int = 0
     url: str = ""
+
+    @classmethod
+    def first_of(cls, docstring: str | None) -> Citation:
+        """Return the first publication in a docstring's References: a protocol's own."""
+        _, _, references = (docstring or "").partition("\nReferences\n")
+        found = _REFERENCE.search(" ".join(references.split()))
+        if found is None:
+            return cls()
+        tag, authors, title, venue, year, url = found.groups("")
+        return cls(tag, tuple(re.split(r", | and ", authors)), title, venue, int(year), url)
 
     @property
     def surnames(self) -> tuple[str, ...]:
@@ -54,30 +65,20 @@ class Citation:
         return tuple(author.split(". ")[-1] for author in self.authors)
 
     def __str__(self) -> str:
-        *first, last = self.authors
-        names = f"{', '.join(first)} and {last}" if first else last
+        names = " and ".join([", ".join(self.authors[:-1]), *self.authors[-1:]])
         return f'{names}. "{self.title}". {self.venue}, {self.year}. {self.url}'.strip()
 
 
-KS98: Final = Citation(
-    tag="KS98",
-    authors=("A. D. Kshemkalyani", "M. Singhal"),
-    title=(
-        "Necessary and sufficient conditions on information for causal message ordering and their "
-        "optimal implementation"
-    ),
-    venue="Distributed Computing 11(2):91-111",
-    year=1998,
-    url="https://doi.org/10.1007/s004460050044",
+_REFERENCE: Final = re.compile(
+    r'\.\. \[(\w+)\] (.+?)\. "(.+?)"\. (.+?), (\d{4})\.(?: (https://\S+))?'
 )
-"""The one publication that describes several protocols; the others are cited in their modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
     """Sizes that follow from the number of processes ``n`` alone.
 
-    ``entries`` and ``bytes`` (by the model of [JPCY97]) are of one copy, ``state`` is the bytes that
+    ``entries`` and ``bytes`` (by the model of [JPCY97]) are per copy; ``state`` is the bytes that
     one process keeps. ``most`` marks upper bounds, ``cubic`` a state of ``n * n`` per process.
     """
 
@@ -99,16 +100,17 @@ class ProtocolInfo:
     name: str
     idea: str
     paper: str
-    citation: Citation
     casts: tuple[Cast, ...]
-    guarantee: str
-    assumptions: str
+    guarantee: str = "causal order"
+    assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str
     promises: frozenset[str]
     options: dict[str, Option] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     dynamic: bool = False
     reconstruction: bool = False
+    citation: Citation = Citation()
+    """What it was published in. Registering takes it from the References of its module."""
     short_name: str = ""
     """The usual abbreviation in the literature, such as RST; empty where there is none."""
     wire_number: int = 0
@@ -126,7 +128,7 @@ class ProtocolInfo:
     queueing: bool = False
     """Whether sends can wait in a queue at the sender for something other than their causes."""
     has_roles: bool = False
-    """Whether it tells processes apart by position or option, so that names are not exchangeable."""
+    """Whether position or an option gives a process a role, so that renaming matters."""
     orders_by_after: bool = False
     """Whether it orders by ``send(..., after=)``; the others order by everything so far."""
     carries_messages: bool = False

@@ -1,4 +1,4 @@
-"""The plain data that passes in and out of an endpoint."""
+"""The plain data that goes into an endpoint and comes out of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTHING: Final = 0
 
 
 class MessageId(NamedTuple):
-    """A message's name: who sent it, and its number among that process's sends (from 1)."""
+    """A message's name: its sender, and its number among that process's sends, from 1."""
 
     sender: str
     seq: int
@@ -23,8 +23,8 @@ class MessageId(NamedTuple):
 class Packet:
     """One transmission on the channel ``source -> dest``; hand it to any network.
 
-    ``n`` numbers the packets of that channel from 1, data and control alike. ``control`` is what
-    rides along for the protocol: nested tuples of integers, strings, bytes and None.
+    ``n`` numbers the packets of that channel from 1, data and control alike. ``control`` is the
+    protocol's own information: nested tuples of integers, strings, bytes and None.
     """
 
     source: str
@@ -40,10 +40,10 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message given to the application.
+    """A message handed to the application.
 
-    ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` is empty but for
-    a message that was released because what it waited for came from a removed process.
+    ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` is empty unless
+    the message was released because what it waited for was to come from a removed process.
     """
 
     message: MessageId
@@ -54,13 +54,13 @@ class Delivery:
 
     @property
     def source(self) -> str:
-        """The process that sent the message, also where a relay brought it."""
+        """The process that sent the message, even if a relay brought it."""
         return self.message.sender
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a call brought about: packets for the network, deliveries for the application.
+    """The outcome of a call: packets for the network, deliveries for the application.
 
     After ``send``, ``event`` is the number of that send; after any other call, the number of
     the endpoint's latest event (0 before the first).
@@ -92,7 +92,7 @@ class Need(NamedTuple):
     ``count`` (that many of the process's messages delivered here), ``channel`` (the packet of that
     number on the channel from the process), ``event`` (the process's event of that number),
     ``ack`` (an acknowledgement by the process) or ``stamp`` (a promise up to that stamp).
-    ``scope`` tells needs apart that concern the same process, for instance by group.
+    ``scope`` distinguishes needs that concern the same process, for example by group.
     """
 
     process: str
@@ -102,7 +102,7 @@ class Need(NamedTuple):
 
     @property
     def message(self) -> MessageId | None:
-        """The message waited for, where the protocol knows which one it is."""
+        """The message waited for, if the protocol knows which one it is."""
         return MessageId(self.process, self.number) if self.unit == "message" else None
 
     def __str__(self) -> str:

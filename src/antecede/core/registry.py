@@ -1,11 +1,14 @@
-"""The registry: every protocol by its name, and the one way to make an endpoint."""
+"""The registry: every protocol by name, and how to make an endpoint."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from antecede.core.info import Citation
 from antecede.core.messages import Packet
 from antecede.errors import UsageError
 
@@ -22,17 +25,21 @@ _infos: dict[str, ProtocolInfo] = {}
 _by_wire_number: dict[int, str] = {}
 
 PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_infos)
-"""What there is to choose from, by name."""
+"""The protocols to choose from, by name."""
 
 _LIMITS = ("held_max", "queue_max")
 
 
 def register(cls: E) -> E:
-    """Enter a protocol's class; used as a decorator by the modules in ``protocols``."""
+    """Register a protocol's class; the modules in ``protocols`` use it as a decorator."""
     name = cls.INFO.name
     number = cls.INFO.wire_number
     assert name not in _classes, f"two protocols are named {name}"
     assert number not in _by_wire_number, f"{name} has the wire number of {_by_wire_number[number]}"
+    if cls.INFO.citation == Citation():
+        cls.INFO = replace(
+            cls.INFO, citation=Citation.first_of(sys.modules[cls.__module__].__doc__)
+        )
     _classes[name] = cls
     _infos[name] = cls.INFO
     if number:
@@ -68,10 +75,10 @@ def endpoint(
     """Make one process's endpoint of a protocol.
 
     ``members`` are all processes, in the same order everywhere. ``held_max`` and ``queue_max``
-    bound what is held and what waits to be sent; the other options are the protocol's own
-    (``antecede.PROTOCOLS[protocol].options``). ``pull=True`` delivers only by ``take``; what can be
-    taken counts against ``held_max`` as well, and the last place is kept for such a message.
-    ``removed`` names processes that left before this one joined: packets may still speak of them.
+    limit what is held and what waits to be sent; the other options are the protocol's own
+    (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take`` delivers; messages
+    ready to be taken count against ``held_max`` too, and the last place is reserved for one.
+    ``removed`` names processes that left before this one joined: packets may still name them.
     """
     cls = protocol_class(protocol)
     names = _names("members", members)
@@ -97,7 +104,7 @@ def endpoint(
 
 
 def restore(state: State) -> Endpoint:
-    """Make an endpoint that goes on where ``Endpoint.state()`` was taken."""
+    """Make an endpoint that continues from a state taken by ``Endpoint.state()``."""
     made = protocol_class(state["protocol"])(
         process=state["process"],
         members=state["members"],
@@ -126,7 +133,7 @@ def _names(what: str, value: object) -> tuple[str, ...]:
     names = tuple(value)
     for name in names:
         if not isinstance(name, str) or not name:
-            msg = f"{what.removesuffix('s')} {name!r} is not a name; use strings that are not empty"
+            msg = f"{what.removesuffix('s')} {name!r} is not a name; use a non-empty string"
             raise UsageError(msg)
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -137,6 +144,6 @@ def _names(what: str, value: object) -> tuple[str, ...]:
 
 def _limit(name: str, value: object) -> int:
     if type(value) is not int or value < 0:
-        msg = f"{name}={value!r} is not a limit; expected an integer from 0"
+        msg = f"{name}={value!r} is not a limit; expected an integer of at least 0"
         raise UsageError(msg)
     return value

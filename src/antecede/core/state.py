@@ -1,11 +1,10 @@
 """An endpoint's whole state as plain data: what snapshots hold."""
 
-from __future__ import annotations
+from typing import TypedDict, TypeVar, cast
 
-from typing import TYPE_CHECKING, TypedDict
+from antecede.core.messages import Packet
 
-if TYPE_CHECKING:
-    from antecede.core.messages import Packet
+T = TypeVar("T")
 
 
 class ChannelsState(TypedDict):
@@ -34,3 +33,18 @@ class State(TypedDict):
     arrivals: int
     held: list[tuple[int, Packet]]
     own: dict[str, object]
+
+
+def copied(value: T) -> T:
+    """Return ``value`` with every mutable container in it copied; leaves are shared."""
+    return cast("T", _copied(value))
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    if isinstance(value, set):
+        return set(value)
+    return value

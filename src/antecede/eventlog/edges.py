@@ -17,7 +17,7 @@ from antecede.eventlog.rule import Rejected, safe
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 _QUOTED_CHARS = 200
 _SKIPPED = ("#", "%")
@@ -59,6 +59,13 @@ def multicasts(
         for (source, time), (line, dests) in found.items()
     ]
     return sorted(messages, key=lambda message: (message.time, message.line))
+
+
+def rejected_note(name: str, rejected: Sequence[Rejected]) -> str:
+    """Return a sentence on the lines that are left out."""
+    lines = "1 invalid line" if len(rejected) == 1 else f"{len(rejected):,} invalid lines"
+    first = rejected[0]
+    return f"{name}: {lines} left out; line {first.line}: {first.reason}; got {first.text[:80]!r}"
 
 
 def _edges(

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from antecede.core.plain import shown
 from antecede.core.tables import (
     EVENT_COLUMNS,
     EVENT_COLUMNS_NEEDED,
@@ -18,6 +17,7 @@ from antecede.core.tables import (
     SECONDS,
     WHOLE,
 )
+from antecede.core.validation import shown
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:

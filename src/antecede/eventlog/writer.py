@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from antecede.core.plain import shown
 from antecede.core.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
+from antecede.core.validation import shown
 from antecede.errors import UsageError
 from antecede.eventlog.lines import csv_rows, json_rows
 from antecede.eventlog.rule import Event, fault, parse

@@ -1,11 +1,10 @@
 """Run folders: the only place where the pipeline writes files.
 
-A run's folder holds its tables (Parquet), ``index.html`` and ``summary.json``. Everything is
-first written into ``.unfinished`` inside the folder and moved into place at the end,
-``summary.json`` last: a folder with a summary is whole, one without is not a result. The summary
-lists the files of its run; nothing else in a folder is ever touched. Tables come back through the
-driver, so the folder need not be visible to a cluster's executors. Only one run at a time writes
-to a folder, which it locks (where the file system has locks for folders).
+A run's folder holds its tables (Parquet), ``index.html`` and ``summary.json``. All files are first
+written to ``.unfinished`` inside the folder and moved into place at the end, ``summary.json`` last:
+a folder with a summary is complete. The summary lists the files of its run, and no others are ever
+touched. Tables come back through the driver, so executors need not see the folder. A run locks its
+folder against others, if the file system has locks.
 """
 
 from __future__ import annotations
@@ -30,20 +29,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 STAGE = ".unfinished"
 SUMMARY = "summary.json"
-PAGE = "index.html"
 ASKED = "asked.json"
-"""What a resumable run was asked to do, in its stage and then beside its result."""
+"""What a resumable run was asked to do: a file in its stage, then beside its result."""
 PARTS = "parts"
 """The finished parts of a resumable run, in its stage."""
 _SPENT = ".seconds"
 
 
 def version() -> str:
-    """Return the package's version, also where it runs from a source tree."""
+    """Return the package's version, also when it runs from a source tree."""
     try:
         return metadata.version("antecede")
     except metadata.PackageNotFoundError:
@@ -54,8 +51,8 @@ def version() -> str:
 class RunFolder:
     """One run's folder, written whole or not at all. Use as a context manager.
 
-    On an exception what was staged is removed again, unless the run is ``resumable`` and a part of
-    it is finished: then it stays in ``.unfinished`` for a call with the same folder to ``resume``.
+    An exception removes what was staged, unless the run is ``resumable`` and a part of it is
+    finished. Then the parts stay in ``.unfinished``, for a later call to ``resume``.
     """
 
     path: Path
@@ -82,11 +79,11 @@ class RunFolder:
         resume: bool = False,
         resumable: bool = False,
     ) -> RunFolder:
-        """Make ready the folder ``out`` (default ``antecede-out/<verb>-<time>``).
+        """Prepare the folder ``out`` (default ``antecede-out/<verb>-<time>``).
 
-        Raises :class:`UsageError` if it cannot be written, another run writes to it, or it holds
-        files that no run of ours left there, or an interrupted run that is not to be resumed. An
-        earlier result of ours is replaced when the new one is whole.
+        Raises :class:`UsageError` if it cannot be written, another run is writing to it, it holds
+        files of other programs, or it holds an interrupted run that is not to be resumed. The
+        result of an earlier run is replaced when the new one is complete.
         """
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = Path(out) if out is not None else _unused(Path("antecede-out") / f"{verb}-{stamp}")
@@ -100,21 +97,21 @@ class RunFolder:
 
     @property
     def stage(self) -> Path:
-        """Where files are written until the run is whole."""
+        """Where files are written until the run is complete."""
         return self.path / STAGE
 
     @property
     def seconds(self) -> float:
-        """Seconds since the run began, and those spent on it before it was resumed."""
+        """Seconds since the run began, including those before it was resumed."""
         return self._spent + time.monotonic() - self._clock
 
     @property
     def has_parts(self) -> bool:
-        """Whether there is finished work that a resumed run would not do again."""
+        """Whether there is finished work that a resumed run need not repeat."""
         return _has_parts(self.stage)
 
     def keep_seconds(self) -> None:
-        """Put the time spent beside the finished parts, for the call that goes on with them."""
+        """Record the time spent beside the finished parts, for the call that resumes them."""
         (self.stage / PARTS / _SPENT).write_text(f"{self.seconds:.3f}\n", encoding="utf-8")
 
     def write_table(self, name: str, table: pa.Table, *, by: str | None = None) -> None:
@@ -134,12 +131,6 @@ class RunFolder:
             rows = [number for number, key in enumerate(keys) if key == value]
             pq.write_table(rest.take(rows), part / "part-0.parquet")
 
-    def write_frame(self, name: str, frame: DataFrame) -> pa.Table:
-        """Stage a (small enough) Spark frame through the driver; return it as a table."""
-        table = frame.toArrow()
-        self.write_table(name, table)
-        return table
-
     def write_text(self, name: str, text: str) -> None:
         """Stage a text file."""
         target = self.stage / name
@@ -147,7 +138,7 @@ class RunFolder:
         target.write_text(text, encoding="utf-8")
 
     def summary(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what ``summary.json`` says: the call, its provenance and its result."""
+        """Return the contents of ``summary.json``: the call, its provenance and its result."""
         return {
             "verb": self.verb,
             "version": version(),
@@ -163,7 +154,7 @@ class RunFolder:
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Move everything staged into place, the summary last; return the summary.
 
-        The parts of a resumable run go last of all: until then it can be resumed.
+        The parts of a resumable run are removed after that: until then it can be resumed.
         """
         summary = self.summary(result)
         self.write_text(SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
@@ -199,9 +190,9 @@ class RunFolder:
         self._release()
 
     def _claim(self) -> None:
-        """Lock the folder and make the stage, or say in one line why it cannot be."""
+        """Lock the folder and create the stage, or say in one line why that fails."""
         if self.resumed and not self.path.is_dir():
-            msg = f"--resume: there is no folder {self.path}; give the --out of the first call"
+            msg = f"cannot resume: there is no folder {self.path}; give the --out of the first call"
             raise UsageError(msg)
         try:
             self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
@@ -218,21 +209,21 @@ class RunFolder:
             probe.unlink()
         except OSError as error:
             reason = error.strerror or str(error)
-            msg = f"cannot write to --out {self.path} ({reason}): choose another folder"
+            msg = f"cannot write to --out {self.path} ({reason}); choose another folder"
             raise UsageError(msg) from error
 
     def _take_lock(self) -> None:
-        """Lock the folder itself, which leaves no file behind, until the run or its process ends."""
+        """Lock the folder itself until the run or its process ends; this leaves no file behind."""
         self._lock = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             msg = (
-                f"another run is writing to --out {self.path}: wait until it ends, "
+                f"another run is writing to --out {self.path}; wait until it ends, "
                 "or choose another folder"
             )
             raise UsageError(msg) from None
-        except OSError:  # a file system without such locks, as some that are mounted from afar
+        except OSError:  # This file system has no such locks, as some network file systems.
             return
 
     def _release(self) -> None:
@@ -245,7 +236,7 @@ class RunFolder:
         strange = present - _files_of(self.path) - _files_of(self.stage) - {STAGE}
         if strange:
             msg = (
-                f"--out {self.path} holds other files ({min(strange)!r} among them): "
+                f"--out {self.path} holds other files, such as {min(strange)!r}; "
                 "choose a new or empty folder"
             )
             raise UsageError(msg)
@@ -253,20 +244,20 @@ class RunFolder:
             begun = _has_parts(self.stage) or (self.stage / ASKED).is_file()
             if not begun and _summary(self.path).get("verb") != self.verb:
                 msg = (
-                    f"--resume: there is no {self.verb} in {self.path}; "
+                    f"cannot resume: there is no {self.verb} in {self.path}; "
                     "give the --out of the first call, or leave --resume out"
                 )
                 raise UsageError(msg)
         elif _has_parts(self.stage):
             msg = (
-                f"--out {self.path} holds an interrupted study: --resume goes on with it; "
-                f"else choose another folder, or remove {self.stage}"
+                f"--out {self.path} holds an interrupted {self.verb}; continue it with --resume, "
+                f"choose another folder, or remove {self.stage}"
             )
             raise UsageError(msg)
 
 
 def provenance() -> dict[str, str]:
-    """Return what else decides a result or its speed: interpreter, machine, libraries."""
+    """Return what else affects a result or its speed: interpreter, machine, libraries."""
     libraries = {}
     for name in ("numpy", "numba", "pyarrow", "pyspark"):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -280,7 +271,7 @@ def provenance() -> dict[str, str]:
 
 
 def _unused(path: Path) -> Path:
-    """Return ``path``, or it with a number if two runs begin within one second."""
+    """Return ``path``, with a number appended if two runs begin within one second."""
     number, candidate = 1, path
     while candidate.exists():
         number += 1
@@ -289,7 +280,7 @@ def _unused(path: Path) -> Path:
 
 
 def _summary(path: Path) -> dict[str, Any]:
-    """Return the summary that a run of ours left in a folder, or nothing."""
+    """Return the summary that an earlier run left in a folder; empty if there is none."""
     try:
         summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -299,7 +290,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _files_of(path: Path) -> set[str]:
-    """Return the names of what an earlier run of ours left in a folder, by its summary."""
+    """Return the names of the files an earlier run left in a folder, by its summary."""
     names = _summary(path).get("files", ())
     if not isinstance(names, list):
         return set()
@@ -311,7 +302,7 @@ def _has_parts(stage: Path) -> bool:
 
 
 def _spent(path: Path) -> float:
-    """Return the seconds that were spent before on the run in a folder, interrupted or whole."""
+    """Return the seconds spent earlier on the run in a folder, interrupted or complete."""
     try:
         if _has_parts(path / STAGE):
             return float((path / STAGE / PARTS / _SPENT).read_text(encoding="utf-8"))

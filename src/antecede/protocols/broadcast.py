@@ -1,20 +1,20 @@
 """Causal broadcast by vectors of counts: Birman, Schiper and Stephenson [BSS91]_.
 
-Every message carries, for each group and member, how many messages of that member to that group
-its sender knows of. A receiver holds it back until it has delivered as many in each of its groups.
+Every message carries, for each group and member, how many messages of that member to that group its
+sender knows of. A receiver holds it until it has delivered as many in each of its own groups.
 
 Guarantee
 ---------
-Causal order, across overlapping groups too; a message waits only while a real cause is missing.
+Causal order, also across overlapping groups; a message waits only while a real cause is missing.
 
 Assumes
 -------
-Fixed groups, closed (only members send to a group), and a network that brings every packet
-eventually. It may reorder and duplicate.
+Fixed, closed groups: only members send to a group. Every packet arrives eventually; the network may
+reorder and duplicate packets.
 
 Cost
 ----
-One integer for each member of each group: ``n`` where there is one group of all.
+One integer for each member of each group: ``n`` with a single group of all.
 
 Names
 -----
@@ -28,9 +28,9 @@ delay queue         the holding buffer of the base
 
 Differences from the paper
 --------------------------
-``groups`` is our reading of the extension to overlapping groups: all vectors travel, also those of
-groups that the sender does not belong to. Carrying only the sender's own loses order where groups
-form a ring. Which group a message is for follows from its destinations. Changes of membership are
+``groups`` is our reading of the extension to overlapping groups: all vectors travel, including
+those of groups to which the sender does not belong. Carrying only the sender's own loses order if
+groups form a ring. The destinations of a message determine its group. Changes of membership are
 left out.
 
 References
@@ -45,10 +45,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Citation, Formula, Option, ProtocolInfo
+from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_counts, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_counts, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,29 +59,20 @@ Vectors = tuple[tuple[int, ...], ...]
 
 @register
 class Broadcast(Endpoint):
-    """One process's vectors, one for each group."""
+    """One process's vectors, one per group."""
 
     INFO: ClassVar = ProtocolInfo(
         name="broadcast",
-        idea="a vector of broadcasts delivered, one for each group",
+        idea="a vector of broadcasts delivered, one per group",
         paper="Birman, Schiper, Stephenson 1991",
-        citation=Citation(
-            tag="BSS91",
-            authors=("K. Birman", "A. Schiper", "P. Stephenson"),
-            title="Lightweight causal and atomic group multicast",
-            venue="ACM Transactions on Computer Systems 9(3):272-314",
-            year=1991,
-            url="https://doi.org/10.1145/128738.128742",
-        ),
         casts=("broadcast", "groups"),
-        guarantee="causal order",
-        assumptions="fixed, closed groups; any network that brings every packet eventually",
+        assumptions="fixed, closed groups; every packet arrives eventually",
         cost="one integer per member and group; n for one group of all",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={
             "groups": Option(
                 default=None,
-                doc="names of groups to their members, by default {'all': members}",
+                doc="a dict of group names to members; by default {'all': members}",
             )
         },
         short_name="BSS",
@@ -119,7 +110,7 @@ class Broadcast(Endpoint):
             raise malformed(packet, "destinations and the source to form a group, and to count it")
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """[BSS91] CBCAST: all that the sender had delivered, and its own messages in turn."""
+        """[BSS91] CBCAST: all that the sender had delivered, and its own earlier messages."""
         group = group_of(self._groups, packet.source, packet.dests)
         for name, vector in self._carried(packet).items():
             mine = self._vectors[name]

@@ -1,7 +1,7 @@
 """Causal broadcast by the ids of direct predecessors: the context graph of Psync [PBS89]_.
 
-A conversation is a graph: a message hangs below the messages that its sender had seen and that no
-other seen message followed. It carries their ids and waits for them, and for nothing else.
+A conversation is a graph: a message is attached to those messages its sender had seen that no other
+seen message followed. It carries their ids and waits for them, and for nothing else.
 
 Guarantee
 ---------
@@ -9,12 +9,12 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-One fixed group in which every message goes to all, and a network that brings every packet
-eventually. It may reorder and duplicate.
+One fixed group in which every message goes to all. Every packet arrives eventually; the network may
+reorder and duplicate packets.
 
 Cost
 ----
-One id for each direct predecessor: at most ``n``, usually far fewer.
+One id per direct predecessor: at most ``n``, usually far fewer.
 
 Names
 -----
@@ -28,9 +28,9 @@ predecessors        ``Packet.control``: sorted pairs (process, number)
 
 Differences from the paper
 --------------------------
-Written from descriptions of Psync. The graph is kept as one number for each sender, because a
-sender's messages enter it in order. Asking the sender for missing predecessors is left to networks
-that lose packets; ours bring every packet eventually.
+Written from descriptions of Psync. The graph is kept as one number per sender, because the messages
+of a sender enter it in order. Requesting missing predecessors is unnecessary here: it is for
+networks that lose packets.
 
 References
 ----------
@@ -44,10 +44,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import Citation, Formula, ProtocolInfo
+from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.plain import is_pairs, malformed
 from antecede.core.registry import register
+from antecede.core.validation import is_pairs, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,17 +64,8 @@ class Context(Endpoint):
         name="context",
         idea="ids of direct predecessors",
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
-        citation=Citation(
-            tag="PBS89",
-            authors=("L. L. Peterson", "N. C. Buchholz", "R. D. Schlichting"),
-            title="Preserving and using context information in interprocess communication",
-            venue="ACM Transactions on Computer Systems 7(3):217-246",
-            year=1989,
-            url="https://doi.org/10.1145/65000.65001",
-        ),
         casts=("broadcast",),
-        guarantee="causal order",
-        assumptions="one fixed group; any network that brings every packet eventually",
+        assumptions="one fixed group; every packet arrives eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         wire_number=10,

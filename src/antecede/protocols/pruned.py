@@ -1,9 +1,9 @@
 """Causal order with four kinds of redundant information pruned: Jang, Park, Cho and Yoon [JPCY97]_.
 
 A process keeps, for each message it knows of, the destinations that might still have to wait for
-it, and prunes a destination as soon as waiting there has become pointless: the message was
-delivered (*just* here, or *already* elsewhere) or a later message to the same destination stands in
-for it (*just* sent here, or *already* by someone else).
+it. It prunes a destination as soon as waiting there has become pointless: the message was
+delivered (*just* here, or *already* elsewhere), or a later message to the same destination
+replaces it (*just* sent here, or *already* by another process).
 
 Guarantee
 ---------
@@ -13,14 +13,13 @@ require.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-One entry for each message in question, with an id for each remaining destination, and one pair for
-each message that the receiver must have delivered; at most ``O(n * n)``. At least one entry is kept
-for each sender known.
+One entry per relevant message, with an id for each remaining destination, and one pair for each
+message that the receiver must have delivered; at most ``O(n * n)``. At least one entry is kept per
+known sender.
 
 Names
 -----
@@ -38,28 +37,38 @@ paper              here
 Differences from the paper
 --------------------------
 The message is sent before step S5 enters it into CI, as R4 requires: the receiver adds it. Step R8
-is left out: it removes a destination from an older entry when a newer one of the same sender names
-it too, but by S2 the sender itself never lets both stand, and R5 and R6 spread that, so R8 never
-finds anything (tested). ``pruned`` counts what was pruned, one for each destination of an entry:
-``just_replaced`` in S2, ``just_delivered`` in R4, ``already`` in R5 and R6. Whether the latter had
-been delivered or replaced the receiver cannot tell, because both show as absence.
+is left out. It removes a destination from an older entry if a newer one of the same sender names
+it too; but by S2 the sender itself never keeps both, and R5 and R6 spread this, so R8 never finds
+anything (tested). ``notes()`` counts what was pruned, one per destination of an entry:
+``just_replaced`` in S2, ``just_delivered`` in R4, ``already`` in R5 and R6. The receiver cannot
+tell whether the latter were delivered or replaced, because both show as absence.
 
 References
 ----------
-.. [JPCY97] I. Jang, J. Park, J. W. Cho and H. Yoon. "An efficient causal order algorithm for message
-   delivery in distributed system". 6th IEEE Workshop on Future Trends of Distributed Computing
-   Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
-.. [JCY98] I. H. Jang, J. W. Cho and H. Yoon. "An efficient causal multicast algorithm for distributed
-   system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. The journal form.
+.. [JPCY97] I. Jang, J. Park, J. W. Cho and H. Yoon. "An efficient causal order algorithm for
+   message delivery in distributed system". 6th IEEE Workshop on Future Trends of Distributed
+   Computing Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
+.. [JCY98] I. H. Jang, J. W. Cho and H. Yoon. "An efficient causal multicast algorithm for
+   distributed system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. The
+   journal form.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Citation, ProtocolInfo
+from antecede.core.entries import (
+    Entries,
+    Log,
+    as_entries,
+    as_log,
+    explicit,
+    is_entries,
+    is_sorted_keys,
+    without_empty,
+)
+from antecede.core.info import MULTICAST, ProtocolInfo
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -69,16 +78,14 @@ from antecede.core.messages import (
     Packet,
     Sending,
 )
-from antecede.core.plain import is_count, malformed
 from antecede.core.registry import register
+from antecede.core.validation import malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Entry = tuple[str, int, tuple[str, ...]]
 Constraint = tuple[str, int]
-Control = tuple[tuple[Entry, ...], tuple[Constraint, ...]]
-Info = dict[str, dict[int, frozenset[str]]]
+Control = tuple[Entries, tuple[Constraint, ...]]
 
 KINDS = ("just_delivered", "just_replaced", "already")
 
@@ -91,17 +98,8 @@ class Pruned(Endpoint):
         name="pruned",
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
-        citation=Citation(
-            tag="JPCY97",
-            authors=("I. Jang", "J. Park", "J. W. Cho", "H. Yoon"),
-            title="An efficient causal order algorithm for message delivery in distributed system",
-            venue="6th IEEE Workshop on Future Trends of Distributed Computing Systems",
-            year=1997,
-            url="https://doi.org/10.1109/FTDCS.1997.644737",
-        ),
         casts=MULTICAST,
         guarantee="causal order with the least explicit information",
-        assumptions="fixed membership; any network that brings every packet eventually",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         wire_number=2,
@@ -112,7 +110,7 @@ class Pruned(Endpoint):
     STATE: ClassVar = ("_info", "_newest", "_pruned")
 
     def _start(self) -> None:
-        self._info: Info = {}
+        self._info: Log = {}
         self._newest: dict[str, int] = {}
         self._pruned = dict.fromkeys(KINDS, 0)
 
@@ -126,17 +124,12 @@ class Pruned(Endpoint):
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the entries that still name a destination."""
-        return {
-            MessageId(sender, clock): dests
-            for sender, entries in sorted(self._info.items())
-            for clock, dests in sorted(entries.items())
-            if dests
-        }
+        return explicit(self._info)
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
         targets = frozenset(sending.others)
         constraints: dict[str, list[Constraint]] = {dest: [] for dest in sending.others}
-        info: Info = {}
+        info: Log = {}
         for sender, entries in sorted(self._info.items()):  # S2
             info[sender] = {clock: dests - targets for clock, dests in entries.items()}
             for clock, dests in sorted(entries.items()):
@@ -173,9 +166,7 @@ class Pruned(Endpoint):
         assert packet.message is not None
         source, clock = packet.message
         self._newest[source] = clock  # R3
-        carried: Info = {}
-        for sender, number, dests in cast("Control", packet.control)[0]:
-            carried.setdefault(sender, {})[number] = frozenset(dests)
+        carried = as_log(cast("Control", packet.control)[0])
         remaining = frozenset(packet.dests) - {source, self.process}
         carried.setdefault(source, {})[clock] = remaining  # R4
         self._pruned["just_delivered"] += 1
@@ -193,18 +184,18 @@ class Pruned(Endpoint):
         return cls._sized(count, dests)
 
 
-def merge(mine: Info, theirs: Info) -> tuple[Info, int]:
-    """R5 to R7: what one side lacks although it knows a newer message, it has seen pruned.
+def merge(mine: Log, theirs: Log) -> tuple[Log, int]:
+    """R5 to R7: drop what one side lacks although it knows a newer message of that sender.
 
-    Returns also how many destinations that pruned, each counted once although both sides name it.
+    Also return how many destinations this pruned, each counted once even if both sides name it.
     """
-    result: Info = {}
+    result: Log = {}
     pruned = 0
-    for sender in mine.keys() | theirs.keys():
+    for sender in dict.fromkeys([*mine, *theirs]):  # the same order in every run
         ours, carried = mine.get(sender, {}), theirs.get(sender, {})
         newest_ours, newest_carried = max(ours, default=0), max(carried, default=0)
         kept: dict[int, frozenset[str]] = {}
-        for clock in ours.keys() | carried.keys():
+        for clock in sorted(ours.keys() | carried.keys()):
             if clock in ours and clock in carried:  # R6
                 kept[clock] = ours[clock] & carried[clock]
                 pruned += len(ours[clock] ^ carried[clock])
@@ -218,47 +209,9 @@ def merge(mine: Info, theirs: Info) -> tuple[Info, int]:
     return result, pruned
 
 
-def without_empty(info: Info) -> Info:
-    """S3 and R9: drop entries without destinations, but keep the newest of each sender."""
-    result: Info = {}
-    for sender, entries in info.items():
-        newest = max(entries)
-        result[sender] = {c: dests for c, dests in entries.items() if dests or c == newest}
-    return result
-
-
-def as_entries(info: Info) -> tuple[Entry, ...]:
-    """Return control information as it travels: everything sorted."""
-    return tuple(
-        (sender, clock, tuple(sorted(dests)))
-        for sender, entries in sorted(info.items())
-        for clock, dests in sorted(entries.items())
-    )
-
-
 def is_control(control: object) -> bool:
-    """Tell whether ``control`` is sorted entries and sorted constraints."""
+    """Tell whether ``control`` consists of sorted entries and sorted constraints."""
     if type(control) is not tuple or len(control) != 2:
         return False
     entries, constraints = control
-    return _is_sorted_keys(entries, 3) and _is_sorted_keys(constraints, 2) and _are_dests(entries)
-
-
-def _is_sorted_keys(rows: object, width: int) -> bool:
-    if type(rows) is not tuple:
-        return False
-    for row in rows:
-        if type(row) is not tuple or len(row) != width:
-            return False
-        if type(row[0]) is not str or not is_count(row[1], 1):
-            return False
-    return all(a[:2] < b[:2] for a, b in itertools.pairwise(rows))
-
-
-def _are_dests(entries: tuple[tuple[object, ...], ...]) -> bool:
-    return all(
-        type(dests) is tuple
-        and all(type(dest) is str for dest in dests)
-        and all(a < b for a, b in itertools.pairwise(dests))
-        for _, _, dests in entries
-    )
+    return is_entries(entries) and is_sorted_keys(constraints, 2)

@@ -95,7 +95,8 @@ def advise_page(
     traffic = (
         f"{words[0].upper()}{words[1:]} ({result['copies']:,} copies, {result['cast']}) among "
         f"{result['processes']:,} processes; delays {result['delays']}, "
-        f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols add: "
+        f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols "
+        "add: "
         f"{result['added_delays']}."
     )
     if result["rejected"]:

@@ -124,19 +124,11 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     cells = [[row[name] for name in _COLUMNS] for row in rows[:ROWS_MAX]]
     caption = f"The worst {len(cells)} of {summary['violations']:,}; violations.parquet has all"
     titles = tuple(name.replace("_", " ") for name in _COLUMNS)
-    return Section(
-        "violations",
-        "Violations",
-        [Raw(charts), Table(titles, cells, caption)],
-    )
+    return Section("violations", "Violations", [Raw(charts), Table(titles, cells, caption)])
 
 
 def _rest(
-    name: str,
-    title: str,
-    rows: Sequence[Mapping[str, Any]],
-    count: int,
-    kept: int | None = None,
+    name: str, title: str, rows: Sequence[Mapping[str, Any]], count: int, kept: int | None = None
 ) -> Section:
     """Return a table's section; ``kept`` of its ``count`` rows are in the file (all, if None)."""
     if not rows:

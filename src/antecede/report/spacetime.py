@@ -280,5 +280,6 @@ def behaviour() -> str:
     return (
         f"<style>{_STYLE}{colours}</style>"
         '<svg width="0" height="0" style="position:absolute" aria-hidden="true">'
-        f"<defs>{heads}</defs></svg><script>addEventListener('DOMContentLoaded',function(){{{_SCRIPT}}});</script>"
+        f"<defs>{heads}</defs></svg>"
+        f"<script>addEventListener('DOMContentLoaded',function(){{{_SCRIPT}}});</script>"
     )

@@ -1,7 +1,7 @@
 """Bits in and out, the highest first: fixed widths, exponential Golomb codes, blocks of numbers.
 
 The Golomb code of ``v`` with parameter ``k`` is ``v + 2**k`` in binary, after as many zeros as that
-has bits more than ``k + 1``. Small numbers are short, and no number is very long.
+has bits beyond ``k + 1``. Small numbers are short, and no number is very long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WINDOW_BYTES: Final = 17  # the longest code has 129 bits, and starts at any bi
 
 
 class BitWriter:
-    """Collects bits and gives them out as whole bytes, filled up with zeros."""
+    """Collects bits and writes them as whole bytes, padded with zeros."""
 
     __slots__ = ("_bits", "_count", "_out")
 
@@ -34,7 +34,7 @@ class BitWriter:
         self._count = 0
 
     def put(self, value: int, width: int) -> None:
-        """Append the lowest ``width`` bits of ``value``, which has no others."""
+        """Append ``value`` in ``width`` bits, which must be enough."""
         self._bits = self._bits << width | value
         self._count += width
         if self._count >= 256:
@@ -49,7 +49,7 @@ class BitWriter:
         self.put(code, 2 * code.bit_length() - k - 1)
 
     def small(self, values: Sequence[int]) -> None:
-        """Append numbers that are near 0: a parameter that suits their mean, and their codes."""
+        """Append numbers that are close to 0: a parameter by their mean, then their codes."""
         if not values:
             return
         k = min((sum(values) // len(values) // 2).bit_length(), _PARAMETER_MAX)
@@ -58,7 +58,7 @@ class BitWriter:
             self.golomb(value, k)
 
     def spread(self, values: Sequence[int]) -> None:
-        """Append numbers that are near each other: their lower median, and differences to it."""
+        """Append numbers that are close together: their lower median, then differences from it."""
         if not values:
             return
         if max(values) > INTEGER_MAX:
@@ -69,14 +69,14 @@ class BitWriter:
         self.small([2 * (v - base) if v >= base else 2 * (base - v) - 1 for v in values])
 
     def close(self) -> None:
-        """Fill the last byte up with zeros and write it."""
+        """Pad the last byte with zeros and write it."""
         self.put(0, -self._count & 7)
         self._out += self._bits.to_bytes(self._count >> 3, "big")
         self._bits = self._count = 0
 
 
 class BitReader:
-    """A place among the bits of a reader's bytes; ``close`` moves the reader behind them."""
+    """A position in the bits of a reader; ``close`` moves the reader past them."""
 
     __slots__ = ("_data", "_end", "_position", "_reader")
 
@@ -95,7 +95,7 @@ class BitReader:
         """Read ``width`` bits."""
         stop = self._position + width
         if stop > self._end:
-            self.fail(f"needs {width} bits where {self.left} are left")
+            self.fail(f"needs {width} bits, but {self.left} are left")
         window = int.from_bytes(self._data[self._position >> 3 : (stop + 7) >> 3], "big")
         value = window >> (-stop & 7) & (1 << width) - 1
         self._position = stop
@@ -110,10 +110,10 @@ class BitReader:
         zeros = there - window.bit_length()
         width = 2 * zeros + 1 + k
         if width > there:
-            self.fail("has a number that is too long or cut off")
+            self.fail("has a number that is too long or truncated")
         value = (window >> there - width) - (1 << k)
         if value > most:
-            self.fail(f"has number {value} where at most {most} can be")
+            self.fail(f"has number {value}; at most {most} is possible here")
         self._position += width
         return value
 
@@ -136,17 +136,17 @@ class BitReader:
         return values
 
     def expect(self, count: int, width_min: int) -> None:
-        """Refuse a promise of more items than the bits that are left can hold."""
+        """Refuse to read more items than the remaining bits can hold."""
         if count * width_min > self.left:
-            self.fail(f"promises {count} items of {width_min} bits where {self.left} are left")
+            self.fail(f"claims {count} items of {width_min} bits, but {self.left} are left")
 
     def fail(self, fault: str) -> NoReturn:
-        """Raise the error for bits that are not ours."""
+        """Raise the error for malformed bits."""
         self._reader.position = min(self._position >> 3, len(self._data))
         self._reader.fail(fault)
 
     def close(self) -> None:
-        """Move the reader to the next whole byte; what was filled up must be zeros."""
+        """Move the reader to the next whole byte; the padding must be zeros."""
         if self.get(-self._position & 7):
-            self.fail("is not filled up with zeros")
+            self.fail("is not padded with zeros")
         self._reader.position = self._position >> 3

@@ -1,8 +1,8 @@
-"""The Codec: what both ends of a channel share, so that bytes can be short.
+"""The Codec: what both ends of a channel share, so that few bytes suffice.
 
-A Codec knows the members by position. Encoding is canonical: one packet has one encoding, and the
-decoder refuses any other bytes for it. It finds out by encoding again what it has read, which is
-the one way to be sure; so a decoder's work is twice a reader's, and still linear in its input.
+A Codec knows the members by position. Encoding is canonical: a packet has exactly one encoding, and
+the decoder refuses any other. To be sure, it encodes what it has read and compares; so decoding
+does its work twice, but stays linear in its input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MEMBERS_MAX: Final = 1 << 16
 class Codec:
     """Turns packets and endpoints into bytes and back, for members known to both sides.
 
-    Members are numbered by their position, so all must name them in the same order.
+    Members are numbered by position, so all processes must list them in the same order.
     """
 
     def __init__(self, members: Iterable[str]) -> None:
@@ -41,7 +41,8 @@ class Codec:
         for name in names:
             _check_name(name)
         if not 1 <= len(names) <= MEMBERS_MAX or len(set(names)) != len(names):
-            msg = f"got {len(names)} members, {len(set(names))} different; expected 1 to {MEMBERS_MAX}"
+            different = len(set(names))
+            msg = f"got {len(names)} members, {different} different; expected 1 to {MEMBERS_MAX}"
             raise UsageError(msg)
         self._roster = Roster(names)
         self._earlier = self._roster
@@ -52,19 +53,19 @@ class Codec:
         return self._roster.names
 
     def add(self, process: str) -> None:
-        """Append a member; do it everywhere in the same order."""
+        """Append a member; add members in the same order everywhere."""
         _check_name(process)
         names = self._roster.names
         if process in names:
-            msg = f"process {process!r} is a member of this Codec already"
+            msg = f"process {process!r} is already a member of this Codec"
             raise UsageError(msg)
         if len(names) >= MEMBERS_MAX:
             msg = f"a Codec has at most {MEMBERS_MAX} members"
             raise UsageError(msg)
         self._roster = Roster((*names, process))
 
-    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - a documented signature
-        """Return a packet as bytes; without the payload it fits into another system's header."""
+    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - API
+        """Return a packet as bytes; without its payload it fits into another system's header."""
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
             raise UsageError(msg)
@@ -81,10 +82,10 @@ class Codec:
         return bytes(head) + packet.payload if payload else bytes(head)
 
     def decode(self, data: bytes) -> Packet:
-        """Return the packet that :meth:`encode` made ``data`` from; anything else is a PeerError."""
+        """Return the packet that ``data`` encodes; raise PeerError for anything else."""
         reader = _reader(data)
         if reader.left > PACKET_BYTES_MAX:
-            reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may take")
+            reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may have")
         check_mark(reader, PACKET_MARK, "packet")
         roster = self._roster_of(reader)
         scope = Scope(roster)
@@ -92,7 +93,7 @@ class Codec:
             packet = get_packet(reader, scope)
             head = self._head(packet, roster)
         except UsageError as error:
-            reader.fail(f"says what no Codec would encode ({error})")
+            reader.fail(f"holds something that no Codec encodes ({error})")
         if head != reader.data[: reader.position]:
             reader.fail("is not in canonical form up to here")
         return replace(packet, payload=reader.take(reader.left))
@@ -108,7 +109,7 @@ class Codec:
         return make_snapshot(endpoint, self._roster)
 
     def restore(self, data: bytes) -> Endpoint:
-        """Return an endpoint that goes on as the one that :meth:`snapshot` was given would."""
+        """Return an endpoint that continues where the one given to :meth:`snapshot` stopped."""
         return get_snapshot(_reader(data), self._roster_of)
 
     def _head(self, packet: Packet, roster: Roster) -> bytearray:
@@ -118,7 +119,7 @@ class Codec:
         return out
 
     def _roster_of(self, reader: Reader) -> Roster:
-        """Read the number of members assumed; those before a join know fewer than we do."""
+        """Read how many members the sender assumed; before a join it knew fewer than we do."""
         count = reader.varint()
         if count > len(self._roster):
             msg = (
@@ -135,7 +136,7 @@ class Codec:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
-        msg = f"member {name!r} is not a name; use strings that are not empty"
+        msg = f"member {name!r} is not a name; use a non-empty string"
         raise UsageError(msg)
 
 

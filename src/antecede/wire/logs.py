@@ -1,8 +1,8 @@
-"""Logs packed into bits: what ``optimal`` and ``pruned`` carry, entries (sender, clock, destinations).
+"""Logs packed into bits: entries (sender, clock, destinations), as ``optimal`` and ``pruned`` send.
 
 Most senders have one entry, often without destinations, so entries are grouped by sender: the
-newest clock of each (near each other), how many older ones, their distances, then the destination
-sets. [KS98] section 6.2 suggests complements for large sets; see ``sets``.
+newest clock of each (these are close together), the number of older ones, their distances, then the
+destination sets. [KS98] section 6.2 suggests complements for large sets; see ``sets``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ Entry = tuple[str, int, tuple[str, ...]]
 
 
 def is_log(value: tuple[object, ...], scope: Scope) -> bool:
-    """Tell whether a tuple is a log: sorted, and no entry without destinations but the newest.
+    """Tell whether a tuple is a log: sorted, and only the newest entry without destinations.
 
-    Where only processes can be meant, a log that names a stranger is refused: nobody could make
-    sense of it.
+    If all names must be processes, a log that names a non-member is refused.
     """
     last_sender, last_clock, last_is_empty = "", 0, False
     for entry in value:
@@ -44,15 +43,15 @@ def is_log(value: tuple[object, ...], scope: Scope) -> bool:
     names = {
         name for sender, _, dests in cast("tuple[Entry, ...]", value) for name in (sender, *dests)
     }
-    strangers = sorted(names.difference(scope.roster.numbers))
-    if strangers and scope.is_strict:
-        scope.roster.number(strangers[0])
-    return not strangers
+    unknown = sorted(names.difference(scope.roster.numbers))
+    if unknown and scope.is_strict:
+        scope.roster.number(unknown[0])
+    return not unknown
 
 
 def put_log(bits: BitWriter, log: tuple[Entry, ...], scope: Scope) -> None:
     """Append a log."""
-    scope.hold(len(log))
+    scope.charge(len(log))
     groups: dict[int, list[Entry]] = {}
     for entry in log:
         groups.setdefault(scope.roster.numbers[entry[0]], []).append(entry)
@@ -83,7 +82,7 @@ def get_log(bits: BitReader, scope: Scope) -> tuple[Entry, ...]:
     newest = bits.spread(len(senders))
     counts = bits.small(len(senders), INTEGER_MAX)
     bits.expect(sum(counts), 1)
-    scope.hold(len(senders) + sum(counts))
+    scope.charge(len(senders) + sum(counts))
     gaps = iter(bits.small(sum(counts), INTEGER_MAX))
     groups: dict[int, list[Entry]] = {}
     for sender, first, count in zip(senders, newest, counts, strict=True):

@@ -1,7 +1,7 @@
 """Packed forms for the shapes that controls have: numbers, names, records and logs.
 
-A form is chosen by the shape of a value alone, so any protocol's control gets it wherever the
-shape occurs, and nothing here knows a protocol.
+The shape of a value alone decides its form, so every protocol benefits wherever the shape occurs,
+and nothing here knows about protocols.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scop
     """Append a tuple in the packed form that :func:`packed_form` found."""
     out.append(form)
     if form == NUMBERS:
-        scope.hold(len(value))
+        scope.charge(len(value))
         put_varint(out, len(value))
         bits = BitWriter(out)
         bits.spread(cast("tuple[int, ...]", value))
@@ -103,7 +103,7 @@ def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
     result: tuple[object, ...]
     if form == NUMBERS:
         length = reader.varint()
-        scope.hold(length)
+        scope.charge(length)
         bits = BitReader(reader)
         result = tuple(bits.spread(length))
     elif form == NAMES:

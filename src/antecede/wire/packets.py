@@ -1,4 +1,4 @@
-"""Packets as bytes: a header of a few numbers, then the control; the payload follows as it is."""
+"""Packets as bytes: a header of a few numbers, then the control, then the payload unchanged."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from antecede.core.messages import MessageId, Packet
 from antecede.core.registry import PROTOCOLS, protocol_of_number
 from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.sets import get_set, is_names, put_names
+from antecede.wire.sets import get_list, get_set, is_names, put_names
 from antecede.wire.stream import put_varint
-from antecede.wire.values import get_value, put_value
+from antecede.wire.values import get_member, get_value, put_value
 
 if TYPE_CHECKING:
     from antecede.wire.roster import Scope
     from antecede.wire.stream import Reader
 
 NAME_FOLLOWS: Final = 0
-"""Stands in place of a protocol's number where the name is spelt out."""
+"""Instead of a protocol's number: its name is spelt out."""
 NAME_BYTES_MAX: Final = 100
 
 OWN, RELAYED, CONTROL = range(3)
-"""The shapes of a packet: it brings its source's message, another's, or none."""
+"""The shapes of a packet: it brings its source's message, another process's, or none."""
 FOLLOWS: Final = 0
 NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
-"""What a packet carries when its tag says that no bytes of control follow (1 and 2)."""
+"""The control of a packet whose tag (1 or 2) says that no bytes of control follow."""
 
 
 def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
-    """Append everything of a packet but its payload."""
+    """Append everything of a packet except its payload."""
     shape = _shape(packet)
     info = PROTOCOLS.get(packet.protocol)
     number = NAME_FOLLOWS if info is None else info.wire_number
@@ -47,18 +47,21 @@ def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
 
 
 def get_packet(reader: Reader, scope: Scope) -> Packet:
-    """Read a packet; it has no payload yet."""
+    """Read a packet, without its payload."""
     rest, absence = divmod(reader.varint(), 3)
     number, shape = divmod(rest, 3)
     protocol = _name(reader) if number == NAME_FOLLOWS else protocol_of_number(number)
     if protocol is None:
         reader.fail(f"is of protocol number {number}, which this version does not know")
-    source, dest = _member(reader, scope), _member(reader, scope)
+    source, dest = (
+        get_member(reader, reader.varint(), scope),
+        get_member(reader, reader.varint(), scope),
+    )
     n = _positive(reader, "number")
     message: MessageId | None = None
     dests: tuple[str, ...] = ()
     if shape != CONTROL:
-        sender = source if shape == OWN else _member(reader, scope)
+        sender = source if shape == OWN else get_member(reader, reader.varint(), scope)
         message = MessageId(sender, _positive(reader, "seq"))
         dests = _dests(reader, scope)
     kind: Literal["data", "control"] = "control" if message is None else "data"
@@ -67,7 +70,7 @@ def get_packet(reader: Reader, scope: Scope) -> Packet:
 
 
 def put_control(out: bytearray, control: object, scope: Scope) -> None:
-    """Append a packet's control; nothing where the tag has said all."""
+    """Append a packet's control, or nothing if the tag says it all."""
     if _absence(control) == FOLLOWS:
         put_value(out, control, scope)
 
@@ -84,7 +87,7 @@ def _shape(packet: Packet) -> int:
     if packet.message is None or packet.kind != "data":
         msg = (
             f"packet of kind {packet.kind!r} has message {packet.message} and dests "
-            f"{packet.dests}; data packets have a message, control packets neither"
+            f"{packet.dests}; a data packet has a message, a control packet has neither"
         )
         raise UsageError(msg)
     return OWN if packet.message.sender == packet.source else RELAYED
@@ -101,7 +104,7 @@ def _put_name(out: bytearray, protocol: str) -> None:
 
 def _put_positive(out: bytearray, value: int, what: str) -> None:
     if type(value) is not int or value < 1:
-        msg = f"packet has {what} {value!r}; expected an integer from 1"
+        msg = f"packet has {what} {value!r}; expected an integer of at least 1"
         raise UsageError(msg)
     put_varint(out, value)
 
@@ -116,22 +119,15 @@ def _name(reader: Reader) -> str:
         reader.fail("has a protocol name that is not UTF-8")
 
 
-def _member(reader: Reader, scope: Scope) -> str:
-    number = reader.varint()
-    if number >= len(scope.roster):
-        reader.fail(f"names member {number} of {len(scope.roster)}")
-    return scope.roster.names[number]
-
-
 def _positive(reader: Reader, what: str) -> int:
     value = reader.varint()
     if value < 1:
-        reader.fail(f"has {what} 0; they count from 1")
+        reader.fail(f"has {what} 0; they start at 1")
     return value
 
 
 def _put_dests(out: bytearray, dests: tuple[str, ...], scope: Scope) -> None:
-    """Append destinations: a set after a bit 1; if they are not in order, a list after a bit 0."""
+    """Append destinations: bit 1 and a set, or bit 0 and a list if they are not in order."""
     numbers = [scope.roster.number(dest) for dest in dests]
     bits = BitWriter(out)
     if is_names(dests, scope):
@@ -147,15 +143,9 @@ def _put_dests(out: bytearray, dests: tuple[str, ...], scope: Scope) -> None:
 
 def _dests(reader: Reader, scope: Scope) -> tuple[str, ...]:
     bits = BitReader(reader)
-    count = len(scope.roster)
     if bits.get(1):
         names = scope.roster.in_order(get_set(bits, scope))
     else:
-        length, width = bits.golomb(0), scope.roster.width
-        bits.expect(length, width)
-        numbers = [bits.get(width) for _ in range(length)]
-        if max(numbers, default=0) >= count:
-            bits.fail(f"names member {max(numbers)} of {count}")
-        names = tuple(scope.roster.names[number] for number in numbers)
+        names = tuple(get_list(bits, bits.golomb(0), scope))
     bits.close()
     return names

@@ -1,9 +1,9 @@
 """Records packed into bits, column by column: tuples of one length, each column of one kind.
 
 A column holds numbers, members, sets of members, vectors (tuples of numbers, all of one length),
-bytes, or groups (tuples of records of numbers and members). Groups stand on their own as well: the
-control of ``direct`` is a group of pairs for each member. Where the first column names members in
-order, each once, it is a set: the records are *keyed* by it.
+bytes, or groups (tuples of records of numbers and members). Groups also occur on their own: the
+control of ``direct`` is a group of pairs for each member. If the first column names members in
+order, each once, it is written as a set and the records are *keyed* by it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final, cast
 
-from antecede.wire.sets import get_set, is_names, put_names
+from antecede.wire.sets import get_list, get_set, is_names, put_names
 from antecede.wire.stream import INTEGER_MAX
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 NUMBER, MEMBER, SET, VECTOR, BYTES, GROUPS = range(6)
 KIND_BITS: Final = 3
 COLUMNS_MIN: Final = 8
-"""From how many vectors on the numbers at one place are nearer each other than one vector's are.
+"""From this many vectors on, they are written place by place instead of vector by vector.
 
-They are clocks of the same process, but a block of few numbers does not repay its own base.
+Numbers at one place are clocks of the same process and so close together, but a block of only a few
+numbers does not repay its own base.
 """
 Row = tuple[object, ...]
 Group = tuple[Row, ...]
@@ -46,7 +47,7 @@ def are_groups(groups: Sequence[object], scope: Scope) -> bool:
 
 
 def are_numbers(values: object) -> bool:
-    """Tell whether this is a tuple of numbers that can travel."""
+    """Tell whether this is a tuple of numbers that can be encoded."""
     return type(values) is tuple and all(
         type(value) is int and 0 <= value <= INTEGER_MAX for value in values
     )
@@ -55,7 +56,7 @@ def are_numbers(values: object) -> bool:
 def put_groups(bits: BitWriter, groups: Sequence[Group], scope: Scope) -> None:
     """Append groups of records: the keys or lengths of the groups, then column by column."""
     rows = [row for group in groups for row in group]
-    scope.hold(len(groups) + len(rows) * len(rows[0]))
+    scope.charge(len(groups) + len(rows) * len(rows[0]))
     bits.golomb(len(rows[0]), 0)
     is_keyed = all(is_names(tuple(row[0] for row in group), scope) for group in groups)
     bits.put(is_keyed, 1)
@@ -82,7 +83,7 @@ def get_groups(bits: BitReader, count: int, scope: Scope) -> tuple[Group, ...]:
         lengths = bits.small(count, INTEGER_MAX)
     length = sum(lengths)
     bits.expect(length, max(width - is_keyed, 0))
-    scope.hold(count + length * width)
+    scope.charge(count + length * width)
     columns.extend(_get_column(bits, length, scope) for _ in range(is_keyed, width))
     rows = iter(zip(*columns, strict=True))
     return tuple(tuple(itertools.islice(rows, length)) for length in lengths)
@@ -90,7 +91,7 @@ def get_groups(bits: BitReader, count: int, scope: Scope) -> tuple[Group, ...]:
 
 def put_table(bits: BitWriter, rows: Sequence[Vector], scope: Scope, *, by_rows: bool) -> None:
     """Append rows of numbers, all of one length, row by row or column by column."""
-    scope.hold(len(rows) * len(rows[0]))
+    scope.charge(len(rows) * len(rows[0]))
     for line in rows if by_rows else zip(*rows, strict=True):
         bits.spread(line)
 
@@ -102,14 +103,14 @@ def get_table(
     if not length or not width:
         bits.fail("has a table without numbers")
     bits.expect(length, width)
-    scope.hold(length * width)
+    scope.charge(length * width)
     if by_rows:
         return [tuple(bits.spread(width)) for _ in range(length)]
     return list(zip(*[bits.spread(length) for _ in range(width)], strict=True))
 
 
 def _kinds(rows: Sequence[object], scope: Scope) -> list[int] | None:
-    """Return the kind of each column, or None if these are no records."""
+    """Return the kind of each column, or None if these are not records."""
     if not rows or type(rows[0]) is not tuple or not rows[0]:
         return None
     width = len(rows[0])
@@ -179,12 +180,7 @@ def _get_column(bits: BitReader, length: int, scope: Scope) -> Sequence[object]:
     if kind == NUMBER:
         column = bits.spread(length)
     elif kind == MEMBER:
-        width = roster.width
-        bits.expect(length, width)
-        numbers = [bits.get(width) for _ in range(length)]
-        if max(numbers, default=0) >= len(roster):
-            bits.fail(f"names member {max(numbers)} of {len(roster)}")
-        column = [roster.names[number] for number in numbers]
+        column = get_list(bits, length, scope)
     elif kind == SET:
         column = [roster.in_order(get_set(bits, scope)) for _ in range(length)]
     elif kind == VECTOR:
@@ -202,7 +198,7 @@ def _get_column(bits: BitReader, length: int, scope: Scope) -> Sequence[object]:
 
 
 def _get_inner(bits: BitReader, length: int, scope: Scope) -> tuple[Group, ...]:
-    """Read a column of groups, which itself holds none: nesting ends here."""
+    """Read a column of groups; groups do not nest any deeper."""
     if scope.is_inside:
         bits.fail("has groups within groups")
     scope.is_inside = True

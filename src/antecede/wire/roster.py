@@ -1,4 +1,4 @@
-"""The members that both sides of a Codec know: names as numbers and back."""
+"""The members that both sides of a Codec know, and the limits on what they exchange."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final
 from antecede.errors import UsageError
 
 GRANT: Final = 1 << 20
-"""How many names the complements in one packet or snapshot may stand for.
+"""How many names the complements in one packet or snapshot may expand to.
 
-A complement makes many names of a few bits; without a limit a peer could fill our memory by them.
+A complement expands a few bits to many names; without a limit a peer could fill our memory.
 """
 
 CELLS_MAX: Final = 1 << 22
-"""How many numbers, names and entries the packed forms in one control may hold.
+"""How many numbers, names and entries the packed forms in one control may contain.
 
-A bit can be a whole row; this bounds what a long control of bits can grow to.
+A single bit can expand to a whole row; this limits what a long control can grow to.
 """
 
 
@@ -36,7 +36,7 @@ class Roster:
         return len(self.names)
 
     def number(self, name: object) -> int:
-        """Return a member's number; refuse a stranger."""
+        """Return a member's number; refuse a process that is not a member."""
         number = self.numbers.get(name) if isinstance(name, str) else None
         if number is None:
             known = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
@@ -52,7 +52,7 @@ class Roster:
 
 
 class Scope:
-    """What is known while one packet or snapshot is written or read."""
+    """The members and the remaining limits while one packet or snapshot is written or read."""
 
     __slots__ = ("cells", "grant", "is_flat", "is_inside", "is_strict", "roster")
 
@@ -60,19 +60,19 @@ class Scope:
         self.roster = roster
         self.grant = GRANT
         self.cells = CELLS_MAX
-        self.is_flat = is_flat  # whether only what a control may consist of is allowed
+        self.is_flat = is_flat  # whether only the types that a control may have are allowed
         self.is_inside = False  # whether a column of groups is being read
-        self.is_strict = is_strict  # whether a log that names a stranger is refused
+        self.is_strict = is_strict  # whether a log that names a non-member is refused
 
     def may_complement(self) -> bool:
-        """Tell whether another complement is allowed, and count it if so."""
+        """Tell whether another complement is allowed; if so, count it."""
         if len(self.roster) > self.grant:
             return False
         self.grant -= len(self.roster)
         return True
 
-    def hold(self, cells: int) -> None:
-        """Count what a packed form holds; refuse what is too much. Snapshots have no limit."""
+    def charge(self, cells: int) -> None:
+        """Count the cells of a packed form; refuse too many. Snapshots have no limit."""
         if self.is_flat:
             self.cells -= cells
         if self.cells < 0:

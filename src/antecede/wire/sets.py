@@ -81,8 +81,18 @@ def _numbers(bits: BitReader, length: int, count: int, width: int) -> list[int]:
     return numbers
 
 
+def get_list(bits: BitReader, length: int, scope: Scope) -> list[str]:
+    """Read ``length`` members in any order."""
+    names, width = scope.roster.names, scope.roster.width
+    bits.expect(length, width)
+    numbers = [bits.get(width) for _ in range(length)]
+    if max(numbers, default=0) >= len(names):
+        bits.fail(f"names member {max(numbers)} of {len(names)}")
+    return [names[number] for number in numbers]
+
+
 def is_names(value: tuple[object, ...], scope: Scope) -> bool:
-    """Tell whether a tuple holds members, sorted by name and each once."""
+    """Tell whether a tuple holds members, sorted by name, each once."""
     numbers = scope.roster.numbers
     return all(type(name) is str and name in numbers for name in value) and all(
         a < b for a, b in itertools.pairwise(cast("tuple[str, ...]", value))

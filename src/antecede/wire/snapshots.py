@@ -1,16 +1,17 @@
 """Snapshots: an endpoint's whole state as bytes, with a checksum against damage.
 
-The checksum also covers the members' names, so that a snapshot is not taken up under other names
-by mistake. It is no signature: who can write your snapshots can make an endpoint of their liking.
+The checksum also covers the members' names, so a snapshot is not restored under other names by
+mistake. It is not a signature: whoever can write your snapshots can forge any endpoint.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, cast, get_origin, get_type_hints, is_typeddict
 
 from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
+from antecede.core.state import State
 from antecede.errors import PeerError, SnapshotError, UsageError
 from antecede.wire.roster import Scope
 from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
@@ -20,26 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from antecede.core.endpoint import Endpoint
-    from antecede.core.state import State
     from antecede.wire.roster import Roster
 
 CHECKSUM_BYTES: Final = 8
 SNAPSHOT_BYTES_MAX: Final = 1 << 30
 _FIELD_TYPES: Final[dict[str, type]] = {
-    "protocol": str,
-    "process": str,
-    "members": tuple,
-    "removed": set,
-    "options": dict,
-    "pull": bool,
-    "held_max": int,
-    "queue_max": int,
-    "seq": int,
-    "events": int,
-    "channels": dict,
-    "arrivals": int,
-    "held": list,
-    "own": dict,
+    name: dict if is_typeddict(hint) else get_origin(hint) or hint
+    for name, hint in get_type_hints(State).items()
 }
 
 
@@ -65,7 +53,7 @@ def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpo
         _check_sum(reader, roster)
         state = get_value(reader, Scope(roster, is_flat=False))
         if reader.left != CHECKSUM_BYTES:
-            reader.fail("goes on after its state")
+            reader.fail("continues after its state")
     except PeerError as error:
         msg = f"snapshot is not usable: {error}"
         raise SnapshotError(msg) from error
@@ -76,8 +64,8 @@ def _check_sum(reader: Reader, roster: Roster) -> None:
     body, checksum = reader.data[:-CHECKSUM_BYTES], reader.data[-CHECKSUM_BYTES:]
     if len(reader.data) < CHECKSUM_BYTES or checksum != _checksum(body, roster):
         reader.fail(
-            "does not agree with its checksum",
-            "it is damaged, cut off or of other members; take another copy",
+            "does not match its checksum",
+            "it is damaged, truncated or of other members; use another copy",
         )
 
 
@@ -91,9 +79,11 @@ def _checksum(body: bytes, roster: Roster) -> bytes:
 
 
 def _endpoint(state: object, roster: Roster) -> Endpoint:
-    """Make the endpoint; a state that fits no endpoint of this version is refused."""
+    """Make the endpoint; refuse a state that this version cannot have."""
     if not isinstance(state, dict) or set(state) != set(_FIELD_TYPES):
-        msg = "snapshot holds no endpoint's state; it was made by another version of antecede"
+        msg = (
+            "snapshot does not hold an endpoint's state; it was made by another version of antecede"
+        )
         raise SnapshotError(msg)
     for name, kind in _FIELD_TYPES.items():
         if type(state[name]) is not kind:

@@ -12,7 +12,7 @@ PACKET_MARK: Final = 0xA0
 SNAPSHOT_MARK: Final = 0xB0
 """The first byte of everything encoded is a mark plus the version."""
 INTEGER_MAX: Final = 2**63 - 1
-"""The greatest integer that travels; no counter of ours gets near it."""
+"""The greatest integer that can be encoded; counters never get near it."""
 
 
 def put_varint(out: bytearray, value: int) -> None:
@@ -27,7 +27,7 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 class Reader:
-    """A place in some bytes from a peer; whatever is wrong with them is a PeerError."""
+    """A position in bytes from a peer; anything wrong with them raises PeerError."""
 
     __slots__ = ("data", "position")
 
@@ -43,7 +43,7 @@ class Reader:
     def byte(self) -> int:
         """Read one byte."""
         if self.position >= len(self.data):
-            self.fail("ends too early", "it was probably cut off on the way")
+            self.fail("ends too early", "it was probably truncated on the way")
         self.position += 1
         return self.data[self.position - 1]
 
@@ -51,8 +51,8 @@ class Reader:
         """Read ``length`` bytes."""
         if length > self.left:
             self.fail(
-                f"promises {length} bytes where {self.left} are left",
-                "it was probably cut off on the way",
+                f"claims {length} bytes, but {self.left} are left",
+                "it was probably truncated on the way",
             )
         self.position += length
         return self.data[self.position - length : self.position]
@@ -69,29 +69,29 @@ class Reader:
             if shift > 56:
                 self.fail("has an integer of more than 63 bits")
         if byte == 0 and shift:
-            self.fail("has an integer with a needless byte")
+            self.fail("has an integer with a superfluous byte")
         return value
 
     def count(self, what: str, size_min: int = 1) -> int:
         """Read a number of items that take at least ``size_min`` bytes each."""
         value = self.varint()
         if value * size_min > self.left:
-            self.fail(f"promises {value} {what} where {self.left} bytes are left")
+            self.fail(f"claims {value} {what}, but {self.left} bytes are left")
         return value
 
     def fail(
         self, fault: str, advice: str = "the sender probably runs another version"
     ) -> NoReturn:
-        """Raise the error for bytes that are not ours."""
+        """Raise the error for malformed bytes."""
         msg = f"encoded data of {len(self.data)} bytes {fault} at byte {self.position}; {advice}"
         raise PeerError(msg)
 
 
 def check_mark(reader: Reader, mark: int, what: str) -> None:
-    """Read the first byte and refuse what is something else, or of another version."""
+    """Read the first byte; refuse other kinds of data and other versions."""
     byte = reader.byte()
     if byte & 0xF0 != mark:
-        msg = f"encoded data starts with {byte:#04x}, so it is no {what} of ours"
+        msg = f"encoded data starts with {byte:#04x}, so it is not a {what}"
         raise PeerError(msg)
     if byte - mark != VERSION:
         msg = (

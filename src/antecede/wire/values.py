@@ -1,15 +1,15 @@
 """The general coder: any plain data, each value preceded by its kind.
 
-Snapshots are made of it, and every control that has no coder of its own. Small integers, members
-and the lengths of short tuples share a byte with the kind, so it is not large either.
+It encodes snapshots, and every control that has no packed form. Small integers, members and the
+lengths of short tuples share a byte with the kind, so the result is compact too.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from antecede.core.messages import Delivery, MessageId, Need, Packet
-from antecede.core.plain import packet_fields
 from antecede.errors import UsageError
 from antecede.wire.packed import PACKED, get_packed, packed_form, put_packed
 from antecede.wire.stream import put_varint
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from antecede.wire.stream import Reader
 
 Plain: TypeAlias = Any
-"""Plain data, to be told apart by its exact type."""
+"""Plain data; its exact type decides how it is encoded."""
 DEPTH_MAX: Final = 32
-"""How deep values may nest; far deeper than any control or state of ours."""
+"""How deep values may nest; controls and states nest far less."""
 
 MEMBER_AT: Final = 0x80
 TUPLE_AT: Final = 0xC0
@@ -32,7 +32,7 @@ TUPLE, LIST, DICT, SET, FROZENSET, MESSAGE, NEED, PACKET, DELIVERY = range(0xE8,
 WORD: Final = 0xF7
 TUPLES: Final = NONE - TUPLE_AT
 WORDS: Final = ("diff", "ask", "promise", "wish")
-"""Words that controls consist of, by number. Append only."""
+"""Words that occur in controls, by number. Append only."""
 
 RECORDS: Final[dict[type, int]] = {
     MessageId: MESSAGE,
@@ -44,7 +44,7 @@ SEQUENCES: Final[dict[type, int]] = {tuple: TUPLE, list: LIST, set: SET, frozens
 FLAT: Final = frozenset(
     {NONE, FALSE, TRUE, INTEGER, NEGATIVE, TEXT, BYTES, MEMBER, TUPLE, MESSAGE, WORD}
 )
-"""What a control may consist of."""
+"""The kinds that a control may contain."""
 FLAT_TYPES: Final = (tuple, MessageId)
 _CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
 
@@ -152,21 +152,19 @@ def _put_sequence(out: bytearray, value: Plain, scope: Scope, depth: int) -> Non
         encoded = bytearray()
         put_value(encoded, item, scope, depth + 1)
         items.append(bytes(encoded))
-    for piece in sorted(items):  # a set has no order of its own: the bytes give it one
+    for piece in sorted(items):  # a set has no order, so sort by the encoded bytes
         out += piece
 
 
 def _fields(value: object) -> tuple[object, ...]:
-    if isinstance(value, Packet):
-        return packet_fields(value)
-    if isinstance(value, Delivery):
-        return (value.message, value.dests, value.payload, value.event, value.unmet)
+    if isinstance(value, Packet | Delivery):
+        return tuple(getattr(value, item.name) for item in fields(value))
     assert isinstance(value, tuple)
     return value
 
 
 def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
-    """Read any plain value; in a control, only what one may consist of."""
+    """Read any plain value; in a control, only the kinds that it may contain."""
     if depth > DEPTH_MAX:
         reader.fail(f"nests deeper than {DEPTH_MAX} levels")
     tag = reader.byte()
@@ -174,13 +172,13 @@ def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
     if tag < MEMBER_AT:
         value = tag
     elif tag < TUPLE_AT:
-        value = _member(reader, tag - MEMBER_AT, scope)
+        value = get_member(reader, tag - MEMBER_AT, scope)
     elif tag < NONE:
         value = _items(reader, tag - TUPLE_AT, scope, depth)
     elif tag in PACKED:
         value = get_packed(reader, tag, scope)
     elif scope.is_flat and tag not in FLAT:
-        reader.fail(f"has a value of kind {tag:#04x}, which no control consists of")
+        reader.fail(f"has a value of kind {tag:#04x}, which controls do not contain")
     elif tag in _CONSTANTS:
         value = _CONSTANTS[tag]
     elif tag in _RECORD_OF:
@@ -197,7 +195,7 @@ def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     elif tag == NEGATIVE:
         value = -1 - reader.varint()
     elif tag == MEMBER:
-        value = _member(reader, reader.varint() + MEMBERS, scope)
+        value = get_member(reader, reader.varint() + MEMBERS, scope)
     elif tag == BYTES:
         value = reader.take(reader.varint())
     elif tag == TEXT:
@@ -217,7 +215,8 @@ def _get_sized(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
     return value
 
 
-def _member(reader: Reader, number: int, scope: Scope) -> str:
+def get_member(reader: Reader, number: int, scope: Scope) -> str:
+    """Return the name of a member by the number that was read."""
     if number >= len(scope.roster):
         reader.fail(f"names member {number} of {len(scope.roster)}")
     return scope.roster.names[number]
@@ -247,7 +246,7 @@ def _items(
     depth: int,
 ) -> tuple[object, ...]:
     if length > reader.left:
-        reader.fail(f"promises {length} values where {reader.left} bytes are left")
+        reader.fail(f"claims {length} values, but {reader.left} bytes are left")
     return tuple(get_value(reader, scope, depth + 1) for _ in range(length))
 
 

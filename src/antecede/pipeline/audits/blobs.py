@@ -21,7 +21,7 @@ from antecede.pipeline.audits.packing import (
 )
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import HashCollisionError, IncompleteError
+from antecede.pipeline.audits.windows.rounds import Arrangement, HashCollisionError, IncompleteError
 from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
 from antecede.pipeline.spark.tasks import RESULT_SQL, by_number, on_batches, result, results_of
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from antecede.pipeline.spark.tasks import Batches
 
 
-class Blobs:
+class Blobs(Arrangement):
     """A log in a DataFrame, cut by ``cuts``."""
 
     def __init__(self, frame: DataFrame, cuts: Cuts, salt: int) -> None:

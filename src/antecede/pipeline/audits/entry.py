@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from antecede.core.plain import shown
+from antecede.core.validation import shown
 from antecede.errors import UsageError
 from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange

@@ -37,7 +37,6 @@ class Cuts:
 
     names: list[str]
     events: int
-    rejected: int
     seqs: Ints
 
 
@@ -113,7 +112,7 @@ def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
     hinted = with_hint(frame, stats)
     places = _places(hinted, stats, windows)
     if not places.size:
-        return Cuts(stats.names, stats.events, stats.rejected, none)
+        return Cuts(stats.names, stats.events, none)
     gap = float(
         np.min(np.diff(np.concatenate((places, [2 * places[-1] - places[0]]))), initial=np.inf)
     )
@@ -133,7 +132,7 @@ def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
         around = events.take(near)
         found.append(lower(propose(around, hint[near], place + ahead), around))
     seqs = np.array(rising(_with_silent(hinted, stats, found, places, ahead)))
-    return Cuts(stats.names, stats.events, stats.rejected, seqs)
+    return Cuts(stats.names, stats.events, seqs)
 
 
 def _places(hinted: DataFrame, stats: _Stats, windows: int) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from antecede.pipeline.audits.windows.cuts import windows_of
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.rounds import Arrangement
 from antecede.pipeline.audits.windows.window import find_chains, run_window
 
 if TYPE_CHECKING:
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
 
     from antecede.pipeline.audits.windows.columns import Lookup
     from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.join import Open
     from antecede.pipeline.audits.windows.matching import Events, Owners
     from antecede.pipeline.audits.windows.rounds import Group
     from antecede.pipeline.audits.windows.window import Request, Window
 
 
-class Local:
+class Local(Arrangement):
     """A log in memory, cut by ``cuts`` (one row of seqs per cut) or left whole."""
 
     def __init__(
@@ -62,10 +62,6 @@ class Local:
         found = self._lookup(rows)
         named = zip(self.events.key[rows].tolist(), found, strict=True)
         return {key: name for key, (name, _) in named if name is not None}
-
-    def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the destinations of messages for which no window gave them, by key."""
-        return dict.fromkeys(message.key for message in messages)  # Windows give all there are.
 
     def chains(
         self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]

@@ -20,7 +20,7 @@ from antecede.pipeline.audits.windows.columns import lookup_in, process_names, t
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import IncompleteError
+from antecede.pipeline.audits.windows.rounds import Arrangement, IncompleteError
 from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
 from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from antecede.pipeline.audits.windows.jit import Flags, Ints
-    from antecede.pipeline.audits.windows.join import Open
     from antecede.pipeline.audits.windows.matching import Owners
     from antecede.pipeline.audits.windows.rounds import Group
     from antecede.pipeline.audits.windows.window import Window
@@ -134,11 +133,9 @@ def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float
 
 
 def _after(
-    cut: tuple[Ints, NDArray[np.float64]] | None, events: Events, time: NDArray[np.float64]
+    cut: tuple[Ints, NDArray[np.float64]], events: Events, time: NDArray[np.float64]
 ) -> Flags:
     """Return which events lie after a cut: by its seq for the process, or else by time."""
-    if cut is None:
-        return np.zeros(len(events), np.bool_)
     seqs, when = cut
     mine = seqs[events.process]
     by_time = time > when[events.process]
@@ -157,11 +154,11 @@ def read_slice(spec: dict[str, Any]) -> tuple[Events, Callable[[Ints], Any], int
         table = table.filter(pa.array(good))
     events = to_events(table, spec["names"], spec["salt"])
     time = np.asarray(table.column("time").cast(pa.float64()).combine_chunks())
-    inside = ~_after(spec["upper"], events, time)
-    if spec["upper"] is None:
-        inside[:] = True
+    inside = np.ones(len(events), np.bool_)
     if spec["lower"] is not None:
         inside &= _after(spec["lower"], events, time)
+    if spec["upper"] is not None:
+        inside &= ~_after(spec["upper"], events, time)
     rows = np.flatnonzero(inside)
     whole = lookup_in(table)
     return events.take(rows), lambda at: whole(rows[at]), rejected
@@ -189,7 +186,7 @@ def slice_names(spec: dict[str, Any]) -> dict[int, str]:
     return {key: name for key, (name, _) in named if name}
 
 
-class Slices:
+class Slices(Arrangement):
     """A log in Parquet files, cut between row groups."""
 
     def __init__(
@@ -297,10 +294,6 @@ class Slices:
         for part in run_specs(self._spark, slice_names, specs):
             found.update(part)
         return found
-
-    def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the destinations of messages for which no window gave them, by key."""
-        return dict.fromkeys(message.key for message in messages)  # Windows give all there are.
 
     def chains(
         self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]

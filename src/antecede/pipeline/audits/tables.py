@@ -168,14 +168,8 @@ def summarise(
 def _lateness(values: list[int]) -> dict[str, float] | None:
     if not values:
         return None
-    p50, p90, p99 = np.percentile(values, [50, 90, 99]).tolist()
-    return {
-        "mean": float(np.mean(values)),
-        "p50": p50,
-        "p90": p90,
-        "p99": p99,
-        "max": float(max(values)),
-    }
+    figures = float(np.mean(values)), *np.percentile(values, [50, 90, 99, 100]).tolist()
+    return dict(zip(("mean", "p50", "p90", "p99", "max"), figures, strict=True))
 
 
 def _spread(values: list[int]) -> dict[str, int]:

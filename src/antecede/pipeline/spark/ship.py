@@ -1,10 +1,9 @@
-"""Bring the package to executors whose Python has never heard of it.
+"""Ship the package to executors where it is not installed.
 
-On the driver, :func:`archive` packs the package's own source into a zip file, which Spark puts on
-the executors' import path. Compiled kernels cannot be cached beside a source that lies in a zip
-file, so :func:`settle`, called first by every function that runs on an executor, unpacks it once
-per machine and version, and points the package there. On a machine where the package is installed
-it does nothing.
+On the driver, :func:`archive` packs the package's source into a zip file, which Spark puts on the
+executors' import path. Compiled kernels cannot be cached beside a source inside a zip file. So
+every function that runs on an executor first calls :func:`use_unpacked`, which unpacks the file
+once per machine and version and imports the rest of the package from there.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ def archive(folder: Path) -> Path:
     return target
 
 
-def settle() -> None:
-    """Import the rest of the package from an unpacked copy, if it is running from a zip file."""
+def use_unpacked() -> None:
+    """Import the rest of the package from an unpacked copy if it runs from a zip file."""
     packed = Path(antecede.__path__[0]).parent
     if packed.is_file():
         _redirect(_unpacked(packed))
 
 
 def _redirect(folder: Path) -> None:
-    """Let every package of ours find its remaining modules in the unpacked copy."""
+    """Let every package of ours find its other modules in the unpacked copy."""
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "antecede" and hasattr(module, "__path__"):
             module.__path__ = [str(folder.joinpath(*name.split(".")))]
@@ -59,7 +58,7 @@ def _redirect(folder: Path) -> None:
 
 
 def _unpacked(packed: Path) -> Path:
-    """Return the folder with the unpacked archive; made aside and renamed, so never half there."""
+    """Return the folder of the unpacked archive, which is renamed into place when complete."""
     folder = Path(tempfile.gettempdir()) / f"{packed.stem}-{os.getuid()}"
     if not folder.exists():
         aside = Path(tempfile.mkdtemp(prefix=f"{packed.stem}-"))
@@ -67,10 +66,10 @@ def _unpacked(packed: Path) -> Path:
             archived.extractall(aside)
         try:
             aside.rename(folder)
-        except OSError:  # another worker of this machine was quicker
+        except OSError:  # Another worker of this machine was quicker.
             shutil.rmtree(aside, ignore_errors=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        # Someone else's folder by that name: code must not be taken from there.
+        # Never import code from a folder that belongs to someone else.
         folder = Path(tempfile.mkdtemp(prefix=f"{packed.stem}-"))
         with zipfile.ZipFile(packed) as archived:
             archived.extractall(folder)

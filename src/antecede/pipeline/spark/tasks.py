@@ -87,9 +87,9 @@ def results_of(frame: DataFrame) -> dict[int, Any]:
 
 
 def _load(module: str, name: str) -> Callable[..., Any]:
-    from antecede.pipeline.spark.ship import settle
+    from antecede.pipeline.spark.ship import use_unpacked
 
-    settle()
+    use_unpacked()
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.csv as pc
 
 from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
-from antecede.pipeline.spark.session import is_embedded, session
+from antecede.pipeline.spark.masters import is_embedded
+from antecede.pipeline.spark.session import session
 from antecede.pipeline.studies.experiments.overhead import comparison
 from antecede.pipeline.studies.jobs import RUNS_TABLE, run_grid, tables
 from antecede.report.study_page import files

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from antecede.core.tables import STUDY_COLUMNS
-from antecede.pipeline.spark.ship import settle
+from antecede.pipeline.spark.ship import use_unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -59,10 +59,10 @@ def study(grid: DataFrame, *, run: Execute | None = None) -> DataFrame:
 
 def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from antecede.pipeline.studies.runner import execute  # kernels only from where they settle
+        from antecede.pipeline.studies.runner import execute  # from the unpacked copy
 
         chosen = execute if run is None else run
         schema = to_arrow_schema(RUNS)

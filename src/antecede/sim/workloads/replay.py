@@ -15,18 +15,23 @@ import itertools
 import math
 from dataclasses import dataclass, field
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from antecede.errors import UsageError
+from antecede.errors import LogError, UsageError
+from antecede.eventlog.edges import multicasts, read_edges, rejected_note
+from antecede.eventlog.rule import require_columns
 from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
+    from antecede.eventlog import Rejected
     from antecede.sim.delays import Delay
     from antecede.sim.schedule import Schedule
 
@@ -61,10 +66,7 @@ def replay_log(
     fifo: bool = False, mean_gap: float = 0.1,
 ) -> tuple[Schedule, list[str]]:  # fmt: skip
     """Do the same, and also return which message of the log each row is."""
-    missing = {"process", "seq", "kind", "message"} - set(events.column_names)
-    if missing:
-        msg = f"the event log has no column {min(missing)!r}, only {events.column_names}"
-        raise UsageError(msg)
+    require_columns(events.column_names)
     rows = _rows_in_order(events)
     _give_times(rows, mean_gap)
     names = sorted({row["process"] for row in rows} | {d for row in rows for d in row["dests"]})
@@ -200,93 +202,49 @@ def _schedule(
     )
 
 
-@dataclass
-class Edges:
-    """An edge list: who wrote to whom, and when."""
-
-    sender: list[str] = field(default_factory=list)
-    dest: list[str] = field(default_factory=list)
-    time: list[float] = field(default_factory=list)
-
-
 def replay_edges(
     source: str | Path | pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
-    fifo: bool = False, limit: int | None = None,
+    fifo: bool = False, limit: int | None = None, rejected: list[Rejected] | None = None,
 ) -> Schedule:  # fmt: skip
     """Make a schedule of an edge list: a file of ``source destination time`` lines, or a table.
 
-    See :func:`schedule_edges`.
+    Lines of equal source and time are one multicast; copies to oneself are left out. All sends
+    are timed: an edge list does not say what answers what. Invalid lines go to ``rejected``, and
+    ``about["rejected"]`` counts them.
     """
-    edges = table_edges(source) if isinstance(source, pa.Table) else file_edges(Path(source))
-    return schedule_edges(edges, seed=seed, delay=delay, fifo=fifo, limit=limit)
-
-
-def schedule_edges(
-    edges: Edges, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
-    limit: int | None = None,
-) -> Schedule:  # fmt: skip
-    """Make a schedule of edges.
-
-    Edges of equal source and time are one multicast; copies to oneself are left out. All sends
-    are timed: an edge list does not say what answers what. `limit` keeps the first messages only.
-    """
-    multicasts: dict[tuple[str, float], dict[str, None]] = {}
-    for sender, dest, time in zip(edges.sender, edges.dest, edges.time, strict=True):
-        if sender != dest:
-            multicasts.setdefault((sender, time), {})[dest] = None
-    ordered = sorted(multicasts.items(), key=lambda item: item[0][1])[:limit]
-    if not ordered:
-        msg = "nothing to replay: the edge list has no edge between two processes"
-        raise UsageError(msg)
-    found = {sender for (sender, _), _ in ordered} | {d for _, dests in ordered for d in dests}
+    bad = [] if rejected is None else rejected
+    is_table = isinstance(source, pa.Table)
+    found = multicasts(_table_edges(source), bad) if is_table else read_edges(source, bad)
+    sends = [(m, [d for d in m.dests if d != m.source]) for m in found]
+    sends = [(message, others) for message, others in sends if others][:limit]
+    if not sends:
+        where = "the table of edges" if is_table else repr(str(source))
+        reason = f"no line of {where} is a message between two processes"
+        reason += f"; {rejected_note('rejected', bad)}" if bad else ""
+        raise LogError(reason, path=source, reason=reason)
     names = sorted(
-        found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name)
+        {message.source for message, _ in sends} | {d for _, others in sends for d in others},
+        key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name),
     )
     position = {name: i for i, name in enumerate(names)}
-    rows = [sorted(position[dest] for dest in dests) for _, dests in ordered]
-    times = np.array([time for (_, time), _ in ordered])
+    dests = [sorted(position[name] for name in others) for _, others in sends]
+    times = np.array([message.time for message, _ in sends])
     return assemble(
         len(names),
-        sender=np.array([position[sender] for (sender, _), _ in ordered]),
-        dests=np.array([dest for row in rows for dest in row]),
-        offsets=offsets_of(np.array([len(row) for row in rows])),
+        sender=np.array([position[message.source] for message, _ in sends]),
+        dests=np.array([dest for row in dests for dest in row]),
+        offsets=offsets_of(np.array([len(row) for row in dests])),
         time=times - times[0], seed=seed, delay=delay, fifo=fifo,
         rng=np.random.default_rng([seed, len(names), 9]), names=tuple(names),
-        about={"workload": "replay_edges"},
+        about={"workload": "replay_edges", "rejected": len(bad)},
     )  # fmt: skip
 
 
-def table_edges(table: pa.Table) -> Edges:
-    """Read the columns `source`, `destination` and `time`."""
+def _table_edges(table: pa.Table) -> Iterable[tuple[int, str, str, object]]:
     missing = {"source", "destination", "time"} - set(table.column_names)
     if missing:
         msg = f"the edge list has no column {min(missing)!r}, only {table.column_names}"
         raise UsageError(msg)
-    sender, dest, time = (table.column(c).to_pylist() for c in ("source", "destination", "time"))
-    return Edges([str(s) for s in sender], [str(d) for d in dest], [float(t) for t in time])
-
-
-def file_edges(path: Path) -> Edges:
-    """Read lines of ``source destination time``; ``#`` and ``%`` begin comments."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read edge list {path}: {error}"
-        raise UsageError(msg) from None
-    edges = Edges()
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith(("#", "%")):
-            continue
-        try:
-            sender, dest, when = words[:3]
-            time = float(when)
-        except ValueError:
-            if number == 1:  # a line of column names
-                continue
-            msg = f"{path} line {number}: {line.strip()!r} is not an edge; write: source destination time"
-            raise UsageError(msg) from None
-        edges.sender.append(sender)
-        edges.dest.append(dest)
-        edges.time.append(time)
-    return edges
+    columns = (table.column(name).to_pylist() for name in ("source", "destination", "time"))
+    rows = enumerate(zip(*columns, strict=True), start=1)
+    return [(line, str(source), str(dest), time) for line, (source, dest, time) in rows]

@@ -59,13 +59,7 @@ def _grown(array: Scalar, count: int) -> Scalar:
 
 @jit
 def _rises(
-    mine: Vectors,
-    vector: Vectors,
-    n: int,
-    event: int,
-    cross: Ints,
-    found: Ints,
-    count: int,
+    mine: Vectors, vector: Vectors, n: int, event: int, cross: Ints, found: Ints, count: int
 ) -> tuple[Ints, int]:
     """Record every outside symbol that ``vector`` adds to ``mine``."""
     for s in range(n):
@@ -105,13 +99,7 @@ def _is_rise(mine: Vectors, vector: Vectors, n: int) -> bool:
 
 @jit
 def _answer(
-    vector: Vectors,
-    limit: Vectors,
-    at: Ints,
-    asked: Ints,
-    process: int,
-    event: int,
-    first: Ints,
+    vector: Vectors, limit: Vectors, at: Ints, asked: Ints, process: int, event: int, first: Ints
 ) -> None:
     """Answer the queries (process, s, rank) that this delivery is the first to reach."""
     for s in range(limit.size):

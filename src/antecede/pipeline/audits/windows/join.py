@@ -152,26 +152,15 @@ class Joined:
             assert message is not None
             effect = self.first_effect(message, process, len(self.stages) - 1)
             if effect is not None:
-                place_here = int(stage.before[process]) + position
-                self.late.append(
-                    Late(
-                        process,
-                        message.key,
-                        message.sender,
-                        place_here,
-                        seq,
-                        message.window,
-                        effect,
-                    )
-                )
+                key, sent_by = message.key, message.sender
+                at = int(stage.before[process]) + position
+                self.late.append(Late(process, key, sent_by, at, seq, message.window, effect))
 
     def _inside(self, stage: _Stage) -> None:
         """Add the violations between messages of one window."""
         number = len(self.stages) - 1
         for row, values in enumerate(stage.window.late.tolist()):
-            process, position, seq, key, sender, _, _, other, other_sender, place, place_seq = (
-                values
-            )
+            process, position, seq, key, sender, other, other_sender, place, place_seq = values
             start = int(stage.before[process])
             effect = Effect(other, other_sender, start + place, place_seq, number)
             self.late.append(Late(process, key, sender, start + position, seq, number, effect))

@@ -189,12 +189,7 @@ def _own_sends(
 
 @jit
 def _pair(
-    who: Vectors,
-    kind: NDArray[np.int8],
-    key: Ints,
-    table: Ints,
-    owner: Ints,
-    names: Ints,
+    who: Vectors, kind: NDArray[np.int8], key: Ints, table: Ints, owner: Ints, names: Ints
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Link deliveries to sends; return (link, uses, got, incoming, redelivered)."""
     size = kind.size
@@ -243,14 +238,7 @@ def _pair(
     return link, uses, got, incoming[:count].copy(), redelivered[:repeats].copy()
 
 
-def match(
-    events: Events,
-    names: Ints,
-    *,
-    closed: bool,
-    wanted: Ints,
-    owners: Owners,
-) -> Matched:
+def match(events: Events, names: Ints, *, closed: bool, wanted: Ints, owners: Owners) -> Matched:
     """Sort and pair a window's events.
 
     ``names`` are the hashes of the processes' names. A ``closed`` window has nothing outside it.

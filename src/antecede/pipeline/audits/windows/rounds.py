@@ -57,8 +57,11 @@ class Arrangement(Protocol):
         ...
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the destinations of messages for which no window gave them, by key."""
-        ...
+        """Return the destinations of messages for which no window gave them, by key.
+
+        By default none: windows give all there are, if they have the names.
+        """
+        return dict.fromkeys(message.key for message in messages)
 
     def chains(
         self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]

@@ -76,7 +76,7 @@ class Window:
     rises: Ints  # rows (process, position, seq, key, sender or -1, symbol), in order
     state: Vectors
     delivered: Vectors
-    late: Ints  # rows: see ``LATE``
+    late: Ints  # rows (process, position, seq, key, sender; effect's key, sender, position, seq)
     chains: dict[int, list[int]]  # row of ``late`` -> keys
     redelivered: Ints  # rows (process, seq, key)
     cycles: Ints
@@ -90,22 +90,6 @@ class Window:
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
     collision: bool = False  # two names have the same hash
     rejected: int = 0  # rows that are not events, if the window read them itself
-
-
-#: Columns of ``Window.late``: the late delivery, the send it is late for, the effect before it.
-LATE = (
-    "process",
-    "position",
-    "seq",
-    "key",
-    "sender",
-    "sent_position",
-    "sent_seq",
-    "effect_key",
-    "effect_sender",
-    "effect_position",
-    "effect_seq",
-)
 
 
 class _Work:
@@ -150,20 +134,20 @@ class _Work:
         unknown = not self.request.closed and self.request.senders is None
         return unknown and self.m.incoming.size > max(BITS_MAX, BITS_PER_PROCESS * self.n)
 
+    @property
+    def symbols(self) -> Ints:
+        """The senders for a sweep. If all are given, a key without one stands alone: no bit."""
+        return self.senders if self.request.senders is None else np.maximum(self.senders, 0)
+
     def run(self) -> Run:
         """Run the vectors; if there are cycles, cut them out and run again."""
-        senders = np.where(self.senders >= 0, self.senders, -1)
-        known = self.request.senders is not None
-        if known:
-            # The deliveries of a key without a send stand alone already; it needs no bit.
-            senders = np.where(senders < 0, 0, senders)
         keep = self.opens[self.detailed]
-        found = sweep(self.m, keep=keep, senders=senders)
+        found = sweep(self.m, keep=keep, senders=self.symbols)
         if found.stalled:
             self.cycles = cyclic_deliveries(self.m, found.place)
             np.subtract.at(self.m.uses, self.m.link[self.cycles], 1)
             self.m.link[self.cycles] = ALONE
-            found = sweep(self.m, keep=keep, senders=senders)
+            found = sweep(self.m, keep=keep, senders=self.symbols)
             assert not found.stalled
         return found
 
@@ -192,7 +176,7 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     order = np.lexsort((asked[:, 2], asked[:, 1], asked[:, 0]))
     first = np.full(len(asked), -1, np.int64)
     if len(asked):
-        first[order] = sweep(m, senders=_given_senders(work), asked=asked[order]).first
+        first[order] = sweep(m, senders=work.symbols, asked=asked[order]).first
     window.late = _late(m, work, late, first[: late.size])
     window.open_first = _first_effects(m, work, pairs, first[late.size :])
     paths = _worst_paths(work, late, first[: late.size])
@@ -209,10 +193,6 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     events_named = _named_events(work, np.concatenate(named))
     window.rows, window.owns = m.row[events_named], m.kind[events_named] == SEND
     return window
-
-
-def _given_senders(work: _Work) -> Ints:
-    return np.where(work.senders < 0, 0, work.senders) if work.request.senders else work.senders
 
 
 def _describe(work: _Work, events: Events) -> Window:
@@ -257,7 +237,7 @@ def _describe(work: _Work, events: Events) -> Window:
         rises=none,
         state=np.empty((0, 0), np.int32),
         delivered=np.empty((0, 0), np.int32),
-        late=np.empty((0, len(LATE)), np.int64),
+        late=np.empty((0, 9), np.int64),
         chains={},
         redelivered=_rows(m, m.redelivered),
         cycles=none[:, :3],
@@ -310,8 +290,6 @@ def _late(m: Matched, work: _Work, late: Ints, first: Ints) -> Ints:
         m.seq[late],
         m.key[late],
         m.who[send],
-        work.position(send),
-        m.seq[send],
         m.key[first],
         m.who[effect],
         work.position(first),
@@ -339,16 +317,13 @@ def _between(work: _Work, pairs: Ints) -> list[Ints]:
     if not len(pairs):
         return []
     effects, at = np.unique(pairs[:, 1], return_inverse=True)
-    past = sweep(work.m, keep=effects, senders=_given_senders(work)).kept
+    past = sweep(work.m, keep=effects, senders=work.symbols).kept
     search = Chains(work.m)
     return [search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True)]
 
 
 def find_chains(
-    events: Events,
-    names: Ints,
-    owners: Owners,
-    pairs: Sequence[tuple[int, int]],
+    events: Events, names: Ints, owners: Owners, pairs: Sequence[tuple[int, int]]
 ) -> list[list[int]]:
     """Return a shortest chain for each (cause, effect), given as keys sent in ``events``.
 

@@ -1,4 +1,4 @@
-"""What every protocol asks of a packet before it looks at the control."""
+"""Checks on what a peer sent: the packet itself, and the parts that controls consist of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from antecede.core.messages import MessageId, Packet
-from antecede.core.plain import shown
 from antecede.errors import PeerError, UsageError
 
 if TYPE_CHECKING:
@@ -14,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def check_address(endpoint: Endpoint, packet: Packet) -> None:
-    """Refuse what is no packet, or not for this endpoint and its protocol."""
+    """Refuse anything that is not a packet for this endpoint and its protocol."""
     if not isinstance(packet, Packet):
-        msg = f"receive() takes a Packet, got {type(packet).__name__}; decode bytes by a Codec"
+        msg = f"receive() takes a Packet, got {type(packet).__name__}; decode bytes with a Codec"
         raise UsageError(msg)
     if type(packet.n) is not int or packet.n < 1 or packet.kind not in ("data", "control"):
         msg = (
@@ -38,7 +37,7 @@ def check_address(endpoint: Endpoint, packet: Packet) -> None:
         )
         raise PeerError(msg)
     if packet.source == endpoint.process:
-        msg = f"packet {packet.n} comes from this process itself; no endpoint sends that"
+        msg = f"packet {packet.n} comes from this process itself; endpoints never send that"
         raise PeerError(msg)
 
 
@@ -52,7 +51,9 @@ def check_message(endpoint: Endpoint, packet: Packet) -> None:
         return
     message, dests = packet.message, packet.dests
     if not isinstance(message, MessageId) or not _is_id(message):
-        msg = f"packet {packet.n} from {packet.source!r} has no valid message id: {shown(message)}"
+        msg = (
+            f"packet {packet.n} from {packet.source!r} has an invalid message id: {shown(message)}"
+        )
         raise PeerError(msg)
     if not _are_names(dests) or not isinstance(packet.payload, bytes):
         msg = (
@@ -76,3 +77,46 @@ def _are_names(dests: object) -> bool:
     if type(dests) is not tuple or any(type(dest) is not str for dest in dests):
         return False
     return all(a < b for a, b in pairwise(dests))
+
+
+def malformed(packet: Packet, expected: str) -> PeerError:
+    """Return the error for a control that is not what this protocol sends."""
+    return PeerError(
+        f"packet {packet.n} from {packet.source!r} carries malformed {packet.protocol} control "
+        f"{shown(packet.control)}; expected {expected}; the sender probably runs another version "
+        "or other options"
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value as error messages show it: short and on one line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer too long for Python to print
+        text = f"<{type(value).__name__} too long to show>"
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def is_count(value: object, least: int = 0) -> bool:
+    """Tell whether ``value`` is an integer (not a bool) of at least ``least``."""
+    return type(value) is int and value >= least
+
+
+def is_counts(value: object, length: int) -> bool:
+    """Tell whether ``value`` is a tuple of ``length`` counts."""
+    return type(value) is tuple and len(value) == length and all(is_count(x) for x in value)
+
+
+def is_pairs(value: object) -> bool:
+    """Tell whether ``value`` is a tuple of pairs (name, number from 1), sorted, each name once."""
+    if type(value) is not tuple:
+        return False
+    last = ""
+    for pair in value:
+        if type(pair) is not tuple or len(pair) != 2:
+            return False
+        if type(pair[0]) is not str or pair[0] <= last or not is_count(pair[1], 1):
+            return False
+        last = pair[0]
+    return True

@@ -1,0 +1,105 @@
+"""What Spark is told when it starts: its environment, its settings and its scratch folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import antecede
+from antecede.pipeline.spark.java import find_java, java_home
+from antecede.pipeline.spark.masters import is_embedded, is_loopback
+
+_ANY_JVM = "-XX:-UsePerfData"  # Its files would outlive a JVM that is killed.
+_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_HEAVY_JVM = "-XX:+UseParallelGC"
+
+_QUIET = """status = error
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n%ex{3}
+# The driver raises the error of a failed task; do not print its trace twice.
+logger.tasks.name = org.apache.spark.scheduler
+logger.tasks.level = off
+logger.executor.name = org.apache.spark.executor
+logger.executor.level = off
+logger.python.name = org.apache.spark.api.python
+logger.python.level = off
+# Spark announces a change of level unless its gateway has the root's level.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+logger.util.name = org.apache.spark.util.Utils
+logger.util.level = off
+# The driver reports a lost master in one line.
+logger.network.name = org.apache.spark.network
+logger.network.level = off
+logger.deploy.name = org.apache.spark.deploy
+logger.deploy.level = off
+logger.rpc.name = org.apache.spark.rpc
+logger.rpc.level = off
+logger.netty.name = io.netty
+logger.netty.level = off
+"""
+
+
+def make_scratch() -> Path:
+    """Create a scratch folder named after this process; remove those of processes that are gone."""
+    base = Path(tempfile.gettempdir())
+    for old in base.glob("antecede-spark-*-*"):
+        owner = old.name.split("-")[2]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+            with contextlib.suppress(OSError):
+                if old.stat().st_uid == os.getuid():
+                    shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"antecede-spark-{os.getpid()}-"))
+
+
+def set_environment(master: str) -> None:
+    """Set the variables that Spark's launcher reads; keep those the user has set."""
+    os.environ["JAVA_HOME"] = str(java_home(find_java()))
+    if is_embedded(master):
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Workers import the same package as this process, however it was found.
+        ours = str(Path(antecede.__path__[0]).parent)
+        known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if ours not in known:
+            os.environ["PYTHONPATH"] = os.pathsep.join([ours, *filter(None, known)])
+    elif is_loopback(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dict[str, str]:
+    """Return Spark's settings; ``light`` suits work that is done in Python."""
+    log4j = scratch / "log4j2.properties"
+    log4j.write_text(_QUIET, encoding="utf-8")
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={log4j.as_uri()} -Dderby.system.home={scratch} "
+            f"-Djava.io.tmpdir={scratch} {_ANY_JVM} {_LIGHT_JVM if light else _HEAVY_JVM}"
+        ),
+        "spark.local.dir": str(scratch),
+        "spark.python.authenticate.socketTimeout": "600s",  # 15 s are short on a busy machine.
+        "spark.python.worker.reuse": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if is_embedded(master):
+        settings["spark.sql.shuffle.partitions"] = "2"
+        settings["spark.sql.adaptive.enabled"] = "true"
+    if is_embedded(master) or is_loopback(master):
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    return settings
