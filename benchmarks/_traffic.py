@@ -26,9 +26,8 @@ def write_edges(path: Path, *, people: int = 200, messages: int = 5000, seed: in
         time += int(rng.exponential(20.0))
         sender = int(rng.choice(people, p=activity))
         recent = inbox.get(sender, [])[-3:]
-        if recent and rng.random() < 0.5:
-            dests = {int(rng.choice(recent))}
-        else:
+        dests = {int(rng.choice(recent))} if recent and rng.random() < 0.5 else set()
+        while not dests:
             width = 3 if rng.random() < 0.1 else 1
             dests = {int(d) for d in rng.choice(people, width, p=activity)} - {sender}
         for dest in sorted(dests):

@@ -1,17 +1,22 @@
-"""Write the generated pages: one per protocol, and their index. Run by ``make docs``.
+"""Write the generated pages: one per protocol, their index, and their numbers in wire.md.
+
+``make docs`` runs this.
 
 ``python docs/generate.py --check`` writes nothing and fails if a page is out of date.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 import antecede
 from antecede.report.protocol_page import protocol_page
 
 FOLDER = Path(__file__).parent / "algorithms"
+WIRE = Path(__file__).parent / "wire.md"
 
 
 def pages() -> dict[Path, str]:
@@ -20,7 +25,17 @@ def pages() -> dict[Path, str]:
         FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
     }
     result[FOLDER / "index.md"] = index()
+    result[WIRE] = with_numbers(WIRE.read_text())
     return result
+
+
+def with_numbers(page: str) -> str:
+    """Return the page of the wire format with the protocols' numbers of today."""
+    infos = sorted(antecede.PROTOCOLS.values(), key=lambda info: info.wire_number)
+    numbers = ", ".join(f"{info.wire_number}\N{NO-BREAK SPACE}{info.name}" for info in infos)
+    text = textwrap.fill(f"p is the protocol: {numbers}, 0\N{NO-BREAK SPACE}any other.", 100)
+    text = text.replace("\N{NO-BREAK SPACE}", " ")
+    return re.sub(r"p is the protocol: .*? any other\.", text, page, flags=re.DOTALL)
 
 
 def index() -> str:

@@ -67,8 +67,13 @@ _LATER = {"Codec": "antecede.wire", "EventLog": "antecede.eventlog"}
 
 
 def __getattr__(name: str) -> object:
-    """Import at their first use what endpoints alone do not need; it keeps the import short."""
+    """Import what endpoints do not need at its first use, which keeps ``import antecede`` fast."""
     if name not in _LATER:
         msg = f"module 'antecede' has no attribute {name!r}"
         raise AttributeError(msg)
     return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List all public names, also those not imported yet."""
+    return sorted({*globals(), *__all__})

@@ -19,7 +19,7 @@ class Unordered(Matrix):
 
 
 class OwnColumnOnly(Matrix):
-    """On delivery counts the message for the receiver only (ALGORITHMS.md, trap T1c)."""
+    """Counts a delivered message for the receiver only, not for its other destinations."""
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         rows, source = packet.control, self._positions[packet.source]

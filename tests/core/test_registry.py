@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import resources
 
 import pytest
 
@@ -66,3 +67,17 @@ def test_importing_antecede_imports_nothing_foreign() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_dir_lists_every_public_name_before_it_is_used() -> None:
+    code = "import antecede; print(set(antecede.__all__) - set(dir(antecede)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "set()"
+    for name in antecede.__all__:
+        assert getattr(antecede, name) is not None
+
+
+def test_type_checkers_are_told_that_the_package_is_typed() -> None:
+    assert resources.files("antecede").joinpath("py.typed").is_file()

@@ -264,7 +264,7 @@ def test_rotating_goes_on_after_the_last_column_chosen() -> None:
 
 @pytest.mark.parametrize("k", [0, 3, 10, -1, True, 4.0, "6"])
 def test_a_limit_out_of_bounds_is_refused(k: object) -> None:
-    with pytest.raises(UsageError, match="it is from 4 to 9, or None"):
+    with pytest.raises(UsageError, match="use 4 to 9, or None"):
         endpoint("bounded", process="a", members=tuple("abc"), k=k)
 
 

@@ -96,11 +96,11 @@ def test_a_cast_that_no_group_allows_names_those_that_do() -> None:
 @pytest.mark.parametrize(
     ("groups", "complaint"),
     [
-        ([("a", "b")], "no mapping"),
-        ({}, "no mapping"),
+        ([("a", "b")], "not a mapping"),
+        ({}, "not a mapping"),
         ({"": ("a",)}, "not a name"),
-        ({"g": "ab"}, "expected a tuple"),
-        ({"g": ()}, "expected a tuple"),
+        ({"g": "ab"}, "expected a non-empty tuple"),
+        ({"g": ()}, "expected a non-empty tuple"),
         ({"g": ("a", "x")}, "'x', which is not a member"),
         ({"g": ("a", "a")}, "more than once"),
     ],

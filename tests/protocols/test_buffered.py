@@ -93,7 +93,7 @@ def test_the_queue_is_bounded_and_a_refused_send_leaves_no_trace() -> None:
     (first,) = ends["a"].send(["b"]).packets
     ends["a"].send(["b"])
     before = ends["a"].state()
-    with pytest.raises(QueueFullError, match="holds 1 messages already"):
+    with pytest.raises(QueueFullError, match="already holds 1 messages"):
         ends["a"].send(["c"])
     assert ends["a"].state() == before
     assert ends["a"].send(["a"], b"to myself").deliveries[0].payload == b"to myself"
@@ -214,14 +214,14 @@ def test_an_acknowledgement_of_nothing_is_refused(pipelined: bool) -> None:
     ends = group(pipelined=pipelined)
     ack = Packet("b", "a", 1, "control", None, (), b"", (), "buffered")
     before = ends["a"].state()
-    with pytest.raises(PeerError, match="none to 'b' is waiting"):
+    with pytest.raises(PeerError, match="no message to 'b' awaits"):
         ends["a"].receive(ack)
     assert ends["a"].state() == before
     ends["a"].send(["b"])
     early = replace(ack, n=2)
     ends["a"].receive(early)
     before = ends["a"].state()
-    with pytest.raises(PeerError, match="none to 'b' is waiting"):
+    with pytest.raises(PeerError, match="no message to 'b' awaits"):
         ends["a"].receive(replace(ack, n=3))
     assert ends["a"].state() == before
     assert ends["a"].receive(early).packets == (), "a duplicate is dropped"

@@ -100,8 +100,8 @@ def test_holding_is_bounded_and_passing_on_needs_no_room() -> None:
     [
         ((("a", "b"), ("b", "c")), "overlap"),
         ((("a", "b"),), "leave out c"),
-        ("abc", "no sequence"),
-        ((("a", "b", "c"), ()), "expected a tuple"),
+        ("abc", "not a sequence"),
+        ((("a", "b", "c"), ()), "expected a non-empty tuple"),
     ],
 )
 def test_clusters_that_are_none_are_refused(clusters: object, complaint: str) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import antecede
+
+NUMBER = 1 + max(info.wire_number for info in antecede.PROTOCOLS.values())
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "antecede"
 
 USE = """
@@ -26,7 +29,7 @@ a, b = (antecede.endpoint("newcomer", process=p, members=("a", "b")) for p in "a
 (packet,) = a.send(["b"], b"hello").packets
 codec = antecede.Codec(("a", "b"))
 data = codec.encode(packet)
-assert b"newcomer" not in data and protocol_of_number(20) == "newcomer"
+assert b"newcomer" not in data and protocol_of_number(info.wire_number) == "newcomer"
 assert codec.decode(data) == packet
 assert antecede.size(packet) == (4, 0, 16)
 assert codec.restore(codec.snapshot(a)).state() == a.state()
@@ -54,7 +57,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (SOURCE / "protocols" / "matrix.py").read_text(encoding="utf-8")
     for old, new in (
         ('name="matrix"', 'name="newcomer"'),
-        ("wire_number=6", "wire_number=20"),
+        ("wire_number=6", f"wire_number={NUMBER}"),
         ('paper="Raynal, Schiper, Toueg 1991"', 'paper="Doe 2026"'),
     ):
         assert text.count(old) == 1

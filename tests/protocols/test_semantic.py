@@ -78,7 +78,7 @@ def test_after_is_checked() -> None:
     a = endpoint("semantic", process="a", members=("a", "b"))
     a.send(["b"])
     for after in (-1, 2, True, "1"):
-        with pytest.raises(UsageError, match="is no local event; expected a number from 1 to 1"):
+        with pytest.raises(UsageError, match="is not a local event; expected a number from 1 to 1"):
             a.send(["b"], after=after)  # type: ignore[arg-type]
 
 

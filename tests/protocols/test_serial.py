@@ -72,7 +72,7 @@ def test_what_waits_for_the_token_is_bounded() -> None:
     one = endpoint("serial", process="b", members=("a", "b"), queue_max=1)
     one.send(["a"])
     before = one.state()
-    with pytest.raises(QueueFullError, match=r"1 messages of 'b' wait.*queue_max=1"):
+    with pytest.raises(QueueFullError, match=r"1 messages of 'b' already wait.*queue_max=1"):
         one.send(["a"])
     assert one.state() == before
     one.send(["b"])

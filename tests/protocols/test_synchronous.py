@@ -28,7 +28,7 @@ def run(script: Script, endpoint_class: type[Synchronous] | None = None) -> Worl
 
 
 def test_sends_that_cross_deadlock() -> None:
-    """Figure 1 of papers/004; the registry promises no liveness."""
+    """Figure 1 of [MF95]; the record promises no liveness."""
     world = World("synchronous", "ab")
     world.send("a", ["b"])
     world.send("b", ["a"])
@@ -44,7 +44,9 @@ def test_a_process_stands_still_until_its_message_is_delivered() -> None:
     world = World("synchronous", "abc")
     world.send("a", ["b"])
     before = world.endpoints["a"].state()
-    with pytest.raises(UsageError, match=r"'a' cannot send while its message 1 to 'b' is not"):
+    with pytest.raises(
+        UsageError, match=r"'a' cannot send until its message 1 to 'b' is delivered"
+    ):
         world.send("a", ["c"])
     with pytest.raises(UsageError, match="cannot send"):
         world.send("a", ["a"])

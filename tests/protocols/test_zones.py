@@ -57,10 +57,10 @@ def test_zones_under_the_oracle_cost_an_integer_for_each_member(
     ("zones", "complaint"),
     [
         ((("a", "b"), ("c", "d")), "shares no gateway"),
-        ((("a", "b"), ("b", "c"), ("c", "a", "d")), "joined to the others by a, c"),
-        ((("a", "b", "c"), ("b", "c", "d")), "joined to the others by b, c"),
+        ((("a", "b"), ("b", "c"), ("c", "a", "d")), "shares a, c with the others"),
+        ((("a", "b", "c"), ("b", "c", "d")), "shares b, c with the others"),
         ((("a", "b"), ("b", "c")), "leave out d"),
-        ("abcd", "no sequence"),
+        ("abcd", "not a sequence"),
     ],
 )
 def test_zones_that_form_no_tree_are_refused(zones: object, complaint: str) -> None:

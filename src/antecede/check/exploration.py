@@ -69,9 +69,10 @@ class Exploration:
 
     def __str__(self) -> str:
         what = (
-            f"{self.case or self.protocol} {self.processes}x{self.messages}: {self.situations:,} situations, "
-            f"{self.blocks:,} blocks, {self.local_states:,} local states, "
-            f"{self.local_steps:,} local steps, {self.seconds:.1f} CPU s"
+            f"{self.case or self.protocol} {self.processes}x{self.messages}: "
+            f"{self.situations:,} situations, {self.blocks:,} blocks, "
+            f"{self.local_states:,} local states, {self.local_steps:,} local steps, "
+            f"{self.seconds:.1f} CPU s"
         )
         if self.promise:
             return f"{what}: BROKEN {self.promise}: {self.sentence}"
@@ -173,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m antecede.check.explore",
         description="Explore every interleaving of small computations.",
-        epilog="example: python -m antecede.check.explore --processes 3 --messages 3 --protocol matrix",
+        epilog="example: python -m antecede.check.explore --messages 3 --protocol matrix",
     )
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--messages", type=int, default=3)

@@ -242,7 +242,7 @@ class History:
         return frozenset(self.messages[number] for number in bits_of(numbers))
 
     def influenced_directly(self, message: MessageId) -> list[tuple[MessageId, Event]]:
-        """Return the messages that ``message`` directly follows, each with the event that links them.
+        """Return the messages that ``message`` directly follows, each with the linking event.
 
         The events are local to the sender: its own earlier sends and its deliveries.
         """

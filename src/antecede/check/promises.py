@@ -12,7 +12,7 @@ PROPERTIES = {
     "safety": "no process delivers a message before a cause of it that is addressed to it too",
     "liveness": "when everything sent has arrived, everything is delivered",
     "quiescence": "when everything sent has arrived, no endpoint sends anything more",
-    "no_overblocking": "a message waits only while a cause addressed to the same process is missing",
+    "no_overblocking": "a message waits only while a cause for the same process is missing",
     "necessity": "what is kept is exactly what the Propagation Constraints require",
 }
 """Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not

@@ -96,7 +96,7 @@ def run_script(
     endpoint_class: type[Endpoint] | None = None,
     drain: Random | int | None = None,
 ) -> World:
-    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and check the whole run.
+    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and check it all.
 
     Steps that are impossible (nothing in flight, a full queue) are skipped, so one script serves
     all protocols.

@@ -288,7 +288,7 @@ class Explorer:
         return tuple(range(self.machine.event_counts[local] + 1))
 
     def _used_after(self, used: int, place: int, dests: tuple[str, ...]) -> int | None:
-        """Return how many processes have acted or been addressed, or None if renaming covers this."""
+        """Return how many processes were active or addressed, or None if renaming covers this."""
         if not self.symmetric:
             return used
         if place > used:

@@ -1,4 +1,4 @@
-"""From histories to violations, and from violations to sentences. Results are data, not exceptions."""
+"""From histories to violations, from violations to sentences. Results are data, not exceptions."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ class World:
             if one.queued or one.held:
                 self._broken(
                     "quiescence",
-                    f"{name} still holds {one.held} and queues {one.queued} messages with nothing in flight",
+                    f"{name} holds {one.held} and queues {one.queued} with nothing in flight",
                 )
         for packet in self.packets:
             if packet.dest not in self.endpoints or packet.source in self.removed:

@@ -23,7 +23,8 @@ def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, .
         if isinstance(groups, dict) and dests in groups:
             dests = groups[dests]
         else:
-            msg = f"dests is the string {dests!r}; {_expected(groups)}: write [{dests!r}] for one process"
+            expected = _expected(groups)
+            msg = f"dests is the string {dests!r}; {expected}: write [{dests!r}] for one process"
             raise UsageError(msg)
     try:
         names = set(dests)

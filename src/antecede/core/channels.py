@@ -1,4 +1,4 @@
-"""Packet numbers per channel: which ones have arrived, and FIFO order for protocols that need it."""
+"""Packet numbers per channel: which have arrived, and FIFO order for protocols that need it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The endpoint base: what all protocols share.
 
-An endpoint is a plain state machine. Inputs are method calls, outputs are returned
-:class:`Effects`; it does no I/O, reads no clock and uses no randomness. The base handles duplicates,
-the bounded holding buffer with its wake-up index, messages to oneself, membership, channel numbers,
-pull mode and the state as plain data. A protocol adds only its own rules, in the hooks at the end
-of the class.
+An endpoint is a plain state machine: inputs are method calls, outputs are returned
+:class:`Effects`. It does no I/O, reads no clock and uses no randomness. The base handles
+duplicates, the bounded holding buffer with its wake-up index, messages to oneself, membership,
+channel numbers, pull mode and the state as plain data. A protocol adds only its own rules, in the
+hooks at the end of the class.
 
 When several held messages can be delivered, the one that arrived first goes first; then the choice
 is made again.
@@ -282,13 +282,14 @@ class Endpoint:
         """Refuse a packet that names a process which was never a member."""
         for name in names:
             if type(name) is not str:
-                msg = f"packet {packet.n} from {shown(packet.source)} names {shown(name)}, which is not a name"
+                source = shown(packet.source)
+                msg = f"packet {packet.n} from {source} names {shown(name)}, which is not a name"
                 raise PeerError(msg)
             if name not in self._positions and name not in self._removed:
                 msg = (
-                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is not "
-                    f"a member of {self.members}; if it is joining, offer the packet after add(); "
-                    f"if it left before, make this endpoint with removed=({name!r},)"
+                    f"packet {packet.n} from {packet.source!r} names process {name!r}, which is "
+                    f"not a member of {self.members}; if it is joining, offer the packet after "
+                    f"add(); if it left before, make this endpoint with removed=({name!r},)"
                 )
                 raise UnknownProcessError(msg, process=name, members=self.members)
 

@@ -1,7 +1,7 @@
 """The record that states everything known about a protocol.
 
-Docs, tests, the oracle, the wire format, the simulation and the command line all read it, so a new
-protocol needs no table edited anywhere: its module states its record, and registering does the rest.
+Docs, tests, the oracle, the wire format, the simulation and the command line all read it. So a new
+protocol is a new module with its record; there is no table to edit.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _REFERENCE: Final = re.compile(
 class Formula:
     """Sizes that follow from the number of processes ``n`` alone.
 
-    ``entries`` and ``bytes`` (by the model of [JPCY97]) are of one copy, ``state`` is the bytes that
+    ``entries`` and ``bytes`` (by the model of [JPCY97]) are per copy; ``state`` is the bytes that
     one process keeps. ``most`` marks upper bounds, ``cubic`` a state of ``n * n`` per process.
     """
 
@@ -102,7 +102,7 @@ class ProtocolInfo:
     paper: str
     casts: tuple[Cast, ...]
     guarantee: str = "causal order"
-    assumptions: str = "fixed membership; any network that brings every packet eventually"
+    assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str
     promises: frozenset[str]
     options: dict[str, Option] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class ProtocolInfo:
     queueing: bool = False
     """Whether sends can wait in a queue at the sender for something other than their causes."""
     has_roles: bool = False
-    """Whether it tells processes apart by position or option, so that names are not exchangeable."""
+    """Whether position or an option gives a process a role, so that renaming matters."""
     orders_by_after: bool = False
     """Whether it orders by ``send(..., after=)``; the others order by everything so far."""
     carries_messages: bool = False

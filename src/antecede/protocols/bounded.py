@@ -1,24 +1,24 @@
 """Causal order with at most k matrix entries, by extra messages: Sanchez and Alvarez [SA00]_.
 
-The matrix of messages sent is kept sparse, as a set of constraints. Three things make zeros: a
-process needs no constraint on itself; a message to a process stands in for all constraints on that
-process; and when more than ``k`` entries remain, the process sends an extra message, which nobody
-sees, just to stand in for the constraints on one more process.
+The matrix of messages sent is kept sparse, as a set of constraints. Zeros arise in three ways: a
+process needs no constraint on itself; a message to a process replaces all constraints on that
+process; and when more than ``k`` entries remain, the process sends an extra message, invisible to
+applications, whose only purpose is to replace the constraints on one more process.
 
 Guarantee
 ---------
 Causal order, with at most ``k`` entries ever kept by a process or carried by a message. A message
-may wait for extra messages too, although nothing in the application asks for that.
+may also wait for extra messages, although nothing in the application requires it.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate. Each process may have its own ``k``.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+Each process may have its own ``k``.
 
 Cost
 ----
-At most ``k`` entries per copy, ``n < k <= n * n``; extra messages of at most ``n - 1`` entries,
-many when ``k`` is near ``n``, none from ``(n - 1) * (n - 1)`` on (so none among three processes).
+At most ``k`` entries per copy, ``n < k <= n * n``; extra messages of at most ``n - 1`` entries:
+many if ``k`` is close to ``n``, none from ``(n - 1) * (n - 1)`` on (so none with three processes).
 
 Names
 -----
@@ -34,14 +34,14 @@ extra message   a control packet with one column
 
 Differences from the paper
 --------------------------
-The paper is of two minds on whether ``k`` entries are still allowed or already too many; here they
-are allowed, and the next one brings an extra message. ``column`` chooses whose constraints go:
-``fullest`` is the paper's (the column with most entries), ``sparsest`` the column with fewest that
-has at least two, ``rotating`` the next such column after the last one chosen; ties go to the first
-in order of membership. Multicast is ours: the send clears the column of every destination, and a
-receiver replaces what the message carries for its other destinations by the message itself, and
-drops what it kept for them that the message carries too; it waits for all of that there. Only the
-sender's own row is always kept, since it numbers the channels.
+The paper is inconsistent on whether ``k`` entries are still allowed or already too many. Here they
+are allowed, and the next one triggers an extra message. ``column`` chooses whose constraints are
+replaced: ``fullest`` is the paper's rule (the column with most entries), ``sparsest`` the column
+with fewest among those with at least two, ``rotating`` the next such column after the last choice;
+ties go to the first in order of membership. Multicast is our extension: a send clears the column of
+every destination. A receiver replaces what the message carries for its other destinations by the
+message itself, and drops what it kept for them if the message carries it too, since the message
+waits for all of that there. Only the sender's own row is always kept: it numbers the channels.
 
 References
 ----------
@@ -74,7 +74,7 @@ CHOICES = ("fullest", "sparsest", "rotating")
 
 @register
 class Bounded(Endpoint):
-    """One process's constraints, by the process they are on."""
+    """One process's constraints, by the process that they constrain."""
 
     INFO: ClassVar = ProtocolInfo(
         name="bounded",
@@ -82,13 +82,15 @@ class Bounded(Endpoint):
         paper="Sanchez, Alvarez 2000",
         casts=MULTICAST,
         guarantee="causal order; never more than k entries kept or sent",
-        cost="at most k entries per copy; extra messages when k would be passed",
+        cost="at most k entries per copy; extra messages when k would be exceeded",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
-            "k": Option(default=None, doc="most entries kept or sent, n < k <= n*n; None: 2n"),
+            "k": Option(
+                default=None, doc="maximum of entries kept or sent, n < k <= n*n; None means 2n"
+            ),
             "column": Option(
                 default="fullest",
-                doc="whose constraints an extra message takes over: fullest, sparsest or rotating",
+                doc="whose constraints an extra message replaces: fullest, sparsest or rotating",
             ),
         },
         wire_number=4,
@@ -108,7 +110,8 @@ class Bounded(Endpoint):
         n = len(self.members)
         self._k = _limit(self.options["k"], n)
         if self.options["column"] not in CHOICES:
-            msg = f"column={self.options['column']!r} is unknown; expected one of {', '.join(CHOICES)}"
+            column = self.options["column"]
+            msg = f"column={column!r} is unknown; expected one of {', '.join(CHOICES)}"
             raise UsageError(msg)
         self._choice = self.options["column"]
         self._columns: list[Column] = [{} for _ in range(n)]
@@ -130,19 +133,19 @@ class Bounded(Endpoint):
         return dict.fromkeys(sending.others, carried)
 
     def _stand_in(self, dest: int) -> None:
-        """Let the message that now goes to ``dest`` stand for all constraints on it."""
+        """Replace all constraints on ``dest`` by the message that now goes to it."""
         me = self._positions[self.process]
         self._columns[dest] = {me: self._columns[dest].get(me, 0) + 1}
 
     def _trim(self) -> None:
-        """Send extra messages until no more than k entries are left."""
+        """Send extra messages until at most k entries are left."""
         while self.kept_entries() > self._k:
             dest = self._chosen_column()
             self._emit_control(self.members[dest], self._entries_of((dest,)))
             self._stand_in(dest)
 
     def _chosen_column(self) -> int:
-        """Return a column that would shrink; there is one, because k is more than n."""
+        """Return a column that would shrink; one exists, because k is more than n."""
         wide = [dest for dest, column in enumerate(self._columns) if len(column) > 1]
         if self._choice == "rotating":
             chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
@@ -186,7 +189,7 @@ class Bounded(Endpoint):
             if place in (me, source):
                 continue
             mine = self._columns[place]
-            if place in dests:  # the message waits there for all it carries: it stands for that
+            if place in dests:  # the message waits there for all it carries
                 mine = {k: n for k, n in mine.items() if k == me or n > theirs.get(k, 0)}
                 carried[place] = {source: theirs.get(source, 0) + 1}
             self._columns[place] = _larger(mine, carried[place])
@@ -198,7 +201,7 @@ class Bounded(Endpoint):
         self._counts[source] += 1
         return Need(packet.source, self._counts[source], "count")
 
-    # Extra messages: held like the others, but taken in by the protocol itself.
+    # Extra messages: held like the others, but absorbed by the protocol itself.
 
     def _is_blocked(self, packet: Packet) -> bool:
         return self._first_unmet(packet) is not None
@@ -229,7 +232,7 @@ def _limit(k: object, n: int) -> int:
     if k is None:
         return 2 * n
     if type(k) is not int or not n < k <= n * n:
-        msg = f"k={k!r} is out of bounds; with {n} members it is from {n + 1} to {n * n}, or None"
+        msg = f"k={k!r} is out of range; with {n} members use {n + 1} to {n * n}, or None"
         raise UsageError(msg)
     return k
 

@@ -1,20 +1,20 @@
 """Causal broadcast by vectors of counts: Birman, Schiper and Stephenson [BSS91]_.
 
-Every message carries, for each group and member, how many messages of that member to that group
-its sender knows of. A receiver holds it back until it has delivered as many in each of its groups.
+Every message carries, for each group and member, how many messages of that member to that group its
+sender knows of. A receiver holds it until it has delivered as many in each of its own groups.
 
 Guarantee
 ---------
-Causal order, across overlapping groups too; a message waits only while a real cause is missing.
+Causal order, also across overlapping groups; a message waits only while a real cause is missing.
 
 Assumes
 -------
-Fixed groups, closed (only members send to a group), and a network that brings every packet
-eventually. It may reorder and duplicate.
+Fixed, closed groups: only members send to a group. Every packet arrives eventually; the network may
+reorder and duplicate packets.
 
 Cost
 ----
-One integer for each member of each group: ``n`` where there is one group of all.
+One integer for each member of each group: ``n`` with a single group of all.
 
 Names
 -----
@@ -28,9 +28,9 @@ delay queue         the holding buffer of the base
 
 Differences from the paper
 --------------------------
-``groups`` is our reading of the extension to overlapping groups: all vectors travel, also those of
-groups that the sender does not belong to. Carrying only the sender's own loses order where groups
-form a ring. Which group a message is for follows from its destinations. Changes of membership are
+``groups`` is our reading of the extension to overlapping groups: all vectors travel, including
+those of groups to which the sender does not belong. Carrying only the sender's own loses order if
+groups form a ring. The destinations of a message determine its group. Changes of membership are
 left out.
 
 References
@@ -59,20 +59,20 @@ Vectors = tuple[tuple[int, ...], ...]
 
 @register
 class Broadcast(Endpoint):
-    """One process's vectors, one for each group."""
+    """One process's vectors, one per group."""
 
     INFO: ClassVar = ProtocolInfo(
         name="broadcast",
-        idea="a vector of broadcasts delivered, one for each group",
+        idea="a vector of broadcasts delivered, one per group",
         paper="Birman, Schiper, Stephenson 1991",
         casts=("broadcast", "groups"),
-        assumptions="fixed, closed groups; any network that brings every packet eventually",
+        assumptions="fixed, closed groups; every packet arrives eventually",
         cost="one integer per member and group; n for one group of all",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={
             "groups": Option(
                 default=None,
-                doc="names of groups to their members, by default {'all': members}",
+                doc="a dict of group names to members; by default {'all': members}",
             )
         },
         short_name="BSS",
@@ -110,7 +110,7 @@ class Broadcast(Endpoint):
             raise malformed(packet, "destinations and the source to form a group, and to count it")
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """[BSS91] CBCAST: all that the sender had delivered, and its own messages in turn."""
+        """[BSS91] CBCAST: all that the sender had delivered, and its own earlier messages."""
         group = group_of(self._groups, packet.source, packet.dests)
         for name, vector in self._carried(packet).items():
             mine = self._vectors[name]

@@ -1,25 +1,25 @@
-"""Causal order by acknowledged FIFO buffers, with no control at all: Mattern and Fünfrocken [MF95]_.
+"""Causal order by acknowledged FIFO buffers, without control: Mattern and Fünfrocken [MF95]_.
 
-A process hands its messages to an output buffer and goes on. The output buffer posts one message
+A process puts its messages into an output buffer and continues. The output buffer posts one message
 at a time and waits until the receiver's input buffer has acknowledged it. So when a message is
-posted, everything its process sent before lies safely in some input buffer, and nothing can
-overtake it, not even through other processes. The input buffer is one FIFO queue.
+posted, everything that its process sent before is already in some input buffer, and nothing can be
+overtaken, not even through other processes. The input buffer is a FIFO queue.
 
 Guarantee
 ---------
-Causal order. A message waits at its sender for acknowledgements of unrelated messages too; it
-never waits at its receiver for another message.
+Causal order. A message waits at its sender for acknowledgements, also of unrelated messages; at its
+receiver it never waits for another message.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate. Unicast. Buffers that are large enough: with small ones an exchange can block for good,
-as the paper's footnote 2 says.
+Unicast and a fixed membership. Every packet arrives eventually; the network may reorder and
+duplicate packets. Buffers are large enough: with small ones an exchange can block forever, as the
+paper's footnote 2 says.
 
 Cost
 ----
-Nothing on the message; one acknowledgement for each message, and the wait for it between two
-messages of one sender (with ``pipelined``: only where the receiver changes).
+Nothing on the message; one acknowledgement per message, and a wait for it between two messages of
+one sender (with ``pipelined``: only when the receiver changes).
 
 Names
 -----
@@ -37,14 +37,14 @@ deliver, receive            the delivery; by ``take`` in pull mode
 
 Differences from the paper
 --------------------------
-The paper's input buffer acknowledges a message and then enqueues it; here it is enqueued first,
-which is the order the proof needs where the two are not one step. A message to oneself is
-delivered at once and enters no buffer. Without pull mode the application is always ready, so the
-input buffer is empty between calls. ``pipelined`` is footnote 4; where packets may be reordered it
-needs channel numbers, which the base checks, acknowledgements among the numbered. Buffers are
-bounded: the output buffer by ``queue_max``, and in pull mode the input buffer by ``held_max``; a
-packet refused there is not acknowledged. ``take(source)`` looks only at the oldest message: a FIFO
-queue cannot look behind it.
+The paper's input buffer acknowledges a message and then enqueues it. Here it is enqueued first: the
+proof needs this order if the two are not one step. A message to oneself is delivered at once and
+enters no buffer. Without pull mode the application is always ready, so the input buffer is empty
+between calls. ``pipelined`` is footnote 4; if packets may be reordered it needs channel numbers,
+which the base checks (acknowledgements are numbered too). Buffers are bounded: the output buffer by
+``queue_max``, and in pull mode the input buffer by ``held_max``; a packet refused there is not
+acknowledged. ``take(source)`` sees only the oldest message, since a FIFO queue has no access to
+those behind it.
 
 References
 ----------
@@ -81,8 +81,8 @@ class Buffered(Endpoint):
         idea="no control information; acknowledged FIFO buffers",
         paper="Mattern, Fünfrocken 1995",
         casts=("unicast",),
-        assumptions="fixed membership; any network that brings every packet eventually; unicast",
-        cost="nothing on the message; an acknowledgement each, and the wait for it",
+        assumptions="fixed membership; every packet arrives eventually; unicast",
+        cost="nothing on the message; an acknowledgement per message, and the wait for it",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "pipelined": Option(
@@ -122,9 +122,9 @@ class Buffered(Endpoint):
             return
         if len(self._output) >= self.queue_max:
             msg = (
-                f"the output buffer holds {len(self._output)} messages already "
-                f"(queue_max={self.queue_max}); send again after an acknowledgement by "
-                f"{self._receiver!r}"
+                f"the output buffer already holds {len(self._output)} messages "
+                f"(queue_max={self.queue_max}); send again after {self._receiver!r} "
+                "has acknowledged one"
             )
             raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
@@ -151,8 +151,8 @@ class Buffered(Endpoint):
             self._check_unicast(packet)
         elif not self._channels.is_seen(packet) and not self._is_awaited(packet.source):
             msg = (
-                f"packet {packet.n} from {packet.source!r} acknowledges a message, but none to "
-                f"{packet.source!r} is waiting for that; drop it"
+                f"packet {packet.n} from {packet.source!r} acknowledges a message, but no "
+                f"message to {packet.source!r} awaits that; drop it"
             )
             raise PeerError(msg)
 
@@ -185,7 +185,7 @@ class Buffered(Endpoint):
         return ()
 
     def _next_ready(self, source: str | None = None) -> tuple[int, Packet] | None:
-        """Look at the oldest message only; if it is from another source, there is none."""
+        """Consider only the oldest message, and only if it is from ``source``."""
         oldest = next(iter(self._hold.packets.values()), None)
         if oldest is None or source not in (None, oldest.source):
             return None

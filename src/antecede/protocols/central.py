@@ -1,22 +1,21 @@
-"""One process multicasts for all: the centralised case of [KS98]_ section 7.1.
+"""One process relays all messages: the centralised case of [KS98]_ section 7.1.
 
-A sender hands its message to the relay, and the relay sends on everything in the order in which it
-came. Channels to and from the relay keep order, so all processes see one order that extends
-causality.
+A sender hands its message to the relay, which sends everything on in order of arrival. Channels to
+and from the relay keep order, so all processes see one order that extends causality.
 
 Guarantee
 ---------
-Causal order; in fact all processes deliver the messages of others in the relay's order.
+Causal order; all processes even deliver the messages of others in the same order, the relay's.
 
 Assumes
 -------
-A fixed membership, one relay that all know and that does not fail, and a network that brings every
-packet eventually. It may reorder and duplicate: the base puts each channel in order.
+A fixed membership, and one known relay that does not fail. Every packet arrives eventually; the
+network may reorder and duplicate packets, and the base restores the order of each channel.
 
 Cost
 ----
-No control information; one more packet and one more hop for each message that is not the relay's
-own, and a relay that carries all traffic.
+No control information. Each message that is not the relay's own takes one more packet and one more
+hop, and the relay carries all traffic.
 
 Names
 -----
@@ -30,9 +29,9 @@ request                  a data packet to the relay, whoever it is for
 Differences from the paper
 --------------------------
 [KS98]_ only names the case. A sender that is among its own destinations delivers at once, before
-the relay has the message; the relay leaves it out. The relay passes on what it has received also
-while its own application has not taken it (pull mode); each application then takes in the order of
-the relay.
+the relay has the message; the relay then skips it. In pull mode the relay sends on what it
+received even if its own application has not taken it yet; each application takes in the relay's
+order.
 
 References
 ----------
@@ -57,18 +56,18 @@ if TYPE_CHECKING:
 
 @register
 class Central(Relayed):
-    """The relay, or one of those it serves."""
+    """The relay, or a process that it serves."""
 
     INFO: ClassVar = ProtocolInfo(
         name="central",
-        idea="a relay sends everything on, one message after the other",
+        idea="a relay sends all messages on, one after the other",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         casts=MULTICAST,
-        assumptions="a relay that all know; any network that brings every packet eventually",
+        assumptions="one known relay; every packet arrives eventually",
         cost="no control information; one more packet and hop per message",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
-            "relay": Option(default=None, doc="the relay's name, by default the first member")
+            "relay": Option(default=None, doc="the relay's name; by default the first member")
         },
         wire_number=14,
         bytes_per_entry=0,
@@ -98,7 +97,7 @@ class Central(Relayed):
 
     def _check_room(self, packet: Packet) -> None:
         is_passing = self.process not in packet.dests and self._channels.is_next(packet)
-        if not is_passing:  # what is only passed on needs no room
+        if not is_passing:  # a message that is only passed on needs no space
             super()._check_room(packet)
 
     def _on_data(self, packet: Packet) -> None:

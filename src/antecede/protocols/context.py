@@ -1,7 +1,7 @@
 """Causal broadcast by the ids of direct predecessors: the context graph of Psync [PBS89]_.
 
-A conversation is a graph: a message hangs below the messages that its sender had seen and that no
-other seen message followed. It carries their ids and waits for them, and for nothing else.
+A conversation is a graph: a message is attached to those messages its sender had seen that no other
+seen message followed. It carries their ids and waits for them, and for nothing else.
 
 Guarantee
 ---------
@@ -9,12 +9,12 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-One fixed group in which every message goes to all, and a network that brings every packet
-eventually. It may reorder and duplicate.
+One fixed group in which every message goes to all. Every packet arrives eventually; the network may
+reorder and duplicate packets.
 
 Cost
 ----
-One id for each direct predecessor: at most ``n``, usually far fewer.
+One id per direct predecessor: at most ``n``, usually far fewer.
 
 Names
 -----
@@ -28,9 +28,9 @@ predecessors        ``Packet.control``: sorted pairs (process, number)
 
 Differences from the paper
 --------------------------
-Written from descriptions of Psync. The graph is kept as one number for each sender, because a
-sender's messages enter it in order. Asking the sender for missing predecessors is left to networks
-that lose packets; ours bring every packet eventually.
+Written from descriptions of Psync. The graph is kept as one number per sender, because the messages
+of a sender enter it in order. Requesting missing predecessors is unnecessary here: it is for
+networks that lose packets.
 
 References
 ----------
@@ -65,7 +65,7 @@ class Context(Endpoint):
         idea="ids of direct predecessors",
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
         casts=("broadcast",),
-        assumptions="one fixed group; any network that brings every packet eventually",
+        assumptions="one fixed group; every packet arrives eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         wire_number=10,

@@ -1,8 +1,8 @@
 """Causal order by direct predecessors: Prakash, Raynal and Singhal [PRS97]_.
 
-For every process, a message names only the messages that directly precede it there: what those
-messages wait for in turn need not be said again. One more set, in the slot of the sender itself,
-names the direct predecessors of the message, and so tells what the sender has delivered.
+For every process, a message names only the messages that directly precede it there; what those wait
+for in turn need not be repeated. One more set, in the sender's own slot, names the direct
+predecessors of the message and so tells what the sender has delivered.
 
 Guarantee
 ---------
@@ -10,12 +10,11 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-At most one pair (process, number) for each process in each of ``n`` sets: ``O(n * n)`` at worst.
+At most one pair (process, number) per process in each of ``n`` sets: ``O(n * n)`` at worst.
 
 Names
 -----
@@ -30,13 +29,13 @@ paper              here
 
 Differences from the paper
 --------------------------
-We could read the abstract only. The structures are those that others describe; how a set is pruned
-at a delivery is the uncertain line, and ``prune`` offers the three readings: ``literal`` prunes
-what the message carries, ``direct`` prunes what is kept as well and is the default, because two
-independent recollections and the claim of optimality for broadcast agree with it, ``full`` also
-drops what the message itself implies. All three deliver the same messages at the same moments and
-differ only in the number of pairs. The sender's slot is never merged as if it were a constraint. The
-form for broadcasts only, with a single set on each message, is left out.
+Only the abstract was available to us. The structures are those that others describe. How a set is
+pruned at a delivery is uncertain, and ``prune`` offers three readings: ``literal`` prunes what the
+message carries; ``direct`` also prunes what is kept, and is the default because two independent
+accounts and the claim of optimality for broadcast agree with it; ``full`` also drops what the
+message itself implies. All three deliver the same messages at the same moments and differ only in
+the number of pairs. The sender's slot is never merged as a constraint. The variant for broadcasts
+only, with a single set per message, is left out.
 
 References
 ----------
@@ -67,11 +66,11 @@ PRUNES = ("literal", "direct", "full")
 
 @register
 class Direct(Endpoint):
-    """One process's barriers: what its next message must wait for, at each destination."""
+    """One process's barriers: what its next message must wait for at each destination."""
 
     INFO: ClassVar = ProtocolInfo(
         name="direct",
-        idea="direct predecessors for each destination",
+        idea="direct predecessors per destination",
         paper="Prakash, Raynal, Singhal 1997",
         casts=MULTICAST,
         cost="one pair per direct predecessor and destination; at most n*n",
@@ -150,12 +149,12 @@ class Direct(Endpoint):
                 self._barriers[member] = union_max(self._barriers[member], carried[member])
         self._barriers[me] = union_max(minus(self._barriers[me], before), {source: seq})
         for member in self.members:
-            if member != me:  # what is known to be delivered there guards nothing any more
+            if member != me:  # drop what is known to be delivered there
                 self._barriers[member] = minus(self._barriers[member], self._known[member])
         return (Need(source, seq),)
 
     def _pruned(self, mine: Pairs, theirs: Pairs, before: Pairs) -> Pairs:
-        """Return what still guards a process that this message now guards (the option)."""
+        """Return the barrier that remains at a destination of this message, by option ``prune``."""
         if self._prune == "literal":
             return union_max(mine, minus(theirs, before))
         if self._prune == "direct":
@@ -170,7 +169,7 @@ class Direct(Endpoint):
 
 
 def union_max(left: Pairs, right: Pairs) -> Pairs:
-    """Return the pairs of both, the larger number of each process."""
+    """Return the pairs of both, with the larger number for each process."""
     result = dict(left)
     for process, seq in right.items():
         result[process] = max(seq, result.get(process, 0))
@@ -178,5 +177,5 @@ def union_max(left: Pairs, right: Pairs) -> Pairs:
 
 
 def minus(left: Pairs, right: Pairs) -> Pairs:
-    """Return the pairs of ``left`` that are newer than what ``right`` has of the same process."""
+    """Return the pairs of ``left`` that are newer than those of ``right``, process by process."""
     return {process: seq for process, seq in left.items() if seq > right.get(process, 0)}

@@ -1,8 +1,8 @@
 """Representatives order for their clusters: the hierarchical case of [KS98]_ section 7.1.
 
 Processes are grouped into clusters. A process hands its message to the representative of its
-cluster; representatives run ``optimal`` among themselves, and each passes on what it delivers there
-to the processes of its cluster, over channels that keep order.
+cluster. Representatives run ``optimal`` among themselves, and each passes on what it delivers there
+to its cluster, over channels that keep order.
 
 Guarantee
 ---------
@@ -10,13 +10,13 @@ Causal order.
 
 Assumes
 -------
-Fixed clusters that share no process, representatives that do not fail, and a network that brings
-every packet eventually. It may reorder and duplicate: the base puts each channel in order.
+Fixed, disjoint clusters whose representatives do not fail. Every packet arrives eventually; the
+network may reorder and duplicate packets, and the base restores the order of each channel.
 
 Cost
 ----
-Between representatives one number and what ``optimal`` carries for as many processes as there are
-clusters; within a cluster nothing. Up to two more hops for each message.
+Between representatives, one number and what ``optimal`` carries for as many processes as there are
+clusters; nothing within a cluster. Up to two more hops per message.
 
 Names
 -----
@@ -29,9 +29,9 @@ higher level                ``Hierarchy._inner``, an endpoint of ``optimal``
 
 Differences from the paper
 --------------------------
-[KS98]_ sketches the case, with any number of levels; here there are two. A sender that is among its
-own destinations delivers at once. Representatives pass on what they have received also while their
-own application has not taken it (pull mode); each application then takes in that order.
+[KS98]_ sketches the case with any number of levels; here there are two. A sender that is among its
+own destinations delivers at once. In pull mode representatives pass on what they received even if
+their own application has not taken it yet; each application takes in that order.
 
 References
 ----------
@@ -80,13 +80,13 @@ class Hierarchy(Relayed):
         idea="representatives run optimal among themselves, each for its cluster",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         casts=MULTICAST,
-        assumptions="fixed, disjoint clusters; any network that brings every packet eventually",
-        cost="as optimal for one process per cluster, nothing within; up to two more hops",
+        assumptions="fixed, disjoint clusters; every packet arrives eventually",
+        cost="as optimal with one process per cluster, nothing within; up to two more hops",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "clusters": Option(
                 default=None,
-                doc="tuples of members, the first of each its representative; by default one",
+                doc="tuples of members, each starting with its representative; by default one",
             )
         },
         wire_number=17,
@@ -121,7 +121,7 @@ class Hierarchy(Relayed):
 
     @property
     def held(self) -> int:
-        """The number of packets kept back, for this process or for its cluster."""
+        """The number of packets held, for this process or for its cluster."""
         return super().held + len(self._transit)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
@@ -189,7 +189,7 @@ class Hierarchy(Relayed):
         return self._inner is not None and self._head[packet.source] == packet.source
 
     def _as_inner(self, packet: Packet) -> Packet:
-        """Return the packet that representatives exchange; they share nothing else, so n agrees."""
+        """Return the packet between representatives; they exchange nothing else, so n agrees."""
         seq, control = cast("tuple[int, object]", packet.control)
         message = MessageId(packet.source, seq)
         dests = self._heads_of(packet.dests, packet.source)
@@ -199,7 +199,7 @@ class Hierarchy(Relayed):
 
     def _check_room(self, packet: Packet) -> None:
         if self.process in packet.dests or self._is_blocked(packet):
-            super()._check_room(packet)  # what is only passed on needs no room
+            super()._check_room(packet)  # a message that is only passed on needs no space
 
     def _on_data(self, packet: Packet) -> None:
         assert packet.message is not None
@@ -226,7 +226,7 @@ class Hierarchy(Relayed):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return what representatives carry; within a cluster there is nothing."""
+        """Return what representatives carry; within a cluster that is nothing."""
         if not isinstance(packet.control, tuple):
             return NO_CONTROL
         entries, dests, model_bytes = size(

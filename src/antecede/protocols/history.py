@@ -1,22 +1,21 @@
 """Causal order by carrying the causal past itself: Birman and Joseph [BJ87]_.
 
-Every packet brings, before its own message, all messages that causally precede it and are not
-known to have been delivered everywhere. So a receiver has all it needs and never waits.
+Every packet brings, before its own message, all messages that causally precede it and are not known
+to be delivered everywhere. So a receiver has everything it needs and never waits.
 
 Guarantee
 ---------
-Causal order; no message ever waits, because its causes come along.
+Causal order; no message ever waits, because its causes come with it.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-Whole messages, without bound: each one that is not known to be delivered at all its destinations
-travels on every packet. What is known to be delivered where travels too, at most ``n * n``
-numbers, which the model leaves out.
+Whole messages, without bound: every packet carries each message that is not known to be delivered
+at all its destinations. What is known to be delivered where travels too, at most ``n * n`` numbers,
+which the model does not count.
 
 Names
 -----
@@ -31,9 +30,9 @@ piggybacked copies   ``Packet.control``: (sender, seq, dests, payload) each,
 Differences from the paper
 --------------------------
 Written from descriptions of the idea. What has been seen, and what is known to be delivered, is one
-number for each sender, not a set of ids: a process delivers the messages of another in order, and
-whoever brings a message brings the earlier ones with it or knows them to be delivered. In pull
-mode, where the application chooses, what came along waits for what came before it in the packet.
+number per sender instead of a set of ids: a process delivers the messages of another in order, and
+whoever brings a message also brings the earlier ones or knows them to be delivered. In pull mode,
+where the application chooses, a message waits for those before it in the same packet.
 
 References
 ----------
@@ -75,15 +74,15 @@ Control = tuple[tuple[Row, ...], tuple[Entry, ...]]
 
 @register
 class History(Endpoint):
-    """One process's part of the past that others may still need."""
+    """The part of the past that others may still need, at one process."""
 
     INFO: ClassVar = ProtocolInfo(
         name="history",
-        idea="the whole causal past travels along, pruned when known delivered",
+        idea="the whole causal past travels along, except what is known to be delivered",
         paper="Birman, Joseph 1987",
         casts=MULTICAST,
         guarantee="causal order, and no message ever waits",
-        cost="every earlier message, payload and all, that is not known delivered; no bound",
+        cost="every earlier message not known to be delivered, with its payload; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=11,
         bytes_per_entry=None,
@@ -115,12 +114,12 @@ class History(Endpoint):
             self._check_names(packet, (sender, *dests))
 
     def _check_room(self, packet: Packet) -> None:
-        """Only pull mode holds anything; there a packet may bring several messages."""
+        """Only pull mode holds messages, and there a packet may bring several."""
         fresh = sum(self._is_fresh(entry) and self.process in entry[2] for entry in _all(packet))
         if self.pull and fresh and self.held + fresh > self.held_max:
             msg = (
                 f"packet {packet.n} from {packet.source!r} brings {fresh} messages to hold, but "
-                f"{self.held} are held already (held_max={self.held_max}); offer it again later"
+                f"{self.held} are already held (held_max={self.held_max}); offer it again later"
             )
             raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 
@@ -131,7 +130,7 @@ class History(Endpoint):
         return self.process in entry[2] and not self._is_known(self.process, entry[0], entry[1])
 
     def _is_known(self, process: str, sender: str, seq: int) -> bool:
-        """Tell whether a process is known to have delivered a message that is for it."""
+        """Tell whether a process is known to have delivered a message addressed to it."""
         return self._known.get(process, {}).get(sender, 0) >= seq
 
     def _on_data(self, packet: Packet) -> None:
@@ -163,7 +162,7 @@ class History(Endpoint):
         assert packet.message is not None
         sender, seq = packet.message
         self._known[self.process][sender] = seq
-        if self.pull:  # otherwise the arrival of the packet prunes, once
+        if self.pull:  # otherwise pruning once per packet is enough
             self._prune()
         return (Need(sender, seq),)
 
@@ -177,7 +176,7 @@ class History(Endpoint):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the messages carried along, with their destinations and payloads."""
+        """Return the messages that travel along, with their destinations and payloads."""
         _, entries = cast("Control", packet.control)
         dests = sum(len(entry[2]) for entry in entries)
         payload_bytes = sum(len(entry[3]) for entry in entries)
@@ -193,7 +192,7 @@ def _all(packet: Packet) -> tuple[Entry, ...]:
 
 
 def _single(packet: Packet, entry: Entry, control: Control) -> Packet:
-    """Return one message of those that a packet brought, as a packet of its own."""
+    """Return one of the messages that a packet brought as a packet of its own."""
     sender, seq, dests, payload = entry
     message = MessageId(sender, seq)
     return replace(packet, message=message, dests=dests, payload=payload, control=control)

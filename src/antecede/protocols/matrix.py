@@ -1,8 +1,8 @@
 """Causal order by a matrix of messages sent: Raynal, Schiper and Toueg [RST91]_.
 
-Every message carries the n x n matrix of how many messages its sender knows each process to have
-sent to each other. A receiver holds a message back until it has delivered as many messages from
-each process as the matrix says were sent to it.
+Every message carries an n x n matrix: how many messages each process has sent to each other, as far
+as the sender knows. A receiver holds a message until it has delivered as many messages from each
+process as the matrix says were sent to it.
 
 Guarantee
 ---------
@@ -10,12 +10,11 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-``n * n`` integers on every packet; state of ``n * n + n`` integers.
+``n * n`` integers per packet; ``n * n + n`` integers of state.
 
 Names
 -----
@@ -29,10 +28,9 @@ paper           here
 
 Differences from the paper
 --------------------------
-Multicast is ours: one send counts once for each destination, and a delivery records the message
-for all its destinations, not only for the receiver, without which order is lost. A message to
-oneself is delivered by the base and is not counted; the paper's literal rule would count it twice
-and block.
+Multicast is our extension: a send counts once per destination, and a delivery records the message
+for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
+is delivered by the base and not counted; the paper's literal rule would count it twice and block.
 
 References
 ----------
@@ -121,6 +119,6 @@ class Matrix(Endpoint):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return n*n entries of one clock each."""
+        """Return n*n entries."""
         cells = len(cast("Rows", packet.control)) ** 2
         return cls._sized(cells)

@@ -1,9 +1,9 @@
 """The least information that causal order needs: Kshemkalyani and Singhal [KS98]_.
 
-A message names, for each earlier message that someone might still have to wait for, the
-destinations for which it is neither known to be delivered nor certain to be delivered in order.
-What is known is tracked by absence: a destination that is missing from an entry, or an entry that
-is missing although its sender has a newer one, says "no longer of concern".
+For each earlier message that someone might still have to wait for, a message names the destinations
+where it is neither known to be delivered nor certain to be delivered in order. Knowledge shows as
+absence: a destination missing from an entry, or an entry missing although its sender has a newer
+one, means "no longer relevant".
 
 Guarantee
 ---------
@@ -12,14 +12,14 @@ explicit information kept is exactly what the Propagation Constraints require ([
 
 Assumes
 -------
-A network that brings every packet eventually. It may reorder and duplicate; [KS98] assumes FIFO
-channels, the algorithm does not need them. Processes may join and leave.
+Every packet arrives eventually; the network may reorder and duplicate packets ([KS98] assumes FIFO
+channels, but the algorithm does not need them). Processes may join and leave.
 
 Cost
 ----
-At most ``n * n`` units per copy, usually far fewer: one entry for each message in question and one
-id for each remaining destination. ``O(n * n)`` time per send and delivery: the part of SND(2) that
-all destinations share is computed once.
+At most ``n * n`` units per copy, usually far fewer: one entry per relevant message and one id per
+remaining destination. ``O(n * n)`` time per send and delivery, because the part of SND(2) that all
+destinations share is computed once.
 
 Names
 -----
@@ -34,17 +34,17 @@ paper              here
 
 Differences from the paper
 --------------------------
-The initial entries (i, 0, {}) are left out: an absent sender means the same. ``lookahead`` merges
-a message's control when it arrives (RCV(4)-(5) early). The paper's remark lets the receiver purge
-by the word of a message that it has not delivered; that alone loses order, because the guarantee
-holds only in the causal future of a send. So what the message says is merged as well, and messages
-may then wait longer than they need. ``hardware_multicast`` sends the log as it was, and the
-receiver applies SND(2) with its own name. ``differential`` (3.5) sends, on each channel, what has
-changed against the control sent there before, and packets of a channel are then treated in order.
-That delays nothing: causal order asks for it between two messages on one channel anyway. It costs
-the last control sent and received on each channel as state; entries stay in the log although all
-channels may have carried them, because their absence would mean something. A process that left is
-dropped from every destination set; nothing waits for its undelivered messages.
+The initial entries (i, 0, {}) are left out: an absent sender means the same. ``lookahead`` merges a
+message's control on arrival (RCV(4)-(5) early). The paper's remark lets the receiver purge by a
+message that it has not delivered. That alone loses order, because the guarantee holds only in the
+causal future of a send; so the message's own entries are merged as well, and messages may then wait
+longer than necessary. ``hardware_multicast`` sends the log as it was, and the receiver applies
+SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the changes to the control
+sent there before; packets of a channel are then handled in order. This delays nothing, because
+causal order requires it between two messages on one channel anyway. It costs the last control sent
+and received on each channel as state. Entries stay in the log even if all channels have carried
+them, because their absence would mean something. A process that left is dropped from every
+destination set, and nothing waits for its undelivered messages.
 
 References
 ----------
@@ -97,7 +97,7 @@ _LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
 @register
 class Optimal(Endpoint):
-    """One process's log of what is not yet certain."""
+    """One process's log of messages whose delivery is not yet certain."""
 
     INFO: ClassVar = ProtocolInfo(
         name="optimal",
@@ -105,7 +105,7 @@ class Optimal(Endpoint):
         paper="Kshemkalyani, Singhal 1998",
         casts=MULTICAST,
         guarantee="causal order with the least explicit information",
-        assumptions="any network that brings every packet eventually; processes may join and leave",
+        assumptions="every packet arrives eventually; processes may join and leave",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         options={
@@ -144,7 +144,7 @@ class Optimal(Endpoint):
                 msg = f"{name}={self.options[name]!r} is neither True nor False"
                 raise UsageError(msg)
         if self.options["hardware_multicast"] and self.options["differential"]:
-            msg = "hardware_multicast sends all the same, differential to each its own; choose one"
+            msg = "hardware_multicast sends all the same packet, differential does not; choose one"
             raise UsageError(msg)
         self._hardware = self.options["hardware_multicast"]
         self._fifo = self._is_differential = bool(self.options["differential"])
@@ -161,7 +161,7 @@ class Optimal(Endpoint):
     def _stamp(self, sending: Sending) -> dict[str, object]:
         before = self._log
         targets = frozenset(sending.others)
-        # SND(3) is also what SND(2) carries to all, so it is computed once; a copy for d differs
+        # SND(2) carries to all what SND(3) keeps, so it is computed once; the copy for d differs
         # only in the entries that named d.
         after: Log = {
             sender: {clock: dests - targets for clock, dests in entries.items()}
@@ -190,7 +190,7 @@ class Optimal(Endpoint):
         return difference(before, control)
 
     def _entries(self, packet: Packet) -> Entries:
-        """Return O_M in full; a held packet has it, an arriving one may bring a difference."""
+        """Return O_M in full; an arriving packet may bring only a difference."""
         control = cast("Entries | Difference", packet.control)
         return applied(self._last_received.get(packet.source, ()), control)
 
@@ -240,7 +240,7 @@ class Optimal(Endpoint):
             self._drop_delivered()
 
     def _carried(self, packet: Packet) -> Log:
-        """Return O_M, after SND(2) where the sender left that to us."""
+        """Return O_M, after SND(2) if the sender left that to us."""
         carried = as_log(cast("Entries", packet.control))
         if self._removed:
             carried = _without(carried, frozenset(self._removed))
@@ -251,7 +251,7 @@ class Optimal(Endpoint):
         return carried
 
     def _drop_delivered(self) -> None:
-        """Drop this process from the entries of what it has delivered (for ``lookahead``)."""
+        """Drop this process from the entries of messages it has delivered (for ``lookahead``)."""
         me = frozenset({self.process})
         self._log = without_empty(
             {
@@ -276,13 +276,13 @@ class Optimal(Endpoint):
 
 
 def merged(log: Log, carried: Log) -> Log:
-    """RCV(4): keep what neither side knows to be of no more concern.
+    """RCV(4): keep what neither side knows to be irrelevant.
 
     An entry that one side lacks although it has a newer one of the same sender was purged there in
     the causal past, so it goes. Entries that both have keep the destinations that both have.
     """
     result: Log = {}
-    for sender in dict.fromkeys([*log, *carried]):  # in an order that every run has
+    for sender in dict.fromkeys([*log, *carried]):  # the same order in every run
         mine, theirs = log.get(sender, {}), carried.get(sender, {})
         newest_mine, newest_theirs = max(mine, default=0), max(theirs, default=0)
         kept = {clock: dests & theirs[clock] for clock, dests in mine.items() if clock in theirs}
@@ -308,10 +308,10 @@ def _without(log: Log, gone: frozenset[str]) -> Log:
 
 
 def _copy_for(dest: str, before: Log, common: Log) -> Log:
-    """SND(2) for one destination: the common part, and ``dest`` back where it was named.
+    """SND(2) for one destination: the common part, with ``dest`` restored where it was named.
 
-    An entry that is empty but for ``dest`` was purged from the common part, unless it is its
-    sender's newest; it comes back here.
+    An entry that names only ``dest`` was purged from the common part, unless it is its sender's
+    newest; it is restored here.
     """
     copy = {sender: dict(entries) for sender, entries in common.items()}
     for sender, entries in before.items():

@@ -1,8 +1,9 @@
-"""One integer for each group, and messages that ask: after Mostefaoui and Raynal [MR93]_.
+"""One integer per group, and questions to silent members: after Mostefaoui and Raynal [MR93]_.
 
 A message carries a stamp and, for each group, the highest stamp sent to that group in its causal
-past. A receiver waits until it has heard from every member of its groups up to those stamps. Who is
-silent is asked, and answers with a promise: no message of mine will have a lower stamp.
+past. A receiver waits until it has heard from every member of its groups up to those stamps. It
+asks members that are silent; they answer with a promise: no later message of mine has a lower
+stamp.
 
 Guarantee
 ---------
@@ -10,15 +11,15 @@ Causal order across overlapping groups. Messages may wait for members that have 
 
 Assumes
 -------
-Fixed, closed groups, and a network that brings every packet eventually. It may reorder and
-duplicate: the base puts each channel in order. The holding buffer must not fill: an answer comes
-behind earlier messages on its channel, and if those are refused for want of room, what waits for
-the answer waits for ever.
+Fixed, closed groups. Every packet arrives eventually; the network may reorder and duplicate
+packets, and the base restores the order of each channel. The holding buffer must not fill: an
+answer comes after earlier messages on its channel, and if those are refused for lack of space,
+whatever waits for the answer waits forever.
 
 Cost
 ----
-One integer for each group and one for the message's own stamp. When a message has to wait for
-members that were silent, a question to each and its answer.
+One integer per group and one for the message's own stamp. If a message has to wait for silent
+members, one question to each and its answer.
 
 Names
 -----
@@ -31,11 +32,12 @@ resynchronisation          control packets ``("ask", stamp)``, ``("promise", sta
 
 Differences from the paper
 --------------------------
-We could read the abstract only. This is a reconstruction that has the costs it names, and not the
-authors' protocol: do not quote measurements of it as theirs. [KS98]_ section 1 says that theirs
-assumes synchronous execution in phases; ours runs on any network and asks instead. One logical clock for all groups makes
-the waiting free of cycles: a message waits only for stamps lower than its own. What was heard from
-a process counts for all groups, because its stamps only grow and its channel keeps order.
+Only the abstract was available to us. This is a reconstruction with the costs that the abstract
+names, not the authors' protocol: do not quote measurements of it as theirs. According to [KS98]_
+section 1 theirs assumes synchronous execution in phases; ours runs on any network and asks instead.
+A single logical clock for all groups rules out cycles of waiting: a message waits only for stamps
+lower than its own. What was heard from a process counts for all groups, because its stamps only
+grow and its channel keeps order.
 
 References
 ----------
@@ -68,23 +70,23 @@ Control = tuple[int, tuple[int, ...]]
 
 @register
 class Phases(Endpoint):
-    """One process's clock, the stamps it knows of, and how far it has heard from the others."""
+    """One process's clock, the stamps it knows, and how far it has heard from the others."""
 
     INFO: ClassVar = ProtocolInfo(
         name="phases",
-        idea="one integer for each group; who is silent is asked",
+        idea="one integer per group; silent members are asked",
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
         casts=("broadcast", "groups"),
         assumptions=(
             "fixed, closed groups; a holding buffer that does not fill; "
-            "any network that brings every packet eventually"
+            "every packet arrives eventually"
         ),
         cost="one integer per group and one more; questions and answers when members are silent",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "groups": Option(
                 default=None,
-                doc="names of groups to their members, by default {'all': members}",
+                doc="a dict of group names to members; by default {'all': members}",
             )
         },
         reconstruction=True,
@@ -178,7 +180,7 @@ class Phases(Endpoint):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the integers carried: by a message one for each group and its stamp."""
+        """Return the integers carried: a message has one per group and its stamp."""
         _, stamps = cast("tuple[object, object]", packet.control)
         numbers = 1 + len(stamps) if isinstance(stamps, tuple) else 1
         return cls._sized(numbers)

@@ -1,9 +1,9 @@
 """Causal order with four kinds of redundant information pruned: Jang, Park, Cho and Yoon [JPCY97]_.
 
 A process keeps, for each message it knows of, the destinations that might still have to wait for
-it, and prunes a destination as soon as waiting there has become pointless: the message was
-delivered (*just* here, or *already* elsewhere) or a later message to the same destination stands in
-for it (*just* sent here, or *already* by someone else).
+it. It prunes a destination as soon as waiting there has become pointless: the message was
+delivered (*just* here, or *already* elsewhere), or a later message to the same destination
+replaces it (*just* sent here, or *already* by another process).
 
 Guarantee
 ---------
@@ -13,14 +13,13 @@ require.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-One entry for each message in question, with an id for each remaining destination, and one pair for
-each message that the receiver must have delivered; at most ``O(n * n)``. At least one entry is kept
-for each sender known.
+One entry per relevant message, with an id for each remaining destination, and one pair for each
+message that the receiver must have delivered; at most ``O(n * n)``. At least one entry is kept per
+known sender.
 
 Names
 -----
@@ -38,19 +37,20 @@ paper              here
 Differences from the paper
 --------------------------
 The message is sent before step S5 enters it into CI, as R4 requires: the receiver adds it. Step R8
-is left out: it removes a destination from an older entry when a newer one of the same sender names
-it too, but by S2 the sender itself never lets both stand, and R5 and R6 spread that, so R8 never
-finds anything (tested). ``pruned`` counts what was pruned, one for each destination of an entry:
-``just_replaced`` in S2, ``just_delivered`` in R4, ``already`` in R5 and R6. Whether the latter had
-been delivered or replaced the receiver cannot tell, because both show as absence.
+is left out. It removes a destination from an older entry if a newer one of the same sender names
+it too; but by S2 the sender itself never keeps both, and R5 and R6 spread this, so R8 never finds
+anything (tested). ``notes()`` counts what was pruned, one per destination of an entry:
+``just_replaced`` in S2, ``just_delivered`` in R4, ``already`` in R5 and R6. The receiver cannot
+tell whether the latter were delivered or replaced, because both show as absence.
 
 References
 ----------
-.. [JPCY97] I. Jang, J. Park, J. W. Cho and H. Yoon. "An efficient causal order algorithm for message
-   delivery in distributed system". 6th IEEE Workshop on Future Trends of Distributed Computing
-   Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
-.. [JCY98] I. H. Jang, J. W. Cho and H. Yoon. "An efficient causal multicast algorithm for distributed
-   system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. The journal form.
+.. [JPCY97] I. Jang, J. Park, J. W. Cho and H. Yoon. "An efficient causal order algorithm for
+   message delivery in distributed system". 6th IEEE Workshop on Future Trends of Distributed
+   Computing Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
+.. [JCY98] I. H. Jang, J. W. Cho and H. Yoon. "An efficient causal multicast algorithm for
+   distributed system". IEICE Transactions on Information and Systems E81-D(1):27-36, 1998. The
+   journal form.
 """
 
 from __future__ import annotations
@@ -185,13 +185,13 @@ class Pruned(Endpoint):
 
 
 def merge(mine: Log, theirs: Log) -> tuple[Log, int]:
-    """R5 to R7: what one side lacks although it knows a newer message, it has seen pruned.
+    """R5 to R7: drop what one side lacks although it knows a newer message of that sender.
 
-    Returns also how many destinations that pruned, each counted once although both sides name it.
+    Also return how many destinations this pruned, each counted once even if both sides name it.
     """
     result: Log = {}
     pruned = 0
-    for sender in dict.fromkeys([*mine, *theirs]):  # in an order that every run has
+    for sender in dict.fromkeys([*mine, *theirs]):  # the same order in every run
         ours, carried = mine.get(sender, {}), theirs.get(sender, {})
         newest_ours, newest_carried = max(ours, default=0), max(carried, default=0)
         kept: dict[int, frozenset[str]] = {}
@@ -210,7 +210,7 @@ def merge(mine: Log, theirs: Log) -> tuple[Log, int]:
 
 
 def is_control(control: object) -> bool:
-    """Tell whether ``control`` is sorted entries and sorted constraints."""
+    """Tell whether ``control`` consists of sorted entries and sorted constraints."""
     if type(control) is not tuple or len(control) != 2:
         return False
     entries, constraints = control

@@ -2,27 +2,26 @@
 
 A matrix protocol orders a message after everything that happened before it, although the
 application often knows better. Here each send names the last local event that the message depends
-on (``send(..., after=)``). Two matrices travel: of the messages that later ones must follow, and
-of those sent meanwhile that nobody has depended on yet. Only when a send depends on something new
-does the second join the first.
+on (``send(..., after=)``). Two matrices travel: one of the messages that later ones must follow,
+and one of those sent in the meantime on which nothing depends yet. The second joins the first only
+when a send depends on something new.
 
 Guarantee
 ---------
-Semantic causal order: if a message depends on another, directly or through others, everyone who
-gets both gets them in that order; messages that are not so related may arrive in any order, even
-from one sender. A message waits only for messages in the prefix ``MC`` of definition 5. With the
-default ``after`` this is causal order.
+Semantic causal order: if a message depends on another, directly or indirectly, every process that
+gets both gets them in that order. Unrelated messages may arrive in any order, even from one sender.
+A message waits only for messages in the prefix ``MC`` of definition 5. With the default ``after``
+this is causal order.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate; [GK00] assumes FIFO channels.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets
+([GK00] assumes FIFO channels).
 
 Cost
 ----
-``2 * n * n`` integers on every packet; state of ``2 * n * n + n`` integers, the numbers of messages
-delivered out of their channel's order, and a pair of integers for each send that nobody has
-depended on yet.
+``2 * n * n`` integers per packet. The state is ``2 * n * n + n`` integers, the numbers of messages
+delivered out of channel order, and a pair of integers for each send on which nothing depends yet.
 
 Names
 -----
@@ -39,16 +38,16 @@ paper                             here
 
 Differences from the paper
 --------------------------
-Where a send moves MCV to itself, E7 counts the message as sent after that, although definition 5
-and lemma 3 have it before, and a later message that depends on it is then not ordered after it.
-Here it is counted in SENT_PREV. (Testing ``p >= MCV[i]`` instead is safe as well, but then orders
-the later message after everything since.) At the receiver the message enters SENT_CONC, by R3;
-that is less than lemma 3 says and orders less. Multicast: a send counts once for each destination,
-and R3 does so too; with the receiver's cell alone, as printed, order is lost. DELIV counts the
-unbroken beginning of each channel, not how many were delivered: on networks that are not FIFO,
-messages of one channel may be delivered out of order, and a count would take one for another.
-Figure 3 carries no MCV, so definition 5.3's maximum is taken over what the matrices tell: the row
-of the receiver in SP_M says which of its sends the sender's prefix has covered.
+If a send moves MCV to itself, E7 counts the message as sent after that, although definition 5 and
+lemma 3 place it before; a later message that depends on it is then not ordered after it. Here it is
+counted in SENT_PREV. (Testing ``p >= MCV[i]`` instead is also safe, but orders the later message
+after everything since.) At the receiver the message enters SENT_CONC, by R3; this is less than
+lemma 3 says and orders less. Multicast: a send counts once per destination, and so does R3; with
+the receiver's cell alone, as printed, order is lost. DELIV counts the unbroken beginning of each
+channel, not the number of deliveries: on networks that are not FIFO, messages of one channel may be
+delivered out of order, and a count would confuse them. Figure 3 carries no MCV, so the maximum in
+definition 5.3 is taken over what the matrices tell: the receiver's row in SP_M says which of its
+sends the sender's prefix has covered.
 
 References
 ----------
@@ -81,10 +80,10 @@ class Semantic(Endpoint):
 
     INFO: ClassVar = ProtocolInfo(
         name="semantic",
-        idea="leave out false causality",
+        idea="only the dependencies that sends declare",
         paper="Gambhire, Kshemkalyani 2000",
         casts=MULTICAST,
-        guarantee="semantic causal order: by what each send says it depends on",
+        guarantee="semantic causal order: by the dependencies that each send declares",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=3,
@@ -101,7 +100,7 @@ class Semantic(Endpoint):
         self._counts = [0] * n
         self._ahead: dict[int, set[int]] = {}
         self._covered = 0
-        # Own sends above _covered, oldest first: (event, copies sent so far, these included).
+        # Own sends after _covered, oldest first: (event, copies sent so far, including these).
         self._open: list[tuple[int, int]] = []
         self._copies = 0
 
@@ -129,7 +128,7 @@ class Semantic(Endpoint):
         return 2 * len(self.members) ** 2
 
     def notes(self) -> dict[str, int]:
-        """Return ``covered``: the last own event that later sends need not repeat (MCV)."""
+        """Return ``covered``: the number of the last own event in MCV."""
         return {"covered": self._covered}
 
     def _check(self, packet: Packet) -> None:
@@ -145,7 +144,7 @@ class Semantic(Endpoint):
             )
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """R1, on the messages that this one must follow."""
+        """R1, for the messages that this one must follow."""
         prev, _ = cast("tuple[Rows, Rows]", packet.control)
         me = self._positions[self.process]
         for k, member in enumerate(self.members):
@@ -191,7 +190,7 @@ class Semantic(Endpoint):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return 2*n*n entries of one clock each."""
+        """Return 2*n*n entries."""
         cells = 2 * len(cast("tuple[Rows, Rows]", packet.control)[0]) ** 2
         return cls._sized(cells)
 

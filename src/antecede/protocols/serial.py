@@ -1,23 +1,23 @@
 """Sends one at a time, by a token: the serialised cases of [KS98]_ section 7.1.
 
-Only the process that has the token may send, so all sends are in one order. The token knows, for
-each process, the latest message to it; a message names that one for its destination, and waits for
-it there.
+Only the process that has the token may send, so all sends are totally ordered. The token knows the
+latest message to each process. A message names the latest one to its destination and waits for it
+there.
 
 Guarantee
 ---------
-Causal order; in fact every process delivers what others send it in the order of the token.
+Causal order; every process even delivers what others send it in the order of the token.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate. No process that has the token fails.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+No process fails while it has the token.
 
 Cost
 ----
-One pair (sender, number) on every copy, in broadcast and multicast alike; at most ``n`` pairs on
-the token. A turn takes three control packets: a wish, the token, its return. Messages wait at their
-sender for its turn.
+One pair (sender, number) per copy, in broadcast and multicast alike; at most ``n`` pairs on the
+token. A turn takes three control packets: a request, the token, and its return. Messages wait at
+their sender for its turn.
 
 Names
 -----
@@ -31,12 +31,12 @@ entries per destination             ``Serial._token``, while it is here; else No
 
 Differences from the paper
 --------------------------
-[KS98]_ lets every process keep the entries, so that a message carries one (broadcast) or up to
-``n`` (multicast) of them. Here they travel with the token, and a copy carries only the one for its
+In [KS98]_ every process keeps the entries, so a message carries one (broadcast) or up to ``n``
+(multicast) of them. Here they travel with the token, and a copy carries only the one for its
 destination. The latest message to a process does not count that process's own; otherwise it could
 send before it has delivered, and its message would stand for one that it has not. The first member
-is the token's home: others ask it, and give the token back when they have sent what they had. So
-an idle system sends nothing.
+is the token's home: others request the token from it, and return it when they have sent what they
+had. So an idle system sends nothing.
 
 References
 ----------
@@ -67,7 +67,7 @@ WISH = ("wish",)
 
 @register
 class Serial(Endpoint):
-    """One process, its messages that wait for the token, and the token when it is here."""
+    """One process, its messages that wait for the token, and the token while it is here."""
 
     INFO: ClassVar = ProtocolInfo(
         name="serial",
@@ -100,7 +100,7 @@ class Serial(Endpoint):
         must_wait = self._token is None and set(targets) != {self.process}
         if must_wait and len(self._queue) >= self.queue_max:
             msg = (
-                f"{len(self._queue)} messages of {self.process!r} wait for the token already "
+                f"{len(self._queue)} messages of {self.process!r} already wait for the token "
                 f"(queue_max={self.queue_max}); send again after some have gone out"
             )
             raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)

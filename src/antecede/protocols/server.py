@@ -1,8 +1,8 @@
 """Requests to one server in causal order: Kearns and Koodalattupuram [KK89]_.
 
-Clients write to each other and to one server. Every message carries, for each process, how many
-requests to the server its sender knows that process to have made; the server serves a request once
-it has served all those.
+Clients send to each other and to one server. Every message carries, for each process, how many
+requests to the server that process has made as far as the sender knows. The server serves a request
+once it has served all of those.
 
 Guarantee
 ---------
@@ -10,13 +10,12 @@ The server delivers messages in causal order. Other processes deliver at once an
 
 Assumes
 -------
-A fixed membership, one server that all know, and a network that brings every packet eventually. It
-may reorder and duplicate.
+A fixed membership with one known server. Every packet arrives eventually; the network may reorder
+and duplicate packets.
 
 Cost
 ----
-``n`` integers on every copy, between clients too. It is the column of the server in the matrix of
-``matrix``.
+``n`` integers per copy, also between clients: the server's column of the matrix of ``matrix``.
 
 Names
 -----
@@ -30,9 +29,9 @@ message-count-vector ``V_i``    ``Server._counts``
 
 Differences from the paper
 --------------------------
-The text of the paper could not be read; [MF95]_ section 2 states the rules. As stated there, the
-server's test leaves out the sender's own entry, so it needs channels that keep order; ours compares
-all entries with the vector as it was before the message, and needs none.
+We could not read the paper itself; [MF95]_ section 2 states the rules. As stated there, the
+server's test leaves out the sender's own entry, so it needs channels that keep order. Ours
+compares all entries with the vector as it was before the message, and does not.
 
 References
 ----------
@@ -62,19 +61,19 @@ Counts = tuple[int, ...]
 
 @register
 class Server(Endpoint):
-    """A client's, or the server's, counts of requests."""
+    """The counts of requests at a client or at the server."""
 
     INFO: ClassVar = ProtocolInfo(
         name="server",
-        idea="the requests to one server in causal order",
+        idea="requests to one server in causal order",
         paper="Kearns, Koodalattupuram 1989",
         casts=("unicast",),
-        guarantee="the server alone delivers in causal order; messages between clients are not ordered",
-        assumptions="one server that all know; any network that brings every packet eventually",
+        guarantee="only the server delivers in causal order; clients deliver in any order",
+        assumptions="one known server; every packet arrives eventually",
         cost="n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         options={
-            "server": Option(default=None, doc="the server's name, by default the first member")
+            "server": Option(default=None, doc="the server's name; by default the first member")
         },
         wire_number=12,
         bytes_per_entry=CLOCK_BYTES,
@@ -119,6 +118,6 @@ class Server(Endpoint):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return one entry of one clock for each process."""
+        """Return one entry per process."""
         counts = len(cast("Counts", packet.control))
         return cls._sized(counts)

@@ -1,22 +1,22 @@
 """Unicast with synchronous communication: a special case of [KS98]_ section 7.1.
 
-A process that has sent a message does nothing until the receiver has delivered it and said so.
+A process that has sent a message does nothing until the receiver has delivered and acknowledged it.
 Then any two sends on a causal chain have a delivery between them, and order comes for free.
 
 Guarantee
 ---------
 Causal order. **No liveness**: two processes that send to each other at the same time wait for each
-other for ever, as figure 1 of [MF95]_ shows; so does any ring of sends.
+other forever, as figure 1 of [MF95]_ shows; so does any ring of sends.
 
 Assumes
 -------
-Unicast, and a network that brings every packet eventually. It may reorder and duplicate. The
-application keeps clear of sends that cross, or can bear a deadlock.
+Unicast. Every packet arrives eventually; the network may reorder and duplicate packets. The
+application avoids sends that cross, or tolerates deadlock.
 
 Cost
 ----
-No control information; one acknowledgement for each message, and a sender that stands still for a
-round trip.
+No control information; one acknowledgement per message, and a sender that is blocked for a round
+trip.
 
 Names
 -----
@@ -29,9 +29,9 @@ acknowledgement          a control packet with the message's number
 
 Differences from the paper
 --------------------------
-[KS98]_ only names the case. A send cannot block a state machine that does no I/O, so a further send
-before the acknowledgement is a ``UsageError``, and meanwhile nothing is delivered, not even on
-request in pull mode: a process that stands still receives nothing either.
+[KS98]_ only names the case. A send cannot block a state machine that does no I/O, so another send
+before the acknowledgement is a ``UsageError``. Until then nothing is delivered either, not even on
+request in pull mode: a blocked process receives nothing.
 
 References
 ----------
@@ -59,15 +59,15 @@ if TYPE_CHECKING:
 
 @register
 class Synchronous(Endpoint):
-    """One process, which either runs or stands still until its message is delivered."""
+    """One process, which either runs or is blocked until its message is delivered."""
 
     INFO: ClassVar = ProtocolInfo(
         name="synchronous",
-        idea="the sender stands still until the receiver has delivered",
+        idea="the sender is blocked until the receiver has delivered",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         casts=("unicast",),
         guarantee="causal order; no liveness: sends that cross deadlock",
-        assumptions="no two sends cross; any network that brings every packet eventually",
+        assumptions="no two sends cross; every packet arrives eventually",
         cost="no control information; one acknowledgement per message",
         promises=frozenset({"safety"}),
         wire_number=13,
@@ -83,7 +83,7 @@ class Synchronous(Endpoint):
         if self._awaited is not None:
             dest, seq = self._awaited
             msg = (
-                f"{self.process!r} cannot send while its message {seq} to {dest!r} is not delivered; "
+                f"{self.process!r} cannot send until its message {seq} to {dest!r} is delivered; "
                 "let packets arrive first, or use buffered, which does not block"
             )
             raise UsageError(msg)

@@ -1,23 +1,22 @@
 """Order over causal chains of length two only: lemma 8 of [KS98]_ section 7.1.
 
 A message to j carries the numbers of the latest messages that its sender has sent to each process,
-and of the latest messages to j that it has heard of at first hand. That suffices for chains of two
-messages, and only for them: what came from further away is not passed on.
+and of the latest messages to j that it knows of first-hand. That is enough for chains of two
+messages and no more: what came from further away is not passed on.
 
 Guarantee
 ---------
 If a message reaches a process by a chain of one or two messages, it is delivered after what the
 first sender on that chain had sent to that process before. **Longer chains are not ordered**: this
-is not causal order (theorem 8 shows that three cost ``n * n``).
+is not causal order (theorem 8 shows that chains of three cost ``n * n``).
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-``2 * n`` integers per copy; state of ``n * n + n`` integers.
+``2 * n`` integers per copy; ``n * n + n`` integers of state.
 
 Names
 -----
@@ -30,8 +29,8 @@ paper                                    here
 
 Differences from the paper
 --------------------------
-Multicast: a delivery records the message for its other destinations too, since its sender has sent
-it to them. The lemma speaks of unicast.
+Multicast: a delivery also records the message for its other destinations, since its sender has sent
+it to them. The lemma is about unicast.
 
 References
 ----------
@@ -60,7 +59,7 @@ Control = tuple[Numbers, Numbers]
 
 @register
 class TwoHop(Endpoint):
-    """What one process knows at first hand of who sent what to whom."""
+    """What one process knows first-hand about who sent what to whom."""
 
     INFO: ClassVar = ProtocolInfo(
         name="two_hop",

@@ -1,8 +1,8 @@
-"""Causal order by a vector clock and one vector for each destination: [SES89]_.
+"""Causal order by a vector clock and one vector per destination: [SES89]_.
 
-Every message carries its own vector time, and for each process that its sender knows to have been
-written to, the latest vector time of such a message. A receiver holds a message back until its own
-clock has passed the vector that the message carries for it.
+Every message carries its own vector time, and the latest vector time of a message to each process,
+as far as its sender knows. A receiver holds a message until its own clock has passed the vector
+that the message carries for it.
 
 Guarantee
 ---------
@@ -10,13 +10,12 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-A fixed membership, and a network that brings every packet eventually. It may reorder and
-duplicate.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
-``n`` integers for the message, and ``n`` integers and an id for each destination known: ``O(n*n)``
-at worst, little while few destinations are known.
+``n`` integers for the message, and ``n`` integers and an id per known destination: ``O(n * n)`` at
+worst, little while few destinations are known.
 
 Names
 -----
@@ -30,10 +29,10 @@ paper             here
 
 Differences from the paper
 --------------------------
-Multicast is ours: a send is one event and enters the table for all its destinations, and so does a
-delivery, without which order is lost. A message to oneself is delivered by the base and leaves no
-trace in clock or table; the literal rules would lose order. The clock also ticks at a delivery,
-which changes no moment of delivery.
+Multicast is our extension: a send is one event and enters the table for all its destinations, and
+so does a delivery; otherwise order is lost. A message to oneself is delivered by the base and
+leaves no trace in clock or table; the literal rules would lose order. The clock also ticks at a
+delivery, which does not change when messages are delivered.
 
 References
 ----------
@@ -66,10 +65,10 @@ class Vectors(Endpoint):
 
     INFO: ClassVar = ProtocolInfo(
         name="vectors",
-        idea="a vector clock and one vector for each destination",
+        idea="a vector clock and one vector per destination",
         paper="Schiper, Eggli, Sandoz 1989",
         casts=MULTICAST,
-        cost="n integers, and n integers more for each destination known",
+        cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",
         wire_number=9,
@@ -117,7 +116,7 @@ class Vectors(Endpoint):
         return True
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """[SES89]: the vector carried for this process has to be passed by its clock."""
+        """[SES89]: the clock must have passed the vector carried for this process."""
         _, table = cast("Control", packet.control)
         wanted = dict(table).get(self.process)
         if wanted is None:
@@ -148,7 +147,7 @@ class Vectors(Endpoint):
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the message's vector, and a vector with its id for each destination known."""
+        """Return the message's vector, and a vector with an id for each known destination."""
         stamp, table = cast("Control", packet.control)
         vector_bytes = CLOCK_BYTES * len(stamp)
         model_bytes = vector_bytes + (ID_BYTES + vector_bytes) * len(table)

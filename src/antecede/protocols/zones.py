@@ -1,22 +1,22 @@
 """Zones joined by gateways: after the causal separators of Rodrigues and Verissimo [RV95]_.
 
 Processes live in zones that form a tree; neighbouring zones share one process, their gateway. Every
-causal path between zones crosses a gateway, so within a zone only the counts of that zone are
-needed. A gateway sends on what it delivers in one zone to its other zones, as if it were its own.
+causal path between zones crosses a gateway, so within a zone the counts of that zone are enough. A
+gateway sends what it delivers in one zone on to its other zones, as if it were its own message.
 
 Guarantee
 ---------
-Causal order of broadcasts. A message passed on follows all that its gateway passed on before, so it
-may wait for messages that did not cause it.
+Causal order of broadcasts. A relayed message follows everything that its gateway relayed before, so
+it may wait for messages that did not cause it.
 
 Assumes
 -------
-Fixed zones that form a tree, gateways that do not fail, and a network that brings every packet
-eventually. It may reorder and duplicate.
+Fixed zones that form a tree, and gateways that do not fail. Every packet arrives eventually; the
+network may reorder and duplicate packets.
 
 Cost
 ----
-One integer for each member of the zone instead of ``n``; one more hop for each gateway on the way.
+One integer per member of the zone instead of ``n``; one more hop per gateway on the way.
 
 Names
 -----
@@ -29,14 +29,14 @@ zone's timestamps   ``Zones._vectors``; ``Packet.control`` is that of one zone
 
 Differences from the paper
 --------------------------
-We could read the abstract only. This is a reconstruction, not the authors' protocol: vectors of
-counts within each zone, and gateways that relay. Filtering of general multicast timestamps by
-topology is not attempted. In pull mode a gateway passes on what its application has taken.
+Only the abstract was available to us. This is a reconstruction, not the authors' protocol: vectors
+of counts within each zone, and gateways that relay. Filtering general multicast timestamps by
+topology is not attempted. In pull mode a gateway relays what its application has taken.
 
 References
 ----------
-.. [RV95] L. Rodrigues and P. Verissimo. "Causal separators for large-scale multicast communication".
-   15th International Conference on Distributed Computing Systems:83-91, 1995.
+.. [RV95] L. Rodrigues and P. Verissimo. "Causal separators for large-scale multicast
+   communication". 15th International Conference on Distributed Computing Systems:83-91, 1995.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ Names = tuple[str, ...]
 
 @register
 class Zones(Endpoint):
-    """One process's counts in its zone, or in each of its zones where it is a gateway."""
+    """One process's counts in its zone, or in each of its zones if it is a gateway."""
 
     INFO: ClassVar = ProtocolInfo(
         name="zones",
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
         casts=("broadcast",),
-        assumptions="zones that form a tree; any network that brings every packet eventually",
+        assumptions="zones that form a tree; every packet arrives eventually",
         cost="one integer per member of the zone; one more hop per gateway",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
@@ -148,7 +148,7 @@ class Zones(Endpoint):
 
 
 def _check_tree(zones: tuple[Names, ...]) -> None:
-    """Refuse zones that do not hang together, or that do so in more than one way."""
+    """Refuse zones that are not connected, or connected in more than one way."""
     joined: set[str] = set(zones[0])
     rest = list(zones[1:])
     while rest:
@@ -159,7 +159,9 @@ def _check_tree(zones: tuple[Names, ...]) -> None:
         common = joined.intersection(nearest)
         if len(common) > 1:
             shown = ", ".join(sorted(common))
-            msg = f"zone {nearest!r} is joined to the others by {shown}; one gateway makes a tree"
+            msg = (
+                f"zone {nearest!r} shares {shown} with the others; share one gateway to form a tree"
+            )
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)

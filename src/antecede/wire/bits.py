@@ -49,7 +49,7 @@ class BitWriter:
         self.put(code, 2 * code.bit_length() - k - 1)
 
     def small(self, values: Sequence[int]) -> None:
-        """Append numbers that are close to 0: a parameter that fits their mean, then their codes."""
+        """Append numbers that are close to 0: a parameter by their mean, then their codes."""
         if not values:
             return
         k = min((sum(values) // len(values) // 2).bit_length(), _PARAMETER_MAX)

@@ -41,7 +41,8 @@ class Codec:
         for name in names:
             _check_name(name)
         if not 1 <= len(names) <= MEMBERS_MAX or len(set(names)) != len(names):
-            msg = f"got {len(names)} members, {len(set(names))} different; expected 1 to {MEMBERS_MAX}"
+            different = len(set(names))
+            msg = f"got {len(names)} members, {different} different; expected 1 to {MEMBERS_MAX}"
             raise UsageError(msg)
         self._roster = Roster(names)
         self._earlier = self._roster
@@ -63,7 +64,7 @@ class Codec:
             raise UsageError(msg)
         self._roster = Roster((*names, process))
 
-    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - a documented signature
+    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - API
         """Return a packet as bytes; without its payload it fits into another system's header."""
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
