@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import time
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from antecede.pipeline.studies import experiments
+from antecede.pipeline.studies.claims import claims
 from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
 from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.runner import execute
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:
@@ -81,6 +86,26 @@ def test_acknowledgements_are_counted_where_the_experiment_asks_for_them() -> No
                 found = executed(case, name)
                 has = "acknowledgement_bytes_per_message" in found
                 assert has == (wanted and case.protocol == "buffered")
+
+
+NOVEL = """
+from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome
+
+EXPERIMENT = Experiment(
+    name="novel", rank=1000, paper="", question="?", how="", x="n", baseline="matrix",
+    cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
+    claims=(Claim("9.1", "It is new.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
+)
+"""
+
+
+def test_a_new_experiment_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "novel.py").write_text(NOVEL, encoding="utf-8")
+    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
+    found = experiments.discovered()
+    assert list(found) == [*EXPERIMENTS, "novel"]
+    monkeypatch.setattr("antecede.pipeline.studies.claims.EXPERIMENTS", found)
+    assert next(reversed(claims().items()))[1] == "novel"
 
 
 def test_every_module_of_the_experiments_is_one_experiment() -> None:

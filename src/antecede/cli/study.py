@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.options import Wait
 from antecede.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def study(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Resume the study in --out.")] = False,
     master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    wait: Wait = 180.0,
     seed: Annotated[int | None, typer.Option(help="Number added to every run's seed [0].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -49,6 +51,7 @@ def study(
 
     Example: `antecede study --preset quick --experiment overhead --out my-study`
     """
+    from antecede.eventlog.edges import note_on
     from antecede.pipeline.studies.campaign import Campaign
     from antecede.pipeline.studies.request import Request
 
@@ -60,8 +63,10 @@ def study(
         "seed": seed,
     }
     request = Request.of(given, out, resume=resume)
-    campaign = Campaign(request, out, master=master, resume=resume)
+    campaign = Campaign(request, out, master=master, wait=wait, resume=resume)
     path = campaign.folder.path
+    if traffic is not None and (note := note_on(traffic)):
+        typer.echo(note, err=True)
     try:
         with _announced(), progress(quiet=as_json) as show:
             summary = campaign.run(show)

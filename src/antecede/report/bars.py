@@ -1,4 +1,4 @@
-"""Bars in plain markup, for pages that must be written in a moment and stay small."""
+"""Bar charts in plain markup, for pages that must be quick to write and small."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import altair as alt
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Okabe and Ito's palette, which the colour-blind can tell apart, dark enough on white.
+# Okabe and Ito's palette, safe for colour-blind readers and dark enough on white.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#1B1F24", "#56B4E9", "#7F3C8D",
     "#B0413E", "#5A7D2B",
@@ -90,10 +90,10 @@ def bar_chart(
 
 
 def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict[str, Any]]:
-    """Add where an interval's rule begins: its lower end, or the edge of the picture above it.
+    """Add ``floor``, where the line of an interval begins: ``low``, but not below the chart.
 
-    Intervals of what cannot be negative may reach below zero, which has no place on these scales.
-    Only the drawing is cut; ``low`` stays as it was computed.
+    The interval of a positive metric may reach below zero, which these scales do not show. Only
+    the drawing is cut off; ``low`` stays as computed.
     """
     positive = [row[end] for row in rows for end in ("mean", "low") if (row[end] or 0) > 0]
     edge = min(positive, default=0.0) if log else 0.0
@@ -105,7 +105,7 @@ def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict
 
 
 def _format(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how an axis is labelled: 10,000 and 0.05, not 10k and 50m."""
+    """Return the format of an axis: 10,000 and 0.05, not 10k and 50m."""
     return "," if max((row["mean"] for row in rows), default=0) >= 1000 else ".3~r"
 
 
@@ -177,7 +177,7 @@ def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, 
         "$schema": specs[0]["$schema"],
         "config": specs[0].get("config", {}),
         "background": "#ffffff",
-        "datasets": {  # named data is only looked for at the top
+        "datasets": {  # Vega-Lite looks for named data only at the top
             name: data for spec in specs for name, data in spec.get("datasets", {}).items()
         },
         "hconcat": parts,

@@ -44,7 +44,7 @@ def test_every_claim_has_a_row(shared: Path) -> None:
 def test_no_cell_is_empty_whatever_was_run(points: Rows, differences: Rows) -> None:
     for rows in (points, [], [row for row in points if row["experiment"] == "overhead"]):
         for row in claim_rows(Measured(rows)):
-            assert all(cell.strip() for cell in row.cells()), row
+            assert all(cell.strip() for cell in row), row
     measured = claim_rows(Measured(points, differences=differences))
     assert [row.id for row in measured if row.verdict == NOT_RUN] == []
     assert [row.id for row in claim_rows(Measured([])) if row.verdict == NOT_RUN] != []

@@ -269,7 +269,7 @@ def test_missing_series_are_said_to_be_missing(name: str, points: Rows, differen
             both = [row for row in pairs if (row["series"] == series) == keeps]
             for given in (both, []):
                 measured = Measured(kept, differences=given)
-                assert all(cell for row in claim_rows(measured) for cell in row.cells())
+                assert all(cell for row in claim_rows(measured) for cell in row)
                 shown = part_of(EXPERIMENTS[name], measured.of(name))
                 assert all(sentence.strip() for sentence in shown.findings)
 
@@ -281,5 +281,5 @@ def test_a_single_place_of_each_series_is_enough_not_to_crash(points: Rows) -> N
             key = (row["experiment"], row["metric"], row["facet"], row["series"])
             ends[key] = keep(ends.get(key, row), row, key=lambda r: r["x"])
         measured = Measured(ends.values())
-        assert all(cell for row in claim_rows(measured) for cell in row.cells())
+        assert all(cell for row in claim_rows(measured) for cell in row)
         assert [part_of(each, measured.of(name)) for name, each in EXPERIMENTS.items()]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import antecede
 
-_LEFT_BEHIND = ("cli", "net", "report")
+_LEFT_BEHIND = ("cli", "net")
 """Packages that only the driver needs."""
 
 

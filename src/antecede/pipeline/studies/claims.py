@@ -6,8 +6,7 @@ the experiments that measure them.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from antecede.pipeline.studies.design import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Claim, Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS
@@ -19,8 +18,7 @@ PAPERS = {"0": "pruned", "1": "semantic", "2": "optimal", "3": "bounded", "4": "
 """The first part of a claim's number, and the protocol of the paper that makes the claim."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A claim as a page prints it; no cell is empty."""
 
     id: str
@@ -28,10 +26,6 @@ class Row:
     test: str
     result: str
     verdict: str
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row for a table."""
-        return astuple(self)
 
 
 def claims() -> dict[Claim, str]:

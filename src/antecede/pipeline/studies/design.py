@@ -132,8 +132,8 @@ class Chart:
     metric: str
     y: str
     kind: Literal["line", "bar"] = "line"
-    log_x: bool = False
-    log_y: bool = False
+    logs: Literal["", "x", "y", "xy"] = ""
+    """The axes with a logarithmic scale."""
     series: tuple[str, ...] | None = None
     """Show only these; all if None."""
 

@@ -13,7 +13,6 @@ from pyspark.sql import types as T
 
 from antecede.core.tables import STUDY_COLUMNS
 from antecede.pipeline.spark.ship import use_unpacked
-from antecede.pipeline.studies.runner import execute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -49,24 +48,27 @@ RUNS = T.StructType(
 """One row per run: the columns of ``study``, then the run's place in its experiment's charts."""
 
 
-def study(grid: DataFrame, *, run: Execute = execute) -> DataFrame:
+def study(grid: DataFrame, *, run: Execute | None = None) -> DataFrame:
     """Run every row of ``grid`` on the executors and return one row per run.
 
     There is one task per partition. Each row is measured as its experiment says; rows of an
-    experiment that is not ours are plain runs of their protocol.
+    experiment that is not ours are plain runs of their protocol. ``run`` stands in for that.
     """
     return grid.mapInArrow(_worker(run), RUNS)
 
 
-def _worker(run: Execute) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        from antecede.pipeline.studies.runner import execute  # from the unpacked copy
+
+        chosen = execute if run is None else run
         schema = to_arrow_schema(RUNS)
         for batch in batches:
             for row in batch.to_pylist():
-                found = result_row(row, _run_named(run, row))
+                found = result_row(row, _run_named(chosen, row))
                 yield pa.RecordBatch.from_pylist([found], schema=schema)
 
     return work

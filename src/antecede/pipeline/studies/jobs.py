@@ -25,7 +25,6 @@ from antecede.pipeline.studies.entry import RUNS, pending, study
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.grid import GRID, cost, digest, units
 from antecede.pipeline.studies.results import Tables
-from antecede.pipeline.studies.runner import execute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +98,7 @@ def run_grid(
     folder: RunFolder,
     *,
     progress: Progress | None = None,
-    run: Execute = execute,
+    run: Execute | None = None,
 ) -> pa.Table:
     """Run the missing ``rows`` and return the results of all, in the grid's order.
 
@@ -134,7 +133,7 @@ def _run_units(
     folder: RunFolder,
     *,
     tally: _Tally,
-    run: Execute,
+    run: Execute | None,
 ) -> list[pa.Table]:
     """Keep one unit more in flight than there are cores, until all are done."""
     parts = folder.stage / PARTS

@@ -50,8 +50,7 @@ def study_page(
     ]
     totals = [{**row, "series": _label(row["experiment"], row["series"])} for row in overview]
     papers = "; ".join(f"{number}.x are from {paper(name)}" for number, name in PAPERS.items())
-    rows = [row.cells() for row in claim_rows(measured)]
-    return build(rows, f"Claims {papers}.", parts, totals, facts)
+    return build(claim_rows(measured), f"Claims {papers}.", parts, totals, facts)
 
 
 def _label(experiment: str, key: str) -> str:
@@ -97,8 +96,8 @@ def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
         order=[experiment.label(name) for name in names],
         panels=panels,
         kind=chart.kind,
-        log_x=chart.log_x,
-        log_y=chart.log_y,
+        log_x="x" in chart.logs,
+        log_y="y" in chart.logs,
     )
 
 

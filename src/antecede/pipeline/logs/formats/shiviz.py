@@ -58,7 +58,7 @@ class Parsed:
 
 
 def parse_log(text: str, pattern: str | None = None) -> Parsed:
-    """Read a log by ``pattern`` (named groups host, clock, event) or by the layout that fits best."""
+    """Read a log by ``pattern`` (groups host, clock and event) or by the layout that fits best."""
     text = text.replace("\r\n", "\n")
     if pattern is not None:
         compiled = compile_pattern(pattern, "--pattern", _GROUPS)

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from antecede.pipeline.studies.design import Experiment
 
 
-def _discovered() -> dict[str, Experiment]:
+def discovered() -> dict[str, Experiment]:
+    """Import every module of this package and return their experiments by rank."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     found: list[Experiment] = [module.EXPERIMENT for module in modules]
     return {each.name: each for each in sorted(found, key=lambda each: each.rank)}
 
 
-EXPERIMENTS: Mapping[str, Experiment] = _discovered()
+EXPERIMENTS: Mapping[str, Experiment] = discovered()
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:

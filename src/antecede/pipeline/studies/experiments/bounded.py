@@ -14,16 +14,15 @@ from antecede.pipeline.studies.design import (
     Claim,
     Experiment,
     Outcome,
+    Scale,
     judged,
     paper,
 )
-from antecede.pipeline.studies.measures import measure_run, timing
+from antecede.pipeline.studies.measures import Task, measure_run, timing
 from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Task
 
 DELAY = "exponential:0.05"
 CASTS = ("unicast", "multicast")
@@ -220,18 +219,11 @@ EXPERIMENT = Experiment(
             "Extra messages per message",
             "extra_packets_per_message",
             "extra messages",
-            log_x=True,
+            logs="x",
             series=(SAME, MIXED),
         ),
-        Chart(
-            "total",
-            "Total bytes per message",
-            "total_bytes_per_message",
-            "bytes",
-            log_x=True,
-            log_y=True,
-        ),
-        Chart("penalty", "From send to delivery", "latency_mean", "seconds", log_x=True),
+        Chart("total", "Total bytes per message", "total_bytes_per_message", "bytes", logs="xy"),
+        Chart("penalty", "From send to delivery", "latency_mean", "seconds", logs="x"),
     ),
     findings=findings,
     claims=(

@@ -10,17 +10,16 @@ from antecede.pipeline.studies.design import (
     Claim,
     Experiment,
     Outcome,
+    Scale,
     judged,
     paper,
     part,
 )
-from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
+from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Task
 
 LOADS = (0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
 """Mean round trip as a multiple of the mean gap between a process's sends."""
@@ -184,25 +183,23 @@ EXPERIMENT = Experiment(
             "Delay added by the protocol (zero is not drawn on this scale)",
             "added_delay_mean",
             "seconds",
-            log_x=True,
-            log_y=True,
+            logs="xy",
         ),
         Chart(
             "relative",
             "From send to delivery, in network delays",
             "latency_in_delays",
             "mean network delays",
-            log_x=True,
-            log_y=True,
+            logs="xy",
         ),
         Chart(
             "throughput",
             "Deliveries per second, where queues do not grow without bound",
             "throughput",
             "deliveries per second",
-            log_x=True,
+            logs="x",
         ),
-        Chart("acks", "Total bytes per message", "total_bytes_per_message", "bytes", log_x=True),
+        Chart("acks", "Total bytes per message", "total_bytes_per_message", "bytes", logs="x"),
     ),
     findings=findings,
     claims=(

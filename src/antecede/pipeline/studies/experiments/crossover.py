@@ -5,14 +5,8 @@ Claim 0.6 rests on this experiment and on ``overhead``, which judges it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from antecede.pipeline.studies.design import Case, Chart, Experiment, paper
-from antecede.pipeline.studies.measured import crossing
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
-    from antecede.pipeline.studies.measured import Points
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale, paper
+from antecede.pipeline.studies.measured import Points, crossing
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.01, 0.1, 1.0, 10.0)}
 """The series: mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from antecede.pipeline.studies.design import (
     Case,
     Chart,
     Claim,
     Experiment,
     Outcome,
+    Scale,
     judged,
     paper,
     part,
 )
-from antecede.pipeline.studies.measured import fit
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
-    from antecede.pipeline.studies.measured import Points
+from antecede.pipeline.studies.measured import Points, fit
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.1, 1.0, 4.0)}
 """The series: mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
@@ -175,15 +170,14 @@ EXPERIMENT = Experiment(
     baseline=next(iter(RATIOS)),
     labels={series: f"delay = {ratio:g} gaps" for series, ratio in RATIOS.items()},
     charts=(
-        Chart("entries", "Entries per copy", "entries_per_copy", "entries", log_x=True, log_y=True),
-        Chart("log", "Entries in the log", "log_entries_mean", "entries", log_x=True, log_y=True),
+        Chart("entries", "Entries per copy", "entries_per_copy", "entries", logs="xy"),
+        Chart("log", "Entries in the log", "log_entries_mean", "entries", logs="xy"),
         Chart(
             "work",
             "Time per delivery (compiled kernel, this machine)",
             "microseconds_per_delivery",
             "microseconds",
-            log_x=True,
-            log_y=True,
+            logs="xy",
         ),
     ),
     fits=("entries_per_copy", "log_entries_mean", "microseconds_per_delivery"),

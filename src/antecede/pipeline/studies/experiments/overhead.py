@@ -12,17 +12,16 @@ from antecede.pipeline.studies.design import (
     Claim,
     Experiment,
     Outcome,
+    Scale,
     judged,
     paper,
 )
-from antecede.pipeline.studies.measured import crossing, fit
+from antecede.pipeline.studies.measured import Points, crossing, fit
 from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from antecede.pipeline.studies.design import Scale
-    from antecede.pipeline.studies.measured import Points
 
 DELAY = "exponential:0.05"
 """The paper does not state its delays; ``crossover`` shows how little they matter for PRS."""
@@ -283,7 +282,7 @@ EXPERIMENT = Experiment(
             "Bytes per copy, on a logarithmic scale",
             "model_bytes_per_copy",
             "bytes per copy",
-            log_y=True,
+            logs="y",
         ),
     ),
     fits=("entries_per_copy", "model_bytes_per_copy", "total_bytes_per_message"),

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, paper
-from antecede.pipeline.studies.measures import run, timing
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    Scale,
+    judged,
+    paper,
+)
+from antecede.pipeline.studies.measures import Task, run, timing
 from antecede.pipeline.studies.replays import KINDS, redundancy
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Task
 
 _N = 8
 _RECEIVED = 100

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, judged, paper
-from antecede.pipeline.studies.measures import metrics, run
+from antecede.pipeline.studies.design import (
+    Case,
+    Chart,
+    Claim,
+    Experiment,
+    Outcome,
+    Scale,
+    judged,
+    paper,
+)
+from antecede.pipeline.studies.measures import Task, metrics, run
 from antecede.sim.semantics import false_causality
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Task
 
 PROBABILITIES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 EXPONENTIAL = "exponential"

@@ -11,19 +11,18 @@ from antecede.pipeline.studies.design import (
     Claim,
     Experiment,
     Outcome,
+    Scale,
     judged,
     paper,
     part,
 )
-from antecede.pipeline.studies.measures import measure_acknowledged, measure_run
+from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Task
 
 _N = 10
 _DELAY = "exponential:0.02"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import Case, Chart, Experiment
-from antecede.pipeline.studies.measures import measure_run
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale
+from antecede.pipeline.studies.measures import Task, measure_run
 from antecede.report.numbers import figure
 
 if TYPE_CHECKING:
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Task
 
 KS = "optimal"
 DELAYS = {"seconds": "exponential:2", "minutes": "exponential:120"}

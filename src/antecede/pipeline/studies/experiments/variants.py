@@ -10,6 +10,7 @@ from antecede.pipeline.studies.design import (
     Claim,
     Experiment,
     Outcome,
+    Scale,
     judged,
     paper,
     part,
@@ -18,7 +19,6 @@ from antecede.pipeline.studies.design import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from antecede.pipeline.studies.design import Scale
     from antecede.pipeline.studies.measured import Points
 
 PRINTED = "optimal"
