@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from antecede import eventlog
 from antecede.errors import UsageError
 from antecede.eventlog import Event
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
 
 LATE = [
     Event("a", 1, "send", "m1", ("c",), 0.0),

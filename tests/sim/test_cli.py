@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +12,6 @@ from typer.testing import CliRunner
 
 from antecede import UsageError
 from antecede.cli.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 app = typer.Typer()
 app.command()(simulate)

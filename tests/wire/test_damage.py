@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +16,6 @@ from antecede.wire import Codec, roster
 from antecede.wire.codec import PACKET_BYTES_MAX
 from tests.wire.fuzz import Campaign
 from tests.wire.runs import Run, names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CODEC = Codec(names(5))
 

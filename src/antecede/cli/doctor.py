@@ -9,17 +9,15 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MEMORY_WANTED = 4.0
 

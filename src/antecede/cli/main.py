@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import antecede
 from antecede.errors import AntecedeError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Typer has a private copy of Click; its public BadParameter leads to the base of its errors.
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]

@@ -6,17 +6,15 @@ import contextlib
 import json
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
 
 from antecede.cli.options import Wait
 from antecede.cli.progress import progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 _INTERRUPTED = 130
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, cast
 
-from antecede.core.state import copied
+from antecede.core.state import ChannelsState, copied
 
 if TYPE_CHECKING:
     from antecede.core.messages import Packet
-    from antecede.core.state import ChannelsState
 
 
 class Channels:

@@ -12,21 +12,16 @@ is made again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
 from antecede.core.hold import HoldingBuffer
 from antecede.core.hooks import Hooks
 from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending
-from antecede.core.state import copied
+from antecede.core.state import State, copied
 from antecede.core.validation import check_address, check_message, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from antecede.core.state import State
 
 HELD_MAX = 100_000
 QUEUE_MAX = 100_000

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from antecede.core.messages import NO_CONTROL, ControlSize
+from antecede.core.messages import NO_CONTROL, ControlSize, MessageId, Need, Packet, Sending
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from antecede.core.info import ProtocolInfo
-    from antecede.core.messages import MessageId, Need, Packet, Sending
 
 
 class Hooks:

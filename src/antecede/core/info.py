@@ -7,11 +7,9 @@ protocol is a new module with its record; there is no table to edit.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, Literal
 
 Cast = Literal["unicast", "multicast", "broadcast", "groups"]
 CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast", "groups")

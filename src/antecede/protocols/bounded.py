@@ -52,8 +52,9 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
@@ -61,10 +62,6 @@ from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Pac
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Entry = tuple[str, str, int]
 Column = dict[int, int]

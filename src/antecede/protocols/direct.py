@@ -46,7 +46,8 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
@@ -54,10 +55,6 @@ from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sendin
 from antecede.core.registry import register
 from antecede.core.validation import is_pairs, malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]

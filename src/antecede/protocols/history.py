@@ -43,8 +43,9 @@ References
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
@@ -60,9 +61,6 @@ from antecede.core.messages import (
 from antecede.core.registry import register
 from antecede.core.validation import is_count, is_pairs, malformed
 from antecede.errors import HoldFullError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Names = tuple[str, ...]
 Entry = tuple[str, int, Names, bytes]

@@ -55,8 +55,9 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from antecede.core.differences import Difference, applied, difference, is_difference, size_of
 from antecede.core.endpoint import Endpoint
@@ -82,9 +83,6 @@ from antecede.core.messages import (
 from antecede.core.registry import register
 from antecede.core.validation import malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 

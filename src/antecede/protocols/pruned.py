@@ -55,7 +55,8 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.entries import (
@@ -80,9 +81,6 @@ from antecede.core.messages import (
 )
 from antecede.core.registry import register
 from antecede.core.validation import malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Constraint = tuple[str, int]
 Control = tuple[Entries, tuple[Constraint, ...]]

@@ -48,7 +48,8 @@ References
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
@@ -56,9 +57,6 @@ from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Pac
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
 from antecede.errors import QueueFullError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Latest = dict[str, tuple[str, int]]
 """The latest message to each process: its sender and number."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.logs import get_log, is_log, put_log
+from antecede.wire.logs import Entry, get_log, is_log, put_log
 from antecede.wire.records import (
+    Group,
+    Vector,
     are_groups,
     are_numbers,
     are_records,
@@ -20,14 +22,10 @@ from antecede.wire.records import (
     put_table,
 )
 from antecede.wire.sets import get_set, is_names, put_names
-from antecede.wire.stream import put_varint
+from antecede.wire.stream import Reader, put_varint
 
 if TYPE_CHECKING:
-    from antecede.wire.logs import Entry
-    from antecede.wire.records import Group, Vector
     from antecede.wire.roster import Scope
-    from antecede.wire.stream import Reader
-
 NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED = range(0xF1, 0xF7)
 PACKED: Final = frozenset({NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED})
 SIZED: Final = frozenset({NUMBERS, TABLE, GROUPED})

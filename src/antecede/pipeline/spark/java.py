@@ -19,14 +19,12 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""

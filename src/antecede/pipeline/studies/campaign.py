@@ -12,16 +12,14 @@ from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
 from antecede.pipeline.spark.masters import is_embedded
 from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.experiments.overhead import comparison
-from antecede.pipeline.studies.jobs import RUNS_TABLE, run_grid, tables
+from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.report.study_page import files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from antecede.pipeline.studies.jobs import Progress
     from antecede.pipeline.studies.request import Request
     from antecede.pipeline.studies.results import Tables
-
 EMBEDDED = "local[*]"
 
 
