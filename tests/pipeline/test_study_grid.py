@@ -57,7 +57,6 @@ def _experiment(cases: list[Case], baseline: str) -> dict[str, Experiment]:
     experiment = Experiment(
         name="test",
         rank=0,
-        paper="",
         question="?",
         how="",
         x="n",

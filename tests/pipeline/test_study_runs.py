@@ -87,12 +87,12 @@ def test_acknowledgements_are_counted_where_the_experiment_asks_for_them() -> No
 
 
 NOVEL = """
-from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome
+from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome, Verdict
 
 EXPERIMENT = Experiment(
-    name="novel", rank=1000, paper="", question="?", how="", x="n", baseline="matrix",
+    name="novel", rank=1000, question="?", how="", x="n", baseline="matrix",
     cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
-    claims=(Claim("9.1", "It is new.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
+    claims=(Claim("9.1", "It is new.", "This run.", judge=lambda _: Outcome("", Verdict.HOLDS)),),
 )
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from antecede.pipeline.studies.design import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Claim, Outcome
+from antecede.pipeline.studies.design import Claim, Outcome, Verdict
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _row(claim: Claim, experiment: str, measured: Measured) -> Row:
         outcome = claim.judge(points) if points else None
     if outcome is None:
         again = f"Not part of this study; run antecede study --experiment {experiment}."
-        outcome = Outcome(again, NOT_RUN)
+        outcome = Outcome(again, Verdict.NOT_RUN)
     result = outcome.result[0].upper() + outcome.result[1:]
     return Row(claim.id, claim.text, claim.test, result, outcome.verdict)
 
@@ -69,7 +69,9 @@ TESTED: tuple[Claim, ...] = (
         "0.1",
         "Pruned keeps causal order and delivers everything, even if channels are not FIFO.",
         f"{_ORACLE}, tests/protocols/test_pruned.py, and {_EXPLORER}.",
-        Outcome("No violation, and everything is delivered; broken steps are detected.", HOLDS),
+        Outcome(
+            "No violation, and everything is delivered; broken steps are detected.", Verdict.HOLDS
+        ),
     ),
     Claim(
         "1.1",
@@ -77,7 +79,7 @@ TESTED: tuple[Claim, ...] = (
         "SENT never decrease.",
         "Lemma 1 and property 2 as invariants on random scripts "
         "(tests/protocols/test_semantic_paper.py).",
-        Outcome("Both held after every event.", HOLDS),
+        Outcome("Both held after every event.", Verdict.HOLDS),
     ),
     Claim(
         "1.2",
@@ -87,7 +89,7 @@ TESTED: tuple[Claim, ...] = (
             "Lemmas 2 and 4 held after every event. Lemma 3 is not exact at receivers: SENT_PREV "
             "may lack the last message of the prefix, which SENT_CONC then counts. No order is "
             "lost (docs/errata.md).",
-            LIMITS,
+            Verdict.LIMITS,
         ),
     ),
     Claim(
@@ -99,20 +101,20 @@ TESTED: tuple[Claim, ...] = (
             "Held as repaired, without assumptions on channels and with unbounded buffers. As "
             "printed it needs FIFO channels and one destination per message: E7 and DELIV lose "
             "order if a channel reorders, and R3 does in multicast (docs/errata.md).",
-            LIMITS,
+            Verdict.LIMITS,
         ),
     ),
     Claim(
         "1.7",
         "In figure 2, M3 need not wait for M1.",
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
-        Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
+        Outcome("Semantic delivers M3 at once; matrix holds it.", Verdict.HOLDS),
     ),
     Claim(
         "1.open",
         "Open: the same idea on top of algorithms that carry less than a matrix.",
         _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
+        Outcome("Open.", Verdict.OPEN),
     ),
     Claim(
         "2.1",
@@ -120,71 +122,77 @@ TESTED: tuple[Claim, ...] = (
         "the algorithm meets both.",
         f"{_ORACLE}; after every event, the log is compared with the set that the constraints "
         f"allow (tests/protocols/test_optimal_paper.py); {_EXPLORER}.",
-        Outcome("The log equals that set exactly; no message is lost or late.", HOLDS),
+        Outcome("The log equals that set exactly; no message is lost or late.", Verdict.HOLDS),
     ),
     Claim(
         "2.2",
         "Lemmas 1 to 7 hold for every log and message.",
         "As invariants on random scripts (tests/protocols/test_optimal_paper.py).",
-        Outcome("Held after every event.", HOLDS),
+        Outcome("Held after every event.", Verdict.HOLDS),
     ),
     Claim(
         "2.7",
         "Chains longer than two need n² units in the worst case; chains of two need n.",
         "The constructions of theorem 8 and lemma 8 as tests "
         "(tests/protocols/test_optimal_paper.py, tests/protocols/test_two_hop.py).",
-        Outcome("Theorem 8's chain breaks the O(n) protocol and fills optimal's log.", HOLDS),
+        Outcome(
+            "Theorem 8's chain breaks the O(n) protocol and fills optimal's log.", Verdict.HOLDS
+        ),
     ),
     Claim(
         "2.9",
         "Processes may join and leave at run time.",
         "Joins and leaves in random scripts (tests/protocols/test_optimal_remarks.py, "
         "tests/core/test_membership.py).",
-        Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
+        Outcome(
+            "Safe and live; messages that wait for a removed process are released.", Verdict.HOLDS
+        ),
     ),
     Claim(
         "2.open",
         "Open: ordering only between groups of events.",
         _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
+        Outcome("Open.", Verdict.OPEN),
     ),
     Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
         "reorder.",
         f"{_ORACLE}, and tests/protocols/test_bounded.py.",
-        Outcome("Never more than k entries; no violation, and everything is delivered.", HOLDS),
+        Outcome(
+            "Never more than k entries; no violation, and everything is delivered.", Verdict.HOLDS
+        ),
     ),
     Claim(
         "4.1",
         "Causal order and liveness without control information; lemmas 2 to 4.",
         f"{_ORACLE}, tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py.",
-        Outcome("No violation, and everything is delivered; the lemmas held.", HOLDS),
+        Outcome("No violation, and everything is delivered; the lemmas held.", Verdict.HOLDS),
     ),
     Claim(
         "4.2",
         "The exchange of figures 1 and 3, which deadlocks synchronously, does not deadlock.",
         "The figures as tests (tests/protocols/test_buffered_paper.py, test_synchronous.py).",
-        Outcome("It runs under buffered and deadlocks under synchronous.", HOLDS),
+        Outcome("It runs under buffered and deadlocks under synchronous.", Verdict.HOLDS),
     ),
     Claim(
         "4.3",
         "The matrix delays at the receiver, the buffers at the sender (figures 4 to 6).",
         "The figures as tests (tests/protocols/test_buffered_paper.py).",
-        Outcome("As drawn.", HOLDS),
+        Outcome("As drawn.", Verdict.HOLDS),
     ),
     Claim(
         "4.4",
         "Selective receive: one program blocks under both; overlapping crowns run; nested crowns "
         "run under the matrix only; a third program sometimes blocks under buffers.",
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
-        Outcome("Each behaves as the paper says.", HOLDS),
+        Outcome("Each behaves as the paper says.", Verdict.HOLDS),
     ),
     Claim(
         "4.open.1",
         "Open: combining the matrix and the buffers.",
         _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
+        Outcome("Open.", Verdict.OPEN),
     ),
     Claim(
         "4.open.2",
@@ -192,13 +200,14 @@ TESTED: tuple[Claim, ...] = (
         "Snapshots and restarts of every endpoint (tests/protocols); lost processes only where a "
         "protocol can remove them (tests/core/test_membership.py).",
         Outcome(
-            "A stopped process resumes from its snapshot; a lost process is not covered.", PARTLY
+            "A stopped process resumes from its snapshot; a lost process is not covered.",
+            Verdict.PARTLY,
         ),
     ),
     Claim(
         "4.open.3",
         "Open: buffers for causal broadcast.",
         _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
+        Outcome("Open.", Verdict.OPEN),
     ),
 )

@@ -8,6 +8,7 @@ show their labels.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from antecede.core.registry import PROTOCOLS
@@ -99,9 +100,6 @@ PAPER = Scale(
 
 PRESETS: Mapping[str, Scale] = {scale.name: scale for scale in (QUICK, PAPER)}
 
-LEVEL = 0.0
-"""The x of a series that does not depend on it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -137,9 +135,16 @@ class Chart:
     """Show only these; all if None."""
 
 
-HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
-ANSWERED, PARTLY = "answered", "answered in part"
-NOT_RUN = "not measured here"
+class Verdict(StrEnum):
+    """What became of a claim."""
+
+    HOLDS = "holds"
+    LIMITS = "holds with limits"
+    FAILS = "does not hold"
+    OPEN = "open"
+    ANSWERED = "answered"
+    PARTLY = "answered in part"
+    NOT_RUN = "not measured here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +152,13 @@ class Outcome:
     """What was found, and the verdict."""
 
     result: str
-    verdict: str
+    verdict: Verdict
 
-
-def judged(*, always: bool, sometimes: bool = True) -> str:
-    """Return the verdict on a claim that held always, sometimes or never."""
-    return HOLDS if always else LIMITS if sometimes else FAILS
+    @classmethod
+    def judged(cls, result: str, *, always: bool, sometimes: bool = True) -> Outcome:
+        """Return the outcome of a claim that held always, sometimes or never."""
+        rest = Verdict.LIMITS if sometimes else Verdict.FAILS
+        return cls(result, Verdict.HOLDS if always else rest)
 
 
 def part(held: Sequence[bool]) -> str:
@@ -184,7 +190,10 @@ class Experiment:
     name: str
     rank: int
     """Experiments are reported in this order."""
-    paper: str
+    protocol: str = ""
+    """The protocol whose paper asks the question, if one does."""
+    place: str = ""
+    """Where in the paper."""
     question: str
     how: str
     """What was run, for the report."""
@@ -196,7 +205,7 @@ class Experiment:
     fits: tuple[str, ...] = ()
     """Metrics to which the report fits a power of x."""
     levels: tuple[str, ...] = ()
-    """Series that do not depend on x: run once, at ``LEVEL``, and drawn as level lines."""
+    """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """How pages write the keys of series and facets; by default as :func:`label` does."""
     measure: Measure = measure_run
@@ -204,6 +213,12 @@ class Experiment:
     findings: Callable[[Points], list[str]] = lambda _: []
     """What the results say, in a few sentences; a point that was not measured gets none."""
     claims: tuple[Claim, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The heading of its part of the page: its name, the paper and the place in it."""
+        places = (paper(self.protocol), self.place) if self.protocol else (self.place,)
+        return f"{self.name.capitalize()}: {', '.join(place for place in places if place)}"
 
     def label(self, key: str) -> str:
         """Return how pages write a series or facet."""

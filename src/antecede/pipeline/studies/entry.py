@@ -28,23 +28,16 @@ METRICS: tuple[str, ...] = STUDY_COLUMNS[
 IDENTITY = ("run_id", "experiment", "protocol", "options", "workload", "cast", "n", "seed")
 PLACE = ("schedule", "series", "facet", "x", "arguments")
 
-RUNS = T.StructType(
-    [
-        *(T.StructField(name, T.StringType()) for name in IDENTITY[:6]),
-        T.StructField("n", T.LongType()),
-        T.StructField("seed", T.LongType()),
-        T.StructField("deliveries", T.LongType()),
-        *(T.StructField(name, T.DoubleType()) for name in METRICS[1:]),
-        T.StructField("saturated", T.BooleanType()),
-        T.StructField("seconds", T.DoubleType()),
-        T.StructField("schedule", T.StringType()),
-        T.StructField("series", T.StringType()),
-        T.StructField("facet", T.StringType()),
-        T.StructField("x", T.DoubleType()),
-        T.StructField("arguments", T.StringType()),
-        T.StructField("extras", T.MapType(T.StringType(), T.DoubleType())),
-    ]
-)
+_TYPES: dict[str, T.DataType] = {
+    **dict.fromkeys(IDENTITY[:6], T.StringType()),
+    **dict.fromkeys(("n", "seed", "deliveries"), T.LongType()),
+    **dict.fromkeys(METRICS[1:], T.DoubleType()),
+    "saturated": T.BooleanType(), "seconds": T.DoubleType(),
+    **dict.fromkeys(PLACE[:3], T.StringType()),
+    "x": T.DoubleType(), "arguments": T.StringType(),
+    "extras": T.MapType(T.StringType(), T.DoubleType()),
+}
+RUNS = T.StructType([T.StructField(name, kind) for name, kind in _TYPES.items()])
 """One row per run: the columns of ``study``, then the run's place in its experiment's charts."""
 
 

@@ -58,7 +58,7 @@ def part_of(experiment: Experiment, points: Points) -> Part:
     """Return what the page shows of one experiment."""
     return Part(
         experiment.name,
-        f"{experiment.name.capitalize()}: {experiment.paper}",
+        experiment.title,
         experiment.question,
         experiment.how,
         experiment.findings(points),

@@ -6,18 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import antecede
-from antecede.pipeline.studies.design import (
-    ANSWERED,
-    LEVEL,
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, Verdict
 from antecede.pipeline.studies.measures import Task, measure_run, timing
 from antecede.report.numbers import figure
 
@@ -48,7 +37,7 @@ def cases(scale: Scale) -> list[Case]:
     for cast in CASTS:
         arguments = scale.arguments(n=n, cast=cast, delay=DELAY, side=True)
         for seed in scale.seeds:
-            found += [Case(name, "paper", arguments, seed, name, LEVEL, cast) for name in (KS, RST)]
+            found += [Case(name, "paper", arguments, seed, name, 0, cast) for name in (KS, RST)]
             for factor in (*scale.thin(FACTORS), float(n)):
                 options = {"k": max(n + 1, round(factor * n))}
                 found.append(Case("bounded", "paper", arguments, seed, SAME, factor, cast, options))
@@ -72,7 +61,7 @@ def _uneven_cases(scale: Scale) -> list[Case]:
             for seed in seeds
             for series, limit in ((SAME, k), (MIXED, mixed))
         ]
-    return found + [Case(KS, "paper", arguments, seed, KS, LEVEL, UNEVEN) for seed in seeds]
+    return found + [Case(KS, "paper", arguments, seed, KS, 0, UNEVEN) for seed in seeds]
 
 
 def measure(task: Task) -> dict[str, Any]:
@@ -133,7 +122,7 @@ def thinning(points: Points) -> Outcome | None:
         f"to {THINNED:g} n²."
     )
     thin = all(share <= THIN for share in shares)
-    return Outcome(result, judged(always=thin, sometimes=any(share <= THINNED for share in shares)))
+    return Outcome.judged(result, always=thin, sometimes=any(share <= THINNED for share in shares))
 
 
 def extra_messages(points: Points) -> Outcome | None:
@@ -146,7 +135,7 @@ def extra_messages(points: Points) -> Outcome | None:
         parts.append(
             f"{cast}: " + ", ".join(f"{figure(y)} at k = {x:g} n" for x, y in ours.items())
         )
-    return Outcome(f"Extra messages per message, {'; '.join(parts)}.", ANSWERED)
+    return Outcome(f"Extra messages per message, {'; '.join(parts)}.", Verdict.ANSWERED)
 
 
 def total_bytes(points: Points) -> Outcome | None:
@@ -169,7 +158,7 @@ def _against_optimal(
             return None
         told = (f"{form.format(y / best - less)} at k = {x:g} n" for x, y in ours.items())
         parts.append(f"{cast}: {', '.join(told)}")
-    return Outcome(f"{what} compared with optimal, {'; '.join(parts)}.", ANSWERED)
+    return Outcome(f"{what} compared with optimal, {'; '.join(parts)}.", Verdict.ANSWERED)
 
 
 def mixed_limits(points: Points) -> Outcome | None:
@@ -186,13 +175,14 @@ def mixed_limits(points: Points) -> Outcome | None:
             parts.append(f"{what} {', '.join(told)}")
     if not parts:
         return None
-    return Outcome(f"Mixed k compared with one k for all: {'; '.join(parts)}.", ANSWERED)
+    return Outcome(f"Mixed k compared with one k for all: {'; '.join(parts)}.", Verdict.ANSWERED)
 
 
 EXPERIMENT = Experiment(
     name="bounded",
     rank=80,
-    paper=f"{paper('bounded')}, section 5",
+    protocol="bounded",
+    place="section 5",
     question=(
         "If control information is bounded by k entries, how many extra messages, bytes in total "
         "and time does that cost, and is it better to give processes different bounds?"

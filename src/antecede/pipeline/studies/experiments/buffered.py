@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
 from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
@@ -88,7 +78,7 @@ def costs(points: Points) -> Outcome | None:
         return None
     held = [holds for holds, _ in known]
     result = " ".join([text for _, text in known] + _saturated(points))
-    return Outcome(result, judged(always=all(held), sometimes=any(held)))
+    return Outcome.judged(result, always=all(held), sometimes=any(held))
 
 
 def _short_trips(points: Points) -> tuple[bool, str] | None:
@@ -161,7 +151,8 @@ def _saturated(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="buffered",
     rank=90,
-    paper=f"{paper('buffered')}, section 5",
+    protocol="buffered",
+    place="section 5",
     question=(
         "Without any control information, how much delay do acknowledged buffers add as the round "
         "trip approaches the gap between sends, and does pipelining (footnote 4) remove it?"

@@ -5,7 +5,7 @@ Claim 0.6 rests on this experiment and on ``overhead``, which judges it.
 
 from __future__ import annotations
 
-from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale, paper
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale
 from antecede.pipeline.studies.measured import Points, crossing
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.01, 0.1, 1.0, 10.0)}
@@ -48,7 +48,8 @@ def findings(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="crossover",
     rank=30,
-    paper=f"{paper('pruned')}, section 6.3",
+    protocol="pruned",
+    place="section 6.3",
     question=(
         "The paper says that PRS costs more than RST in unicast above 25 processes, but does not "
         "state the delays. For which delays is that so?"

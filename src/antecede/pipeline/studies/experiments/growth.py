@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
 from antecede.pipeline.studies.measured import Points, fit
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.1, 1.0, 4.0)}
@@ -105,7 +95,7 @@ def bound(points: Points) -> Outcome | None:
         f"entries ({worst}). An entry is one message with its set of destinations. The tests check "
         "units (one per destination) and the bounds by sender, which held."
     )
-    return Outcome(result, judged(always=shares[worst] <= 1, sometimes=False))
+    return Outcome.judged(result, always=shares[worst] <= 1, sometimes=False)
 
 
 def average(points: Points) -> Outcome | None:
@@ -130,7 +120,7 @@ def average(points: Points) -> Outcome | None:
         f". Much smaller means an exponent below {MUCH_SMALLER[0]:g} and less than "
         f"{MUCH_SMALLER[1]:g} n² at the largest n; that {part(small)}."
     )
-    return Outcome(result, judged(always=all(small), sometimes=any(small)))
+    return Outcome.judged(result, always=all(small), sometimes=any(small))
 
 
 def work(points: Points) -> Outcome | None:
@@ -147,13 +137,14 @@ def work(points: Points) -> Outcome | None:
         "refute the upper bound but not prove it. The cubic send as printed is not implemented, "
         "and sends and receipts were not timed separately."
     )
-    return Outcome(result, judged(always=False, sometimes=any(below)))
+    return Outcome.judged(result, always=False, sometimes=any(below))
 
 
 EXPERIMENT = Experiment(
     name="growth",
     rank=50,
-    paper=f"{paper('optimal')}, section 6",
+    protocol="optimal",
+    place="section 6",
     question=(
         "The bound is n² entries, and the paper says that the average is much smaller. How does it "
         "grow with n, with the number of destinations, and with the delay?"

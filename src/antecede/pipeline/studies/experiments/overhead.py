@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from antecede.pipeline.studies.design import (
-    FAILS,
-    NOT_RUN,
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, Verdict
 from antecede.pipeline.studies.measured import Points, crossing, fit
 from antecede.report.numbers import figure
 
@@ -115,7 +104,7 @@ def dependents(points: Points) -> Outcome | None:
     beyond = share > 2 / 3
     if beyond:
         result += " Our PRS, which is reconstructed, goes beyond two thirds of n²."
-    return Outcome(result, judged(always=fewest and more and not beyond, sometimes=fewest))
+    return Outcome.judged(result, always=fewest and more and not beyond, sometimes=fewest)
 
 
 def dependents_per_sender(points: Points) -> Outcome | None:
@@ -132,8 +121,7 @@ def dependents_per_sender(points: Points) -> Outcome | None:
         parts.append(
             f"{cast}, n = {n:.0f}: {figure(entries[n])} dependents, {figure(dests[n])} destinations"
         )
-    verdict = judged(always=enough and all(more), sometimes=enough)
-    return Outcome("; ".join(parts) + ".", verdict)
+    return Outcome.judged("; ".join(parts) + ".", always=enough and all(more), sometimes=enough)
 
 
 def dependent_size(points: Points) -> Outcome | None:
@@ -145,8 +133,7 @@ def dependent_size(points: Points) -> Outcome | None:
             return None
         right.append(found[1][PRUNED] > found[1][PRS] > found[1][RST])
         parts.append(f"{_compared(cast, *found)} bytes")
-    verdict = judged(always=all(right), sometimes=any(right))
-    return Outcome("; ".join(parts) + ".", verdict)
+    return Outcome.judged("; ".join(parts) + ".", always=all(right), sometimes=any(right))
 
 
 def _compared(cast: str, n: float, at: Mapping[str, float]) -> str:
@@ -169,22 +156,21 @@ def bytes_crossover(points: Points) -> Outcome | None:
     other = points.study.of("crossover")
     lines = [other.means("rst_share", PRS, name) for name in other.series(PRS)]
     places = [where for line in lines if (where := crossing(line, 1.0)) is not None]
-    if places:
-        parts.append(
-            f"our PRS passes RST in unicast at {min(places):.1f} to {max(places):.1f} processes, "
-            "depending on the delay"
-        )
-    agrees = bool(places) and min(places) <= EXPECTED_CROSSING <= max(places)
-    verdict = judged(always=least and agrees, sometimes=least)
     if not lines:
         parts.append(
             "the size at which PRS passes RST was not measured "
             "(run antecede study --experiment crossover)"
         )
-        verdict = NOT_RUN if least else FAILS
-    elif not places:
+        return Outcome("; ".join(parts) + ".", Verdict.NOT_RUN if least else Verdict.FAILS)
+    if places:
+        parts.append(
+            f"our PRS passes RST in unicast at {min(places):.1f} to {max(places):.1f} processes, "
+            "depending on the delay"
+        )
+    else:
         parts.append("our PRS does not pass RST at any size and delay measured")
-    return Outcome("; ".join(parts) + ".", verdict)
+    agrees = bool(places) and min(places) <= EXPECTED_CROSSING <= max(places)
+    return Outcome.judged("; ".join(parts) + ".", always=least and agrees, sometimes=least)
 
 
 def _passes_in_multicast(points: Points) -> list[str]:
@@ -203,8 +189,8 @@ def pruned_exponent(points: Points) -> Outcome | None:
         return None
     result = ", ".join(f"n^{found} in {cast}" for cast, found in known.items())
     linear = [found.exponent < NEARLY_LINEAR for found in known.values()]
-    return Outcome(
-        f"Bytes per copy grow as {result}.", judged(always=all(linear), sometimes=any(linear))
+    return Outcome.judged(
+        f"Bytes per copy grow as {result}.", always=all(linear), sometimes=any(linear)
     )
 
 
@@ -253,7 +239,8 @@ def comparison_title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
 EXPERIMENT = Experiment(
     name="overhead",
     rank=10,
-    paper=f"{paper('pruned')}, figures 2 and 3",
+    protocol="pruned",
+    place="figures 2 and 3",
     question="How much control information does a message carry as the number of processes grows?",
     how=(
         "Every process sends at exponential intervals (mean 0.1 s) to one uniformly chosen "

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale
 from antecede.pipeline.studies.measures import Task, run, timing
 from antecede.pipeline.studies.replays import KINDS, redundancy
 
@@ -100,13 +91,14 @@ def four_kinds(points: Points) -> Outcome | None:
         "both already delivered and already replaced destinations, which a receiver cannot tell "
         "apart (here vector clocks do), and R8 never finds anything to do (docs/errata.md)."
     )
-    return Outcome(result, judged(always=False, sometimes=min(factors) > 1.0))
+    return Outcome.judged(result, always=False, sometimes=min(factors) > 1.0)
 
 
 EXPERIMENT = Experiment(
     name="redundancy",
     rank=20,
-    paper=f"{paper('pruned')}, section 3",
+    protocol="pruned",
+    place="section 3",
     question="How much does each of the four kinds of pruning save?",
     how=(
         f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is "

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale
 from antecede.pipeline.studies.measures import Task, metrics, run
 from antecede.sim.semantics import false_causality
 
@@ -100,8 +91,7 @@ def saving(points: Points) -> Outcome | None:
             )
     if not parts:
         return None
-    verdict = judged(always=all(better), sometimes=any(better))
-    return Outcome("; ".join(parts) + ".", verdict)
+    return Outcome.judged("; ".join(parts) + ".", always=all(better), sometimes=any(better))
 
 
 def remaining(points: Points) -> Outcome | None:
@@ -133,7 +123,7 @@ def remaining(points: Points) -> Outcome | None:
         "remains in the near past too (docs/errata.md)."
     )
     always = all(rare) and all(distant)
-    return Outcome(result, judged(always=always, sometimes=all(rare) or all(distant)))
+    return Outcome.judged(result, always=always, sometimes=all(rare) or all(distant))
 
 
 def cost(points: Points) -> Outcome | None:
@@ -153,14 +143,14 @@ def cost(points: Points) -> Outcome | None:
             f"{space:.2f} times the entries and {work:.1f} times the engine's time per delivery, "
             "at one number of processes; how the work grows with that number was not measured."
         )
-        return Outcome(result, judged(always=False, sometimes=twice and same))
+        return Outcome.judged(result, always=False, sometimes=twice and same)
     return None
 
 
 EXPERIMENT = Experiment(
     name="semantic",
     rank=40,
-    paper=paper("semantic"),
+    protocol="semantic",
     question=(
         "How much delay and buffering does semantic causal order save over the matrix, as more of "
         "the messages depend on earlier ones?"

@@ -5,17 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
 from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
@@ -101,13 +91,14 @@ def costs(points: Points) -> Outcome | None:
         "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, "
         "so that a multicast carries one instead of n."
     )
-    return Outcome(result, judged(always=all(held), sometimes=any(held)))
+    return Outcome.judged(result, always=all(held), sometimes=any(held))
 
 
 EXPERIMENT = Experiment(
     name="special",
     rank=70,
-    paper=f"{paper('optimal')}, section 7.1",
+    protocol="optimal",
+    place="section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
     how=(
         f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message "

@@ -50,7 +50,7 @@ def findings(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="traffic",
     rank=100,
-    paper="real traffic",
+    place="real traffic",
     question="What would causal order have cost people who wrote to each other?",
     how=(
         "The given edge list; lines with the same source and time are one multicast. Network "

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +70,7 @@ def gains(points: Points) -> Outcome | None:
         ". Lookahead as printed can lose order (docs/errata.md); as implemented it keeps carrying "
         "what it may not purge yet."
     )
-    return Outcome(result, judged(always=False, sometimes=any(held)))
+    return Outcome.judged(result, always=False, sometimes=any(held))
 
 
 def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
@@ -96,7 +86,8 @@ def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
 EXPERIMENT = Experiment(
     name="variants",
     rank=60,
-    paper=f"{paper('optimal')}, section 4.5",
+    protocol="optimal",
+    place="section 4.5",
     question="What do lookahead, hardware multicast and sending only differences change?",
     how=(
         "The same multicast schedules under each variant, with a delay shorter and one longer than "
