@@ -1,4 +1,4 @@
-"""Damaged control never does harm: it is refused without a trace, or it was a control after all."""
+"""Damaged control does no harm: it is refused without side effects, or happens to be valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that no Codec of ours made: a PeerError or a valid packet, nothing else, and soon."""
+"""Bytes that no Codec made give a PeerError or a valid packet, nothing else, and quickly."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Citation:
         return tuple(author.split(". ")[-1] for author in self.authors)
 
     def __str__(self) -> str:
-        names = " and ".join([", ".join(self.authors[:-1]), *self.authors[-1:]])
+        names = " and ".join(filter(None, (", ".join(self.authors[:-1]), *self.authors[-1:])))
         return f'{names}. "{self.title}". {self.venue}, {self.year}. {self.url}'.strip()
 
 
@@ -100,7 +100,7 @@ class ProtocolInfo:
     name: str
     idea: str
     paper: str
-    casts: tuple[Cast, ...]
+    casts: tuple[Cast, ...] = MULTICAST
     guarantee: str = "causal order"
     assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str

@@ -56,7 +56,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, Option, ProtocolInfo, Variant
+from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
@@ -80,7 +80,6 @@ class Bounded(Endpoint):
         name="bounded",
         idea="at most k entries, by extra messages",
         paper="Sanchez, Alvarez 2000",
-        casts=MULTICAST,
         guarantee="causal order; never more than k entries kept or sent",
         cost="at most k entries per copy; extra messages when k would be exceeded",
         promises=frozenset({"safety", "liveness", "quiescence"}),
@@ -232,7 +231,7 @@ def _limit(k: object, n: int) -> int:
     if k is None:
         return 2 * n
     if type(k) is not int or not n < k <= n * n:
-        msg = f"k={k!r} is out of range; with {n} members use {n + 1} to {n * n}, or None"
+        msg = f"k={k!r} is out of bounds; with {n} members use {n + 1} to {n * n}, or None"
         raise UsageError(msg)
     return k
 

@@ -47,7 +47,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -80,7 +80,6 @@ class History(Endpoint):
         name="history",
         idea="the whole causal past travels along, except what is known to be delivered",
         paper="Birman, Joseph 1987",
-        casts=MULTICAST,
         guarantee="causal order, and no message ever waits",
         cost="every earlier message not known to be delivered, with its payload; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),

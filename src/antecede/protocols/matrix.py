@@ -44,7 +44,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, ProtocolInfo
+from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
@@ -64,7 +64,6 @@ class Matrix(Endpoint):
         name="matrix",
         idea="an n x n matrix of messages sent",
         paper="Raynal, Schiper, Toueg 1991",
-        casts=MULTICAST,
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="RST",

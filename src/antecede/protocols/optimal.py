@@ -58,13 +58,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from antecede.core.differences import (
-    Difference,
-    applied,
-    difference,
-    is_difference,
-    size_of,
-)
+from antecede.core.differences import Difference, applied, difference, is_difference, size_of
 from antecede.core.endpoint import Endpoint
 from antecede.core.entries import (
     Entries,
@@ -75,7 +69,7 @@ from antecede.core.entries import (
     is_entries,
     without_empty,
 )
-from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -103,7 +97,6 @@ class Optimal(Endpoint):
         name="optimal",
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
-        casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         assumptions="every packet arrives eventually; processes may join and leave",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",

@@ -51,7 +51,7 @@ import itertools
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
@@ -73,7 +73,6 @@ class Serial(Endpoint):
         name="serial",
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        casts=MULTICAST,
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=15,

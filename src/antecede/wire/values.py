@@ -239,12 +239,7 @@ def _word(reader: Reader) -> str:
     return WORDS[number]
 
 
-def _items(
-    reader: Reader,
-    length: int,
-    scope: Scope,
-    depth: int,
-) -> tuple[object, ...]:
+def _items(reader: Reader, length: int, scope: Scope, depth: int) -> tuple[object, ...]:
     if length > reader.left:
         reader.fail(f"claims {length} values, but {reader.left} bytes are left")
     return tuple(get_value(reader, scope, depth + 1) for _ in range(length))
