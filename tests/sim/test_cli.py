@@ -64,7 +64,7 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "-n", "1"], "n=1 processes"),
         (["optimal", "--workload", "pape"], "unknown workload 'pape'"),
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
-        (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of range"),
+        (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
         (["bounded", "--option", "k"], "use NAME=VALUE"),
         (["optimal", "--delay", "slow"], "delay 'slow' is not understood"),
         (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),

@@ -228,7 +228,7 @@ def _limit(k: object, n: int) -> int:
     if k is None:
         return 2 * n
     if type(k) is not int or not n < k <= n * n:
-        msg = f"k={k!r} is out of range; with {n} members use {n + 1} to {n * n}, or None"
+        msg = f"k={k!r} is out of bounds; with {n} members use {n + 1} to {n * n}, or None"
         raise UsageError(msg)
     return k
 
