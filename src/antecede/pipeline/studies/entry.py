@@ -32,9 +32,11 @@ _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(IDENTITY[:6], T.StringType()),
     **dict.fromkeys(("n", "seed", "deliveries"), T.LongType()),
     **dict.fromkeys(METRICS[1:], T.DoubleType()),
-    "saturated": T.BooleanType(), "seconds": T.DoubleType(),
+    "saturated": T.BooleanType(),
+    "seconds": T.DoubleType(),
     **dict.fromkeys(PLACE[:3], T.StringType()),
-    "x": T.DoubleType(), "arguments": T.StringType(),
+    "x": T.DoubleType(),
+    "arguments": T.StringType(),
     "extras": T.MapType(T.StringType(), T.DoubleType()),
 }
 RUNS = T.StructType([T.StructField(name, kind) for name, kind in _TYPES.items()])
