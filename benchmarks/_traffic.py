@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write_edges(path: Path, *, people: int = 200, messages: int = 5000, seed: int = 1) -> None:

@@ -10,17 +10,15 @@ import json
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from antecede.pipeline.studies.results import Tables
 from antecede.report.numbers import figure
 from antecede.report.page import Figure, Section, Table, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DOCS = Path(__file__).parent
 PREFIX = "study-"

@@ -7,17 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import antecede
 from antecede.core.registry import protocol_class
 from antecede.report.protocol_page import HEADINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE_LINES_MAX = 400

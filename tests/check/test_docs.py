@@ -1,4 +1,4 @@
-"""The pages about the oracle and the scenarios say what is so."""
+"""The pages about the oracle and the scenarios are accurate."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The oracle against small computations whose answers are plain to see, and against brute force."""
+"""The oracle against small computations with obvious answers, and against brute force."""
 
 from itertools import product
 from random import Random

@@ -1,25 +1,20 @@
-"""``antecede audit``, ``report`` and ``advise``: exit status, one-line errors, whole run folders."""
+"""``antecede audit``, ``report`` and ``advise``: exit status, one-line errors, run folders."""
 
 from __future__ import annotations
 
 import json
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from antecede import eventlog
 from antecede.errors import UsageError
 from antecede.eventlog import Event
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
 
 LATE = [
     Event("a", 1, "send", "m1", ("c",), 0.0),
@@ -169,7 +164,7 @@ def test_a_report_draws_one_message(tmp_path: Path) -> None:
     quiet = call("report", path, "--around", "m2", "--out", tmp_path / "q")
     assert "overtook nothing" in quiet.output
     absent = call("report", path, "--around", "m9", "--out", tmp_path / "n")
-    assert "its ids are like 'm1'" in str(absent.exception)
+    assert "ids such as 'm1'" in str(absent.exception)
     whole = call("report", path, "--out", tmp_path / "w")
     assert "The first 6 of 6 events" in whole.output
 
@@ -204,6 +199,6 @@ def test_a_report_tells_what_never_came_and_what_cannot_be_so(tmp_path: Path) ->
     ]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = call("report", str(log), "--around", "m1", "--out", str(tmp_path / "m1"))
-    assert "m1 never came to b, which delivered its effect m2 (seq 1)." in told.stdout
+    assert "m1 was never delivered at b, which delivered its effect m2 (seq 1)." in told.stdout
     told = call("report", str(log), "--around", "m2", "--out", str(tmp_path / "m2"))
     assert "m2 at b (seq 2): delivered twice." in told.stdout

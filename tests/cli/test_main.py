@@ -22,7 +22,7 @@ def test_what_nobody_foresaw_is_one_line_and_not_the_status_of_bad_news(
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
-    assert "ZeroDivisionError: first; call again with ANTECEDE_TRACE=1" in told
+    assert "ZeroDivisionError: first; run again with ANTECEDE_TRACE=1" in told
     monkeypatch.setenv("ANTECEDE_TRACE", "1")
     with pytest.raises(ZeroDivisionError):
         app(["protocols"])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 import antecede
 from antecede.core.registry import protocol_class, restore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MEMBERS = ("a", "b", "c")
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,6 @@ from antecede import eventlog
 from antecede.core.tables import EVENT_KINDS, LOCAL
 from antecede.errors import UsageError
 from antecede.eventlog import Event, EventLog, Rejected
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)
 events = st.lists(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ import antecede
 from antecede import eventlog
 from antecede.errors import UsageError
 from antecede.eventlog import Event, EventLog
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUFFIXES = pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 ANYWHERE: list[tuple[dict[str, object], str]] = [

@@ -49,7 +49,8 @@ def test_the_package_travels_and_is_used_unpacked(cluster: Cluster) -> None:
             import antecede.pipeline.spark.java
             for _ in batches:
                 seen = os.listdir({str(cluster.hidden)!r})
-                row = {{"path": [antecede.pipeline.spark.java.__file__], "python": [sys.executable], "seen": [len(seen)]}}
+                path = antecede.pipeline.spark.java.__file__
+                row = {{"path": [path], "python": [sys.executable], "seen": [len(seen)]}}
                 yield pa.RecordBatch.from_pydict(row)
 
         open({str(cluster.hidden / "drivers")!r}, "w").close()
@@ -76,8 +77,9 @@ STUDY = """
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
 
+    fixed = {{"cast": "multicast", "received": 40, "warm_up": 5}}
     cases = [
-        Case(name, "paper", {{"n": 4 + seed, "cast": "multicast", "received": 40, "warm_up": 5}}, seed, name, seed)
+        Case(name, "paper", {{"n": 4 + seed, **fixed}}, seed, name, seed)
         for seed in range({seeds})
         for name in ("matrix", "vectors")
     ]
@@ -92,7 +94,8 @@ STUDY = """
             folder.write_table("runs", found)
             folder.finish({{}})
     timed = ("seconds",)
-    print(json.dumps([{{k: v for k, v in row.items() if k not in timed}} for row in found.to_pylist()]))
+    rows = found.to_pylist()
+    print(json.dumps([{{k: v for k, v in row.items() if k not in timed}} for row in rows]))
 """
 
 

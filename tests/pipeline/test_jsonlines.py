@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,6 @@ from antecede import eventlog
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline.logs.formats.jsonl import read_quickly
 from antecede.pipeline.logs.sources import Source, read, table_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN = [
     Event("a", 1, "send", "m1", ("b", "c"), 0.5),

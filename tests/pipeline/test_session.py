@@ -138,6 +138,31 @@ def test_a_shipped_package_is_used_unpacked(tmp_path: Path) -> None:
     assert len([entry for entry in tmp_path.iterdir() if entry.is_dir()]) == 1
 
 
+def test_what_executors_run_needs_only_what_is_shipped(tmp_path: Path) -> None:
+    """Executors have NumPy, Numba, PyArrow and what Spark needs, and of ours only the archive."""
+    packed = ship.archive(tmp_path)
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(packed)!r})
+        for absent in ("altair", "jinja2", "rich", "typer", "vl_convert"):
+            sys.modules[absent] = None
+        from antecede.pipeline.spark.ship import use_unpacked
+        use_unpacked()
+        import antecede.pipeline.advice.entry
+        import antecede.pipeline.audits.entry
+        import antecede.pipeline.audits.arrangements
+        import antecede.pipeline.studies.entry
+        print(antecede.pipeline.studies.entry.__file__)
+    """
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment.pop("PYTHONPATH", None)
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, check=True, env=environment, cwd="/",
+    )  # fmt: skip
+    assert Path(answer.stdout.strip()).is_relative_to(tmp_path)
+
+
 @pytest.mark.spark
 def test_the_embedded_session_runs_this_very_package(spark: SparkSession) -> None:
     import antecede

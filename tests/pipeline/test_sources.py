@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,10 +21,6 @@ from antecede.pipeline.logs import base, sources
 from antecede.pipeline.logs.formats import shiviz
 from antecede.pipeline.logs.sources import Source, table_of
 from antecede.pipeline.spark.frames import cause
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SEND = r"Sending (?<message>\S+) to (?<to>\w+)"
 DELIVER = r"Received (?<message>\S+) from (?<from>\w+)"

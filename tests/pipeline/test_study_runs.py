@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
 from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.runner import execute
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from antecede.check import BrokenPromiseError, History, World
+from antecede.check import BrokenPromiseError, History, Script, World
 from antecede.check.scripts import run_step
 
 if TYPE_CHECKING:
     from antecede import Endpoint, MessageId
-    from antecede.check import Script
-
 Vector = dict[str, int]
 """For each process, the number of its last event in a prefix."""
 

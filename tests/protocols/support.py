@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from antecede.check import BrokenPromiseError, World, random_script, run_script
+from antecede.check import BrokenPromiseError, Script, World, random_script, run_script
 from antecede.check.scripts import run_step
 from antecede.core.registry import restore
 from antecede.errors import PeerError
@@ -16,7 +16,6 @@ from antecede.errors import PeerError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from antecede.check import Script
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import Cast
     from antecede.core.messages import Packet

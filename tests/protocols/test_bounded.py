@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from antecede import HoldFullError, PeerError, UnknownProcessError, UsageError, endpoint, size
-from antecede.check import BrokenPromiseError, World, explore, run_script
+from antecede import (
+    Endpoint,
+    HoldFullError,
+    Need,
+    Packet,
+    PeerError,
+    UnknownProcessError,
+    UsageError,
+    endpoint,
+    size,
+)
+from antecede.check import BrokenPromiseError, Script, World, explore, run_script
 from antecede.check.scripts import run_step
 from antecede.protocols.bounded import CHOICES, Bounded
 from tests.protocols.support import (
@@ -23,10 +33,7 @@ from tests.protocols.support import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from antecede import Endpoint, Need, Packet
-    from antecede.check import Script
     from antecede.core.info import Cast
-
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 

@@ -1,4 +1,4 @@
-"""Damaged control never does harm: it is refused without a trace, or it was a control after all."""
+"""Damaged control does no harm: it is refused without side effects, or happens to be valid."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
-from antecede import PROTOCOLS, HoldFullError, PeerError, UsageError
+from antecede import PROTOCOLS, Endpoint, HoldFullError, Packet, PeerError, UsageError
 from antecede.check import World, random_script
 from antecede.check.scripts import run_step
 from antecede.core.registry import restore
-
-if TYPE_CHECKING:
-    from antecede import Endpoint, Packet
 
 JUNK: tuple[object, ...] = (
     None,

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from antecede import MessageId, PeerError, UnknownProcessError, endpoint, size
+from antecede import (
+    Endpoint,
+    MessageId,
+    Need,
+    Packet,
+    PeerError,
+    UnknownProcessError,
+    endpoint,
+    size,
+)
 from antecede.check import World
 from antecede.check.scripts import run_step
 from antecede.core.entries import Log, without_empty
@@ -23,10 +32,8 @@ from tests.protocols.support import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede import Endpoint, Need, Packet
     from antecede.core.info import Cast
     from antecede.core.messages import Sending
-
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 

@@ -10,7 +10,7 @@ import pytest
 import antecede
 from antecede.check import process_names, random_script, run_script
 from antecede.check.cases import Case, cases
-from antecede.core.info import CASTS
+from antecede.core.info import CASTS, Citation
 from antecede.core.registry import protocol_class, protocol_of_number
 
 PROTOCOLS = antecede.PROTOCOLS
@@ -136,3 +136,26 @@ def test_only_history_hands_on_payloads(name: str) -> None:
     second = ends["a"].send(dests, b"second").packets
     is_carried = any(b"first payload" in repr(packet.control).encode() for packet in second)
     assert is_carried == info.carries_messages
+
+
+def test_a_citation_is_read_from_the_references() -> None:
+    doc = """A protocol.
+
+References
+----------
+.. [Doe26] J. Doe. "On
+   order". Journal of Order 1(2):3-4, 2026. https://example.org/order
+.. [X99] A. X and B. Y. "Another". Somewhere, 1999.
+"""
+    found = Citation.first_of(doc)
+    assert found == Citation(
+        tag="Doe26",
+        authors=("J. Doe",),
+        title="On order",
+        venue="Journal of Order 1(2):3-4",
+        year=2026,
+        url="https://example.org/order",
+    )
+    text = 'J. Doe. "On order". Journal of Order 1(2):3-4, 2026. https://example.org/order'
+    assert str(found) == text
+    assert Citation.first_of(None) == Citation.first_of("no references") == Citation()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from antecede import NOTHING, Need, PeerError, UsageError, endpoint, size
+from antecede import NOTHING, Endpoint, Need, Packet, PeerError, UsageError, endpoint, size
 from antecede.check import BrokenPromiseError, World
 from antecede.protocols.semantic import Matrix, Semantic
 from tests.protocols.prefixes import watch
@@ -21,10 +21,8 @@ from tests.protocols.support import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede import Endpoint, Packet
     from antecede.core.info import Cast
     from antecede.core.messages import Sending
-
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 

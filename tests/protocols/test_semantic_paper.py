@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from antecede import NOTHING
+from antecede import NOTHING, MessageId
 from antecede.check import World
 from antecede.check.scripts import run_step
 from tests.protocols.prefixes import Prefixes, all_past
@@ -16,10 +16,8 @@ from tests.protocols.support import scripts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede import MessageId
     from antecede.core.info import Cast
     from antecede.protocols.semantic import Semantic
-
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 

@@ -1,4 +1,4 @@
-"""Holding buffers of one or two places: packets are refused, and still everything is delivered."""
+"""Holding buffers with one or two places: packets are refused, yet everything is delivered."""
 
 from __future__ import annotations
 

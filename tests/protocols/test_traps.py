@@ -1,4 +1,4 @@
-"""Seven traps: the rule that looks right, what it does, and that ours does not fall in."""
+"""Seven traps: rules that look right, what they break, and that ours avoid them."""
 
 from dataclasses import replace
 from random import Random

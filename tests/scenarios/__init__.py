@@ -1,1 +1,1 @@
-"""Stories: text in, trace out."""
+"""Scenarios: text in, trace out."""

@@ -1,9 +1,9 @@
-"""The flag that writes the traces anew."""
+"""The flag that rewrites the traces."""
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rewrite", action="store_true", help="write what came out into the scenario files"
+        "--rewrite", action="store_true", help="write the traces produced into the scenario files"
     )

@@ -1,7 +1,7 @@
-"""Every story must come out as it is written down.
+"""Every scenario must produce the trace in its file.
 
-``pytest tests/scenarios --rewrite`` writes the traces anew. Commit the change only if you
-understand what caused it.
+``pytest tests/scenarios --rewrite`` rewrites the traces. Commit the change only if you understand
+what caused it.
 """
 
 from pathlib import Path
@@ -14,13 +14,13 @@ FILES = sorted(Path(__file__).parent.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_story_comes_out_as_written(path: Path, pytestconfig: pytest.Config) -> None:
+def test_a_scenario_produces_its_trace(path: Path, pytestconfig: pytest.Config) -> None:
     written = path.read_text(encoding="utf-8")
-    came_out = rewritten(written)
+    produced = rewritten(written)
     if pytestconfig.getoption("--rewrite", default=False):
-        path.write_text(came_out, encoding="utf-8")
+        path.write_text(produced, encoding="utf-8")
         return
-    assert came_out == written
+    assert produced == written
 
 
 def test_a_wrong_trace_is_noticed() -> None:
@@ -29,5 +29,5 @@ def test_a_wrong_trace_is_noticed() -> None:
     assert rewritten(text) == text.replace("delivers y", "delivers x")
 
 
-def test_there_are_stories() -> None:
+def test_there_are_scenarios() -> None:
     assert len(FILES) >= 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +12,6 @@ from typer.testing import CliRunner
 
 from antecede import UsageError
 from antecede.cli.simulate import simulate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 app = typer.Typer()
 app.command()(simulate)
@@ -67,7 +64,7 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "-n", "1"], "n=1 processes"),
         (["optimal", "--workload", "pape"], "unknown workload 'pape'"),
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
-        (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
+        (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of range"),
         (["bounded", "--option", "k"], "use NAME=VALUE"),
         (["optimal", "--delay", "slow"], "delay 'slow' is not understood"),
         (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),

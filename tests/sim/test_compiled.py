@@ -7,7 +7,8 @@ import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from antecede import sim
 from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, registry
 from antecede.sim.workloads import paper
 from tests.sim.same import PROTOCOLS, differences
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 pytestmark = pytest.mark.timeout(3600)  # compiling takes its time on a busy machine
 SMALL = """

@@ -132,7 +132,7 @@ def test_every_protocol_runs_on_some_schedule(protocol: str) -> None:
         ({"protocol": "optimum"}, "unknown protocol 'optimum'; did you mean optimal"),
         ({"engine": "fast"}, "unknown engine 'fast'"),
         ({"protocol": "history", "engine": "kernel"}, "no kernel for 'history'"),
-        ({"protocol": "bounded", "options": {"k": 2}}, "k=2 is out of bounds"),
+        ({"protocol": "bounded", "options": {"k": 2}}, "k=2 is out of range"),
         ({"protocol": "optimal", "options": {"k": 2}}, "optimal has no option 'k'"),
         ({"protocol": "buffered"}, "buffered carries only unicast messages"),
         ({"warm_up": -1}, "warm_up=-1"),

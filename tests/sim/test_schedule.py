@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,6 @@ import pytest
 from antecede import UsageError, sim
 from antecede.sim.workloads import WORKLOADS, Delay, delay, gossip, paper
 from tests.sim.same import random_schedule
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLUMNS = ("sender", "time", "trigger", "think", "rank", "offsets", "dests", "delays")
 

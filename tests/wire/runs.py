@@ -1,4 +1,4 @@
-"""Random runs of real endpoints, for any protocol: where the tests' packets and states come from."""
+"""Random runs of real endpoints under any protocol: the source of packets and states for tests."""
 
 import random
 from collections.abc import Callable, Iterable

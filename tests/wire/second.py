@@ -6,10 +6,7 @@ If it reads what the Codec writes, the page says enough.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 PROTOCOLS = [
     "optimal",

@@ -1,10 +1,10 @@
-"""Bytes that no Codec of ours made: a PeerError or a valid packet, nothing else, and soon."""
+"""Bytes that no Codec made give a PeerError or a valid packet, nothing else, and quickly."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +16,6 @@ from antecede.wire import Codec, roster
 from antecede.wire.codec import PACKET_BYTES_MAX
 from tests.wire.fuzz import Campaign
 from tests.wire.runs import Run, names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CODEC = Codec(names(5))
 

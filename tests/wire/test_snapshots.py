@@ -1,4 +1,4 @@
-"""Going on from a snapshot equals never having stopped; a damaged snapshot says so in one line."""
+"""A snapshot continues as if nothing had stopped; a damaged one is refused in one line."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Any plain control goes to bytes and back, whatever shape a protocol of tomorrow gives it."""
+"""Any plain control survives the way to bytes and back, whatever its shape."""
 
 from dataclasses import replace
 

@@ -13,7 +13,7 @@ import pickle
 from typing import TYPE_CHECKING, NamedTuple
 
 from antecede.check.world import shown
-from antecede.core.messages import MessageId
+from antecede.core.messages import Effects, MessageId, Packet
 from antecede.core.registry import endpoint, protocol_class
 from antecede.errors import UsageError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from antecede.core.endpoint import Endpoint
-    from antecede.core.messages import Effects, Packet
     from antecede.core.state import State
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from antecede.check.history import History
 from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.violations import causal_violations, undelivered, witness
-from antecede.core.messages import MessageId
+from antecede.core.messages import Delivery, Effects, MessageId, Packet
 from antecede.core.registry import endpoint, protocol_class, restore
 from antecede.errors import HoldFullError, UnknownProcessError, UsageError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from antecede.core.endpoint import Endpoint
-    from antecede.core.messages import Delivery, Effects, Packet
 
 
 class World:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +21,6 @@ from antecede.cli.options import (
     Strict,
     Wait,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 

@@ -1,4 +1,4 @@
-"""``antecede doctor``: what was found on this machine, and how to mend what is missing."""
+"""``antecede doctor``: check this machine, and say how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MEMORY_WANTED = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked for: whether it is there, what was seen, and how to mend it if not."""
+    """The result of one check: whether it passed, what was seen, and how to fix it if not."""
 
     name: str
     ok: bool
@@ -36,27 +34,27 @@ class Finding:
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Say what this machine has for antecede: Python, Java, Spark, cores, memory and the rest.
+    """Check this machine: Python, Java, Spark, cores, memory and optional programs.
 
-    Exit status 1 if something that the pipeline needs is missing.
+    Exit status: 1 if something is missing that the pipeline needs.
 
     Example: `antecede doctor`
     """
-    found = [look() for look in _LOOKS]
+    findings = [check() for check in _CHECKS]
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        _show(found)
-    if any(finding.needed and not finding.ok for finding in found):
+        _show(findings)
+    if any(finding.needed and not finding.ok for finding in findings):
         raise typer.Exit(1)
 
 
-def _show(found: list[Finding]) -> None:
+def _show(findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title="antecede doctor", show_header=False, pad_edge=False)
-    for finding in found:
+    for finding in findings:
         mark = "ok" if finding.ok else "missing" if finding.needed else "absent"
         note = finding.seen if finding.ok else f"{finding.seen}; {finding.mend}"
         table.add_row(finding.name, mark, note)
@@ -65,7 +63,9 @@ def _show(found: list[Finding]) -> None:
 
 def _python() -> Finding:
     seen = f"{platform.python_version()} at {sys.executable}"
-    return Finding("Python", sys.version_info >= (3, 11), needed=True, seen=seen, mend="use 3.11")
+    return Finding(
+        "Python", sys.version_info >= (3, 11), needed=True, seen=seen, mend="use 3.11 or newer"
+    )
 
 
 def _java() -> Finding:
@@ -109,7 +109,7 @@ def _memory() -> Finding:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     except (ValueError, OSError):
         return Finding("Memory", ok=True, needed=False, seen="unknown")
-    mend = f"the pipeline is comfortable with {_MEMORY_WANTED:.0f} GiB"
+    mend = f"the pipeline works best with {_MEMORY_WANTED:.0f} GiB or more"
     return Finding(
         "Memory", size >= _MEMORY_WANTED, needed=False, seen=f"{size:.1f} GiB", mend=mend
     )
@@ -142,7 +142,7 @@ def _version(words: list[str]) -> str:
     return answer.stdout.strip().splitlines()[0] if answer.stdout.strip() else words[0]
 
 
-_LOOKS: tuple[Callable[[], Finding], ...] = (
+_CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
     _java,
     _spark,

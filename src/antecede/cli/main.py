@@ -1,37 +1,38 @@
-"""``antecede``: the verbs, and the one place where errors become a line and an exit status.
+"""``antecede``: the verbs, and the one place that turns errors into a line and an exit status.
 
-Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. Only the verb
-that is called is imported, so that light verbs start fast and need no extras.
+Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. Only the
+called verb is imported, so that light verbs start fast and need no extras.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import antecede
 from antecede.errors import AntecedeError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-# Typer brings its own copy of Click, whose names are private; its public BadParameter leads there.
+# Typer has a private copy of Click; its public BadParameter leads to the base of its errors.
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 
 VERBS = {
-    "study": ("spark", "Compare the protocols on Spark; the papers' figures and claims."),
-    "simulate": ("sim", "Run one protocol over one workload; sizes, delays, event log."),
-    "audit": ("spark", "Tell from a log whether, where and why causal order was broken."),
+    "study": (
+        "spark",
+        "Compare the protocols on Spark; check the figures and claims of the papers.",
+    ),
+    "simulate": ("sim", "Run one protocol on one workload: sizes, delays, event log."),
+    "audit": ("spark", "Check a log: whether, where and why causal order was broken."),
     "advise": ("spark", "Show what each protocol would have cost on the traffic of a log."),
     "report": ("sim", "Draw what happened around a message as a space-time diagram."),
     "protocols": ("", "List the protocols, or describe one."),
-    "doctor": ("", "Say what this machine has, and how to mend what is missing."),
+    "doctor": ("", "Check this machine, and say how to fix what is missing."),
 }
-"""Each verb is the function of that name in the module of that name; the extra it needs; its help."""
+"""Verbs: the extra that each needs, and its help. Its function is in the module of its name."""
 
 
 def _show_version(*, value: bool) -> None:
@@ -43,14 +44,17 @@ def _show_version(*, value: bool) -> None:
 def _root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """Causal message ordering: protocols, simulation, and what your logs say."""
+    """Causal message ordering: protocols, simulation, and checks of your logs."""
 
 
 def command_line(called: str | None) -> typer.Typer:
-    """Return the command line with the verb that is called imported; the others have help only."""
+    """Return the command line, with only the called verb imported."""
     cli = typer.Typer(
         name="antecede",
         add_completion=False,
@@ -71,8 +75,8 @@ def command_line(called: str | None) -> typer.Typer:
 def app(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error is one line on standard error and exit status 2.
 
-    Also one that nobody foresaw: 1 would say that order was broken. ``ANTECEDE_TRACE=1`` shows
-    where it came from.
+    This holds for unexpected errors too, because 1 means that order was broken. With
+    ``ANTECEDE_TRACE=1`` they show their traceback.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     called = next((word for word in words if not word.startswith("-")), None)
@@ -102,9 +106,10 @@ def _unforeseen(error: Exception, called: str | None) -> str:
     if isinstance(error, ModuleNotFoundError) and extra:
         missing = error.name or ""
         if not missing.startswith("antecede"):
-            return f"{called} needs {missing}, which is not installed; run: pip install 'antecede[{extra}]'"
+            fix = f"run: pip install 'antecede[{extra}]'"
+            return f"{called} needs {missing}, which is not installed; {fix}"
     first = (str(error).strip().splitlines() or [""])[0][:200]
     return (
-        f"this should not have happened: {type(error).__name__}: {first}; "
-        "call again with ANTECEDE_TRACE=1 to see where, and tell us"
+        f"unexpected {type(error).__name__}: {first}; "
+        "run again with ANTECEDE_TRACE=1 for the traceback, and report it"
     )

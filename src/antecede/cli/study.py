@@ -6,16 +6,15 @@ import contextlib
 import json
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
 
+from antecede.cli.options import Wait
 from antecede.cli.progress import progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 _INTERRUPTED = 130
 
@@ -39,6 +38,7 @@ def study(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Resume the study in --out.")] = False,
     master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    wait: Wait = 180.0,
     seed: Annotated[int | None, typer.Option(help="Number added to every run's seed [0].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -49,6 +49,7 @@ def study(
 
     Example: `antecede study --preset quick --experiment overhead --out my-study`
     """
+    from antecede.eventlog.edges import note_on
     from antecede.pipeline.studies.campaign import Campaign
     from antecede.pipeline.studies.request import Request
 
@@ -60,8 +61,10 @@ def study(
         "seed": seed,
     }
     request = Request.of(given, out, resume=resume)
-    campaign = Campaign(request, out, master=master, resume=resume)
+    campaign = Campaign(request, out, master=master, wait=wait, resume=resume)
     path = campaign.folder.path
+    if traffic is not None and (note := note_on(traffic)):
+        typer.echo(note, err=True)
     try:
         with _announced(), progress(quiet=as_json) as show:
             summary = campaign.run(show)

@@ -5,15 +5,7 @@ Nothing here does I/O, reads a clock or uses randomness, or needs more than the 
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import (
-    NOTHING,
-    ControlSize,
-    Delivery,
-    Effects,
-    MessageId,
-    Need,
-    Packet,
-)
+from antecede.core.messages import NOTHING, ControlSize, Delivery, Effects, MessageId, Need, Packet
 from antecede.core.registry import PROTOCOLS, endpoint, size
 
 __all__ = [

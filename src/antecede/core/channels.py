@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from antecede.core.state import copied
+from antecede.core.state import ChannelsState, copied
 
 if TYPE_CHECKING:
     from antecede.core.messages import Packet
-    from antecede.core.state import ChannelsState
 
 
 class Channels:
@@ -27,17 +26,11 @@ class Channels:
 
     def state(self) -> ChannelsState:
         """Return a copy of everything as plain data."""
-        return {
-            "sent": copied(self.sent),
-            "prefix": copied(self.prefix),
-            "ahead": copied(self.ahead),
-            "parked": copied(self.parked),
-        }
+        return cast("ChannelsState", copied(vars(self)))
 
     def load(self, state: ChannelsState) -> None:
         """Take over what :meth:`state` returned."""
-        self.sent, self.prefix = state["sent"], state["prefix"]
-        self.ahead, self.parked = state["ahead"], state["parked"]
+        vars(self).update(state)
 
     def next_number(self, dest: str) -> int:
         """Return the next packet number on the channel to ``dest`` and count it."""

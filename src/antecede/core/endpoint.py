@@ -3,8 +3,8 @@
 An endpoint is a plain state machine: inputs are method calls, outputs are returned
 :class:`Effects`. It does no I/O, reads no clock and uses no randomness. The base handles
 duplicates, the bounded holding buffer with its wake-up index, messages to oneself, membership,
-channel numbers, pull mode and the state as plain data. A protocol adds only its own rules, in the
-hooks at the end of the class.
+channel numbers, pull mode and the state as plain data. A protocol adds only its own rules: see
+:class:`antecede.core.hooks.Hooks`.
 
 When several held messages can be delivered, the one that arrived first goes first; then the choice
 is made again.
@@ -12,48 +12,23 @@ is made again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
 
 from antecede.core.casts import check_cast, target_names
 from antecede.core.channels import Channels
 from antecede.core.hold import HoldingBuffer
-from antecede.core.messages import (
-    NO_CONTROL,
-    ControlSize,
-    Delivery,
-    Effects,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
-from antecede.core.state import copied
+from antecede.core.hooks import Hooks
+from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending
+from antecede.core.state import State, copied
 from antecede.core.validation import check_address, check_message, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from antecede.core.info import ProtocolInfo
-    from antecede.core.state import State
 
 HELD_MAX = 100_000
 QUEUE_MAX = 100_000
 
 
-class Endpoint:
+class Endpoint(Hooks):
     """One process's side of a protocol; made by :func:`antecede.endpoint`."""
-
-    INFO: ClassVar[ProtocolInfo]
-    STATE: ClassVar[tuple[str, ...]] = ()
-    """The attributes that hold the protocol's own state, all of them plain data."""
-    FIFO: ClassVar[bool] = False
-    """Whether the base hands packets to the protocol in channel order.
-
-    If that depends on an option, the protocol sets ``_fifo`` in ``_start``.
-    """
-    RELAYS: ClassVar[bool] = False
-    """Whether a packet may bring a message that its source did not send."""
 
     def __init__(
         self,
@@ -168,22 +143,6 @@ class Endpoint:
                 if packet.message is not None:
                     result[packet.message] = (Need(source, prefix + 1, "channel"),)
         return result
-
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit information kept: messages with their remaining destinations."""
-        msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
-        raise UsageError(msg)
-
-    def kept_entries(self) -> int | None:
-        """Return how many entries of control information this process keeps.
-
-        What an entry is depends on the protocol; None means that it does not count them.
-        """
-        return None
-
-    def notes(self) -> dict[str, int]:
-        """Return the protocol's own counters for experiments, by name; most have none."""
-        return {}
 
     def add(self, process: str) -> Effects:
         """Add a process at run time; call this on every endpoint, in any order."""
@@ -418,61 +377,13 @@ class Endpoint:
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
 
-    # The hooks: what a protocol defines.
-
-    def _start(self) -> None:
-        """Check the options and set the initial state."""
-
-    def _admit(self, targets: tuple[str, ...], /) -> None:
-        """Refuse a send before anything changes (a full queue, a call out of turn)."""
+    # The hooks that have a default.
 
     def _post(self, sending: Sending) -> None:
         """Carry out a send: by default one packet to each of the others, with its control."""
         for dest, control in self._stamp(sending).items():
             self._emit(dest, control, sending)
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        """Return the control for each destination, and record the send."""
-        raise NotImplementedError
-
-    def _check(self, packet: Packet) -> None:
-        """Raise PeerError unless this protocol could have sent the packet's control."""
-        raise NotImplementedError
-
-    def _unmet(self, packet: Packet, /) -> Iterator[Need]:
-        """Yield what the packet still waits for; nothing means that it can be delivered."""
-        raise NotImplementedError
-
-    def _absorb(self, packet: Packet, /) -> Iterable[Need]:
-        """Record the delivery of a packet; return the needs that it met."""
-        raise NotImplementedError
-
     def _on_data(self, packet: Packet) -> None:
         """Handle a data packet on arrival; by default it goes to the holding buffer."""
         self._arrive(packet)
-
-    def _on_control(self, packet: Packet, /) -> Iterable[Need]:
-        """Handle a control packet; return the needs that it met."""
-        raise NotImplementedError
-
-    def _joined(self, process: str) -> None:
-        """Make room for a new member."""
-
-    def _left(self, process: str) -> None:
-        """Drop what concerns a member that left."""
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the packet's control by the model of [JPCY97]."""
-        assert cls.INFO.bytes_per_entry == 0, f"{cls.INFO.name} does not measure {packet}"
-        return NO_CONTROL
-
-    @classmethod
-    def _sized(cls, entries: int, destinations: int = 0) -> ControlSize:
-        info = cls.INFO
-        assert info.bytes_per_entry is not None
-        return ControlSize(
-            entries,
-            destinations,
-            info.bytes_per_entry * entries + info.bytes_per_destination * destinations,
-        )

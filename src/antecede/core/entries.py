@@ -6,7 +6,6 @@ process's state entries are a nested dict, in a packet a sorted tuple.
 
 from __future__ import annotations
 
-import itertools
 from typing import TypeGuard
 
 from antecede.core.messages import MessageId
@@ -58,21 +57,28 @@ def without_empty(log: Log) -> Log:
 
 def is_entries(control: object) -> TypeGuard[Entries]:
     """Tell whether ``control`` has the form that :func:`as_entries` gives."""
-    return is_sorted_keys(control, 3) and all(
-        type(dests) is tuple
-        and all(type(dest) is str for dest in dests)
-        and all(a < b for a, b in itertools.pairwise(dests))
-        for _, _, dests in control
-    )
-
-
-def is_sorted_keys(rows: object, width: int) -> TypeGuard[tuple[tuple[str, int, object], ...]]:
-    """Tell whether these are tuples of a ``width``, sorted by sender and clock, each once."""
-    if type(rows) is not tuple:
+    if type(control) is not tuple:
         return False
-    for row in rows:
-        if type(row) is not tuple or len(row) != width:
+    last = ("", 0)
+    for entry in control:
+        if type(entry) is not tuple or len(entry) != 3:
             return False
-        if type(row[0]) is not str or not is_count(row[1], 1):
+        sender, clock, dests = entry
+        if type(sender) is not str or not is_count(clock, 1) or (sender, clock) <= last:
             return False
-    return all(a[:2] < b[:2] for a, b in itertools.pairwise(rows))
+        if type(dests) is not tuple:
+            return False
+        before = ""
+        for dest in dests:
+            if type(dest) is not str or dest <= before:
+                return False
+            before = dest
+        last = (sender, clock)
+    return True
+
+
+def is_keys(keys: object) -> TypeGuard[tuple[tuple[str, int], ...]]:
+    """Tell whether these are pairs (sender, clock), sorted, each once."""
+    return type(keys) is tuple and is_entries(
+        tuple((*key, ()) if type(key) is tuple else key for key in keys)
+    )

@@ -7,11 +7,9 @@ protocol is a new module with its record; there is no table to edit.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, Literal
 
 Cast = Literal["unicast", "multicast", "broadcast", "groups"]
 CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast", "groups")
@@ -65,7 +63,7 @@ class Citation:
         return tuple(author.split(". ")[-1] for author in self.authors)
 
     def __str__(self) -> str:
-        names = " and ".join([", ".join(self.authors[:-1]), *self.authors[-1:]])
+        names = " and ".join(filter(None, (", ".join(self.authors[:-1]), *self.authors[-1:])))
         return f'{names}. "{self.title}". {self.venue}, {self.year}. {self.url}'.strip()
 
 
@@ -100,7 +98,7 @@ class ProtocolInfo:
     name: str
     idea: str
     paper: str
-    casts: tuple[Cast, ...]
+    casts: tuple[Cast, ...] = MULTICAST
     guarantee: str = "causal order"
     assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str

@@ -8,18 +8,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from antecede.core.info import Citation
-from antecede.core.messages import Packet
+from antecede.core.info import Citation, ProtocolInfo
+from antecede.core.messages import ControlSize, Packet
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from antecede.core.endpoint import Endpoint
-    from antecede.core.info import ProtocolInfo
-    from antecede.core.messages import ControlSize
     from antecede.core.state import State
 
     E = TypeVar("E", bound=type[Endpoint])
-
 _classes: dict[str, type[Endpoint]] = {}
 _infos: dict[str, ProtocolInfo] = {}
 _by_wire_number: dict[int, str] = {}

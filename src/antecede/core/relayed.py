@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Need, Packet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 class Relayed(Endpoint):

@@ -68,6 +68,13 @@ def rejected_note(name: str, rejected: Sequence[Rejected]) -> str:
     return f"{name}: {lines} left out; line {first.line}: {first.reason}; got {first.text[:80]!r}"
 
 
+def note_on(path: str | os.PathLike[str]) -> str:
+    """Return a sentence on the lines of an edge list that are left out; empty if there are none."""
+    rejected: list[Rejected] = []
+    read_edges(path, rejected)
+    return rejected_note(str(path), rejected) if rejected else ""
+
+
 def _edges(
     lines: Iterable[str], rejected: list[Rejected]
 ) -> Iterator[tuple[int, str, str, object]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from antecede.core.tables import (
     EVENT_COLUMNS,
@@ -19,9 +19,6 @@ from antecede.core.tables import (
 )
 from antecede.core.validation import shown
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _WHOLE_END = 2**63
 _STRINGS = {str}

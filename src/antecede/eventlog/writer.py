@@ -20,18 +20,16 @@ import json
 import os
 import threading
 import time as clock
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from antecede.core.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
 from antecede.core.validation import shown
 from antecede.errors import UsageError
 from antecede.eventlog.lines import csv_rows, json_rows
 from antecede.eventlog.rule import Event, fault, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode

@@ -52,19 +52,16 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, Option, ProtocolInfo, Variant
+from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Entry = tuple[str, str, int]
 Column = dict[int, int]
@@ -80,7 +77,6 @@ class Bounded(Endpoint):
         name="bounded",
         idea="at most k entries, by extra messages",
         paper="Sanchez, Alvarez 2000",
-        casts=MULTICAST,
         guarantee="causal order; never more than k entries kept or sent",
         cost="at most k entries per copy; extra messages when k would be exceeded",
         promises=frozenset({"safety", "liveness", "quiescence"}),

@@ -55,19 +55,15 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.messages import MessageId, Packet, Sending
+from antecede.core.messages import MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import malformed
 from antecede.errors import PeerError, QueueFullError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from antecede.core.messages import Need
 
 Posting = tuple[str, MessageId, tuple[str, ...], bytes]
 

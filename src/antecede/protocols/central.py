@@ -45,7 +45,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.groups import as_member
-from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.registry import register
 from antecede.core.relayed import Relayed
 from antecede.core.validation import malformed
@@ -62,7 +62,6 @@ class Central(Relayed):
         name="central",
         idea="a relay sends all messages on, one after the other",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        casts=MULTICAST,
         assumptions="one known relay; every packet arrives eventually",
         cost="no control information; one more packet and hop per message",
         promises=frozenset({"safety", "liveness", "quiescence"}),

@@ -41,17 +41,14 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_pairs, malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Pairs = tuple[tuple[str, int], ...]
 

@@ -46,18 +46,15 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, Option, ProtocolInfo, Variant
+from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_pairs, malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]
@@ -72,7 +69,6 @@ class Direct(Endpoint):
         name="direct",
         idea="direct predecessors per destination",
         paper="Prakash, Raynal, Singhal 1997",
-        casts=MULTICAST,
         cost="one pair per direct predecessor and destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={

@@ -46,7 +46,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.groups import as_parts
-from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import (
     CLOCK_BYTES,
     NO_CONTROL,
@@ -79,7 +79,6 @@ class Hierarchy(Relayed):
         name="hierarchy",
         idea="representatives run optimal among themselves, each for its cluster",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        casts=MULTICAST,
         assumptions="fixed, disjoint clusters; every packet arrives eventually",
         cost="as optimal with one process per cluster, nothing within; up to two more hops",
         promises=frozenset({"safety", "liveness", "quiescence"}),

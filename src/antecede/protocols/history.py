@@ -43,11 +43,12 @@ References
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -60,9 +61,6 @@ from antecede.core.messages import (
 from antecede.core.registry import register
 from antecede.core.validation import is_count, is_pairs, malformed
 from antecede.errors import HoldFullError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Names = tuple[str, ...]
 Entry = tuple[str, int, Names, bytes]
@@ -80,7 +78,6 @@ class History(Endpoint):
         name="history",
         idea="the whole causal past travels along, except what is known to be delivered",
         paper="Birman, Joseph 1987",
-        casts=MULTICAST,
         guarantee="causal order, and no message ever waits",
         cost="every earlier message not known to be delivered, with its payload; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),

@@ -55,16 +55,11 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
-from antecede.core.differences import (
-    Difference,
-    applied,
-    difference,
-    is_difference,
-    size_of,
-)
+from antecede.core.differences import Difference, applied, difference, is_difference, size_of
 from antecede.core.endpoint import Endpoint
 from antecede.core.entries import (
     Entries,
@@ -75,7 +70,7 @@ from antecede.core.entries import (
     is_entries,
     without_empty,
 )
-from antecede.core.info import MULTICAST, Option, ProtocolInfo, Variant
+from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -89,9 +84,6 @@ from antecede.core.registry import register
 from antecede.core.validation import malformed
 from antecede.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 _LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
 
@@ -103,7 +95,6 @@ class Optimal(Endpoint):
         name="optimal",
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
-        casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         assumptions="every packet arrives eventually; processes may join and leave",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",

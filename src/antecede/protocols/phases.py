@@ -52,7 +52,8 @@ References
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
@@ -60,10 +61,6 @@ from antecede.core.info import Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, is_counts, malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Control = tuple[int, tuple[int, ...]]
 

@@ -55,7 +55,8 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.entries import (
@@ -65,10 +66,10 @@ from antecede.core.entries import (
     as_log,
     explicit,
     is_entries,
-    is_sorted_keys,
+    is_keys,
     without_empty,
 )
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import (
     ID_BYTES,
     PAIR_BYTES,
@@ -80,9 +81,6 @@ from antecede.core.messages import (
 )
 from antecede.core.registry import register
 from antecede.core.validation import malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Constraint = tuple[str, int]
 Control = tuple[Entries, tuple[Constraint, ...]]
@@ -98,7 +96,6 @@ class Pruned(Endpoint):
         name="pruned",
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
-        casts=MULTICAST,
         guarantee="causal order with the least explicit information",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
@@ -195,15 +192,18 @@ def merge(mine: Log, theirs: Log) -> tuple[Log, int]:
         ours, carried = mine.get(sender, {}), theirs.get(sender, {})
         newest_ours, newest_carried = max(ours, default=0), max(carried, default=0)
         kept: dict[int, frozenset[str]] = {}
-        for clock in sorted(ours.keys() | carried.keys()):
-            if clock in ours and clock in carried:  # R6
-                kept[clock] = ours[clock] & carried[clock]
-                pruned += len(ours[clock] ^ carried[clock])
-                continue
-            dests = ours[clock] if clock in ours else carried[clock]
-            if clock > (newest_carried if clock in ours else newest_ours):  # R7
+        for clock, dests in ours.items():
+            if clock in carried:  # R6
+                kept[clock] = dests & carried[clock]
+                pruned += len(dests ^ carried[clock])
+            elif clock > newest_carried:  # R7
                 kept[clock] = dests
             else:  # R5
+                pruned += len(dests)
+        for clock, dests in carried.items():
+            if clock > newest_ours:  # R7
+                kept[clock] = dests
+            elif clock not in ours:  # R5
                 pruned += len(dests)
         result[sender] = kept
     return result, pruned
@@ -214,4 +214,4 @@ def is_control(control: object) -> bool:
     if type(control) is not tuple or len(control) != 2:
         return False
     entries, constraints = control
-    return is_entries(entries) and is_sorted_keys(constraints, 2)
+    return is_entries(entries) and is_keys(constraints)

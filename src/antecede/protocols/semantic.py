@@ -58,17 +58,14 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, ProtocolInfo
+from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Rows = tuple[tuple[int, ...], ...]
 Matrix = list[list[int]]
@@ -82,7 +79,6 @@ class Semantic(Endpoint):
         name="semantic",
         idea="only the dependencies that sends declare",
         paper="Gambhire, Kshemkalyani 2000",
-        casts=MULTICAST,
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),

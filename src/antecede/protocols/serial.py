@@ -48,17 +48,15 @@ References
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, ProtocolInfo
+from antecede.core.info import ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
 from antecede.errors import QueueFullError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Latest = dict[str, tuple[str, int]]
 """The latest message to each process: its sender and number."""
@@ -73,7 +71,6 @@ class Serial(Endpoint):
         name="serial",
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
-        casts=MULTICAST,
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         wire_number=15,

@@ -44,7 +44,8 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
@@ -52,9 +53,6 @@ from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 @register

@@ -41,17 +41,14 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, ProtocolInfo
+from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Numbers = tuple[int, ...]
 Control = tuple[Numbers, Numbers]
@@ -65,7 +62,6 @@ class TwoHop(Endpoint):
         name="two_hop",
         idea="order over causal chains of length two only",
         paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
-        casts=MULTICAST,
         guarantee="order over chains of at most two messages; longer chains are not ordered",
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),

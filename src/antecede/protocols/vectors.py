@@ -43,17 +43,14 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import MULTICAST, Formula, ProtocolInfo
+from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Vector = tuple[int, ...]
 Control = tuple[Vector, tuple[tuple[str, Vector], ...]]
@@ -67,7 +64,6 @@ class Vectors(Endpoint):
         name="vectors",
         idea="a vector clock and one vector per destination",
         paper="Schiper, Eggli, Sandoz 1989",
-        casts=MULTICAST,
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from antecede.report.bars import bars
 from antecede.report.numbers import figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 HEADS = (
     "protocol",

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.report.bars import bars
 from antecede.report.page import Page, Raw, Section, Table, render
-from antecede.report.spacetime import behaviour, draw
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.report.spacetime import Diagram
+from antecede.report.spacetime import Diagram, behaviour, draw
 
 #: Rows of a table that a page shows; the tables themselves are in the folder.
 ROWS_MAX = 100

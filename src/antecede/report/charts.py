@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Okabe and Ito's palette, safe for colour-blind readers and dark enough on white.
 COLOURS = (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from antecede.report.page import Page, Section, Table, Text, render
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: The figures that a terminal shows, and their labels there and on the page.
 LABELS = {

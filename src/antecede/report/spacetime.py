@@ -7,12 +7,9 @@ zooming, and shows the details of what is pointed at or focused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 STEP, LANE, TOP = 34, 54, 34
 NAME_MAX, LETTER = 22, 8  # letters of a process's name, and the width of one

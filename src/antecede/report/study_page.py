@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from antecede.report.charts import bar_chart, draw, line_chart
-from antecede.report.page import Figure, Page, Section, Table, Text, render
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.report.page import Block
+from antecede.report.page import Block, Figure, Page, Section, Table, Text, render
 
 COLUMNS = ("No.", "What the paper says", "How it was tested", "Result", "Verdict")
 CLAIMS, RUNS = "claims", "runs"

@@ -13,23 +13,20 @@ after it instead.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay
 from antecede.sim.plan import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1

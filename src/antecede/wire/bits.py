@@ -6,15 +6,11 @@ has bits beyond ``k + 1``. Small numbers are short, and no number is very long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Sequence
+from typing import Final, NoReturn
 
 from antecede.errors import UsageError
-from antecede.wire.stream import INTEGER_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.wire.stream import Reader
+from antecede.wire.stream import INTEGER_MAX, Reader
 
 PARAMETER_BITS: Final = 5
 BASE_PARAMETER: Final = 6

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.logs import get_log, is_log, put_log
+from antecede.wire.logs import Entry, get_log, is_log, put_log
 from antecede.wire.records import (
+    Group,
+    Vector,
     are_groups,
     are_numbers,
     are_records,
@@ -20,16 +22,14 @@ from antecede.wire.records import (
     put_table,
 )
 from antecede.wire.sets import get_set, is_names, put_names
-from antecede.wire.stream import put_varint
+from antecede.wire.stream import Reader, put_varint
 
 if TYPE_CHECKING:
-    from antecede.wire.logs import Entry
-    from antecede.wire.records import Group, Vector
     from antecede.wire.roster import Scope
-    from antecede.wire.stream import Reader
-
 NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED = range(0xF1, 0xF7)
 PACKED: Final = frozenset({NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED})
+SIZED: Final = frozenset({NUMBERS, TABLE, GROUPED})
+"""The forms that start with their length."""
 NUMBERS_MIN: Final = 4
 NAMES_MIN: Final = 4
 ROWS_MIN: Final = 2
@@ -71,57 +71,45 @@ def is_table(value: tuple[object, ...]) -> bool:
 def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scope) -> None:
     """Append a tuple in the packed form that :func:`packed_form` found."""
     out.append(form)
+    if form in SIZED:
+        put_varint(out, len(value))
+    if form == TABLE:
+        put_varint(out, len(cast("Vector", value[0])))
+    bits = BitWriter(out)
     if form == NUMBERS:
         scope.charge(len(value))
-        put_varint(out, len(value))
-        bits = BitWriter(out)
-        bits.spread(cast("tuple[int, ...]", value))
+        bits.spread(cast("Vector", value))
     elif form == NAMES:
-        bits = BitWriter(out)
         put_names(bits, cast("tuple[str, ...]", value), scope)
     elif form == LOG:
-        bits = BitWriter(out)
         put_log(bits, cast("tuple[Entry, ...]", value), scope)
     elif form == TABLE:
         table = cast("tuple[Vector, ...]", value)
-        put_varint(out, len(table))
-        put_varint(out, len(table[0]))
-        bits = BitWriter(out)
         put_table(bits, table, scope, by_rows=len(table[0]) >= len(table))
-    elif form == RECORDS:
-        bits = BitWriter(out)
-        put_groups(bits, (cast("Group", value),), scope)
     else:
-        put_varint(out, len(value))
-        bits = BitWriter(out)
-        put_groups(bits, cast("tuple[Group, ...]", value), scope)
+        groups = value if form == GROUPED else (value,)
+        put_groups(bits, cast("tuple[Group, ...]", groups), scope)
     bits.close()
 
 
 def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
     """Read a tuple in a packed form."""
+    length = reader.varint() if form in SIZED else 1
+    width = reader.varint() if form == TABLE else 0
+    bits = BitReader(reader)
     result: tuple[object, ...]
     if form == NUMBERS:
-        length = reader.varint()
         scope.charge(length)
-        bits = BitReader(reader)
         result = tuple(bits.spread(length))
     elif form == NAMES:
-        bits = BitReader(reader)
         result = scope.roster.in_order(get_set(bits, scope))
     elif form == LOG:
-        bits = BitReader(reader)
         result = get_log(bits, scope)
     elif form == TABLE:
-        length, width = reader.varint(), reader.varint()
-        bits = BitReader(reader)
         result = tuple(get_table(bits, length, width, scope, by_rows=width >= length))
-    elif form == RECORDS:
-        bits = BitReader(reader)
-        (result,) = get_groups(bits, 1, scope)
     else:
-        length = reader.varint()
-        bits = BitReader(reader)
         result = get_groups(bits, length, scope)
+        if form == RECORDS:
+            (result,) = result
     bits.close()
     return result

@@ -13,7 +13,7 @@ from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
 from antecede.core.state import State
 from antecede.errors import PeerError, SnapshotError, UsageError
-from antecede.wire.roster import Scope
+from antecede.wire.roster import Roster, Scope
 from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
 from antecede.wire.values import get_value, put_value
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from antecede.core.endpoint import Endpoint
-    from antecede.wire.roster import Roster
-
 CHECKSUM_BYTES: Final = 8
 SNAPSHOT_BYTES_MAX: Final = 1 << 30
 _FIELD_TYPES: Final[dict[str, type]] = {

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from antecede.core.messages import Delivery, MessageId, Need, Packet
 from antecede.errors import UsageError
 from antecede.wire.packed import PACKED, get_packed, packed_form, put_packed
-from antecede.wire.stream import put_varint
+from antecede.wire.stream import Reader, put_varint
 
 if TYPE_CHECKING:
     from antecede.wire.roster import Scope
-    from antecede.wire.stream import Reader
-
 Plain: TypeAlias = Any
 """Plain data; its exact type decides how it is encoded."""
 DEPTH_MAX: Final = 32
@@ -239,12 +237,7 @@ def _word(reader: Reader) -> str:
     return WORDS[number]
 
 
-def _items(
-    reader: Reader,
-    length: int,
-    scope: Scope,
-    depth: int,
-) -> tuple[object, ...]:
+def _items(reader: Reader, length: int, scope: Scope, depth: int) -> tuple[object, ...]:
     if length > reader.left:
         reader.fail(f"claims {length} values, but {reader.left} bytes are left")
     return tuple(get_value(reader, scope, depth + 1) for _ in range(length))

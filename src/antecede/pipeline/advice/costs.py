@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.pipeline import schemas
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class Status(StrEnum):

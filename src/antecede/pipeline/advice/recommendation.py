@@ -6,16 +6,11 @@ Everything here is decided on typed rows; `wording` turns the choice into senten
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
-from antecede.pipeline.advice.costs import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.pipeline.advice.costs import Cost
+from antecede.pipeline.advice.costs import Cost, Status
 
 #: What a packet that a protocol adds costs besides its control.
 PACKET_BYTES = 40

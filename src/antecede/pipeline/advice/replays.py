@@ -13,6 +13,7 @@ import antecede
 from antecede.errors import UsageError
 from antecede.pipeline.advice.costs import (
     Cost,
+    Fault,
     OrderBroken,
     Saturated,
     Status,
@@ -27,8 +28,6 @@ from antecede.sim.events import event_table
 
 if TYPE_CHECKING:
     from antecede.core.info import ProtocolInfo
-    from antecede.pipeline.advice.costs import Fault
-
 #: A protocol without a kernel runs on so many copies: this, divided by the number of processes.
 PLAIN_MAX = 500_000
 #: And never on more copies than this.

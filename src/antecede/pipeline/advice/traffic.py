@@ -16,16 +16,14 @@ import pyarrow as pa
 from antecede.errors import UsageError
 from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
-from antecede.pipeline.logs.sources import sorted_out
+from antecede.pipeline.logs.sources import Log, sorted_out
 from antecede.sim.delays import Delay
 from antecede.sim.workloads.replay import replay_edges, replay_log
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from antecede.pipeline.logs.sources import Log
     from antecede.sim import Schedule
-
 #: The delays assumed where a log has no times.
 DELAY_MODEL = "exponential:0.05"
 #: How many messages of a log are replayed; more add time, not insight.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from antecede.pipeline.advice.recommendation import NoChoice, added_delay, choose
+from antecede.pipeline.advice.recommendation import Choice, NoChoice, Traffic, added_delay, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from antecede.pipeline.advice.costs import Cost
-    from antecede.pipeline.advice.recommendation import Choice, Traffic
 
 
 @dataclass(frozen=True, slots=True)

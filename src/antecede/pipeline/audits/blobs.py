@@ -20,10 +20,22 @@ from antecede.pipeline.audits.packing import (
     unpack,
 )
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
-from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import Arrangement, HashCollisionError, IncompleteError
-from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
-from antecede.pipeline.spark.tasks import RESULT_SQL, by_number, on_batches, result, results_of
+from antecede.pipeline.audits.windows.matching import Events, Owners
+from antecede.pipeline.audits.windows.rounds import (
+    Arrangement,
+    Group,
+    HashCollisionError,
+    IncompleteError,
+)
+from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
+from antecede.pipeline.spark.tasks import (
+    RESULT_SQL,
+    Batches,
+    by_number,
+    on_batches,
+    result,
+    results_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +45,6 @@ if TYPE_CHECKING:
     from antecede.pipeline.audits.frame_cuts import Cuts
     from antecede.pipeline.audits.windows.jit import Ints
     from antecede.pipeline.audits.windows.join import Open
-    from antecede.pipeline.audits.windows.matching import Owners
-    from antecede.pipeline.audits.windows.rounds import Group
-    from antecede.pipeline.audits.windows.window import Window
-    from antecede.pipeline.spark.tasks import Batches
 
 
 class Blobs(Arrangement):

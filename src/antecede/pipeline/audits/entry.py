@@ -18,9 +18,11 @@ from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange
 from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.sentences import sentence
-from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, decide
+from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, Verdict, decide
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.rounds import (
+    Answer,
+    Arrangement,
     HashCollisionError,
     IncompleteError,
     add_chains,
@@ -33,10 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-
-    from antecede.pipeline.audits.verdicts import Verdict
-    from antecede.pipeline.audits.windows.rounds import Answer, Arrangement
-
 ENGINES = ("spark", "local")
 #: How many violations get their shortest chain.
 WORST = 100

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from antecede.pipeline.audits.entry import audit, audit_table
+from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from antecede.pipeline.audits.illustrations import illustrate
-from antecede.pipeline.audits.neighbourhood import FrameRows, TableRows
-from antecede.pipeline.logs.sources import read, why_unauditable
+from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
+from antecede.pipeline.logs.sources import Source, read, why_unauditable
 from antecede.pipeline.spark.events import plain_frame
 from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
 from antecede.report.audit_page import ROWS_MAX, audit_page
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from antecede.pipeline.audits.entry import Audit
-    from antecede.pipeline.audits.neighbourhood import Rows
-    from antecede.pipeline.logs.sources import Source
     from antecede.pipeline.runs import RunFolder
-
 #: How many violations the page draws.
 DRAWN = 12
 

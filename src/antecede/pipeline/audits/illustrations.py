@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from antecede.pipeline.audits.neighbourhood import neighbourhoods
+from antecede.pipeline.audits.neighbourhood import Rows, neighbourhoods
 from antecede.pipeline.audits.sentences import sentence
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.neighbourhood import Rows
 
 
 def illustrate(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Illustration]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.spark.tasks import RESULT_SQL, on_batches, result, results_of
+from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from antecede.pipeline.audits.windows.jit import Column, Ints
-    from antecede.pipeline.spark.tasks import Batches
-
 #: How many events before and after a place are shown with it.
 CONTEXT = 3
 #: If at most this many events lie between two places of a process, they are shown as well.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.core.tables import FIFO
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def sentence(row: Mapping[str, Any]) -> str:

@@ -19,9 +19,9 @@ from antecede.pipeline.audits.local import name_rows
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import Arrangement, IncompleteError
-from antecede.pipeline.audits.windows.window import Request, find_chains, run_window
+from antecede.pipeline.audits.windows.matching import Events, Owners
+from antecede.pipeline.audits.windows.rounds import Arrangement, Group, IncompleteError
+from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
 from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
 
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from antecede.pipeline.audits.windows.jit import Flags, Ints
-    from antecede.pipeline.audits.windows.matching import Owners
-    from antecede.pipeline.audits.windows.rounds import Group
-    from antecede.pipeline.audits.windows.window import Window
-
 #: If the windows together would read the log more often than this, blobs are used instead.
 OVERLAP_MAX = 1.7
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from antecede.core.tables import CAUSAL_CYCLE, DELIVERED_TWICE, DELIVERY_WITHOUT_SEND
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Verdict = Literal["ordered", "broken", "undecidable"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -12,10 +13,6 @@ from antecede.eventlog import Event, Rejected, Row, parse
 from antecede.eventlog.rule import safe
 from antecede.pipeline import schemas
 from antecede.pipeline.logs.columns import is_event, plain_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 #: How many invalid rows of a log are kept, and how many characters of each.
 QUOTED, QUOTED_CHARS = 1000, 200

@@ -8,7 +8,7 @@ behind it needs to know. A value without a plain form becomes null. ``is_event``
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from antecede.core.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, S
 from antecede.errors import UsageError
 from antecede.eventlog.rule import require_columns
 from antecede.pipeline.schemas import EVENT_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -187,8 +190,10 @@ def _decodable(table: pa.Table) -> pa.Table:
 def _filled(column: Column, holds: str) -> Flags:
     """Return which values are neither null nor an empty name."""
     if holds == NAME:
-        sizes: Column = pc.binary_length(_undictionaried(strings_of(column)))
-        return np.asarray(sizes.fill_null(0).combine_chunks()) > 0
+        names = strings_of(column)
+        if pa.types.is_dictionary(names.type):
+            return _by_word(names, _lengths, 0) > 0
+        return _lengths(names) > 0
     if not column.null_count:
         return np.ones(len(column), np.bool_)
     return np.asarray(column.is_valid().combine_chunks())
@@ -208,8 +213,8 @@ def _all_named(column: Column) -> Flags:
     return good
 
 
-def _undictionaried(column: Column) -> Column:
-    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+def _lengths(names: Column) -> Ints:
+    return np.asarray(pc.binary_length(names).fill_null(0))
 
 
 def strings_of(column: Column) -> Column:
@@ -228,12 +233,20 @@ def strings_of(column: Column) -> Column:
 
 def codes_of(column: Column, codes: dict[str, int]) -> Ints:
     """Return the code of each string of a column that has few different ones; -1 if it has none."""
-    parts = []
     raw = {word.encode(): code for word, code in codes.items()}
-    for chunk in strings_of(column).chunks:
+
+    def codes_of_words(words: Column) -> Ints:
+        found = [raw.get(word, -1) for word in words.cast(pa.large_binary()).to_pylist()]
+        return np.array(found, np.int64)
+
+    return _by_word(strings_of(column), codes_of_words, -1)
+
+
+def _by_word(column: Column, values_of: Callable[[Column], Ints], null: int) -> Ints:
+    """Return the value of each string of a column, found once per different string."""
+    parts = []
+    for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        words = coded.dictionary.cast(pa.large_binary()).to_pylist()
-        table = np.array([raw.get(word, -1) for word in words], np.int64)
-        table = np.append(table, -1)  # The last entry is for nulls.
-        parts.append(table[np.asarray(coded.indices.fill_null(table.size - 1))])
+        values = np.append(values_of(coded.dictionary), null)  # The last one is for nulls.
+        parts.append(values[np.asarray(coded.indices.fill_null(values.size - 1))])
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

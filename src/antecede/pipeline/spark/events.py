@@ -48,7 +48,7 @@ def validity(frame: DataFrame) -> Column:
         elif spared := set(EVENT_KINDS) - set(column.needed_by):
             sound = kind.isin(*spared) | sound
         tests.append(sound)
-    return F.coalesce(reduce(and_, tests), F.lit(False))  # noqa: FBT003
+    return F.coalesce(reduce(and_, tests), F.lit(col=False))
 
 
 def plain_frame(frame: DataFrame) -> DataFrame:

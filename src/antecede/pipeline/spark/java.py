@@ -19,14 +19,12 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""
@@ -82,14 +80,20 @@ class Jvm:
         finally:
             gateway.Popen = plain
 
-    def _launch(self, *words: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+    def _launch(
+        self,
+        command: list[str],
+        **options: Any,  # noqa: ANN401 - PySpark's own options
+    ) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._ended:
                 msg = "given up before the JVM was launched"
                 raise InterruptedError(msg)
             # A process group of its own, so that Spark's scripts and the JVM end together.
-            self._process = subprocess.Popen(*words, process_group=0, **options)  # noqa: S603
-            return self._process
+            self._process = process = subprocess.Popen(  # noqa: S603 - PySpark's own command
+                command, process_group=0, **options
+            )
+            return process
 
     def end(self) -> None:
         """End the JVM, if one was launched, and let PySpark launch another one later."""

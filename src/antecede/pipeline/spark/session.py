@@ -225,8 +225,8 @@ def _built(master: str, outcome: list[SparkSession | BaseException], wait: float
         msg = f"Spark does not start on this machine ({reason}); run: antecede doctor"
     elif found is None:
         msg = (
-            f"master {master} did not answer within {wait:g} s; is it a Spark master of this "
-            "Spark's version? Wait longer with --wait, or leave --master out to work on this machine"
+            f"master {master} did not answer within {wait:g} s; is it a Spark master of the same "
+            "version? Wait longer with --wait, or leave --master out to work on this machine"
         )
     else:
         msg = f"master {master} refused the session: {reason}"

@@ -8,6 +8,7 @@ that lies in a zip file. A function must therefore be at the top level of its mo
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
-    Batches = Iterator[pa.RecordBatch]
-    Task = Callable[[Batches], Batches]
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Batches], Batches]
 
 RESULT = pa.schema([pa.field("id", pa.int64()), pa.field("result", pa.binary())])
 RESULT_SQL = "id long, result binary"

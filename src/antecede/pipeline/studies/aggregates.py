@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from antecede.pipeline.studies.entry import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import Column, DataFrame, GroupedData
 
 # Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; beyond them the normal's.
 _T = (

@@ -10,18 +10,16 @@ import pyarrow.csv as pc
 
 from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
 from antecede.pipeline.spark.masters import is_embedded
-from antecede.pipeline.spark.session import session
+from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.experiments.overhead import comparison
-from antecede.pipeline.studies.jobs import RUNS_TABLE, run_grid, tables
+from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.report.study_page import files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from antecede.pipeline.studies.jobs import Progress
     from antecede.pipeline.studies.request import Request
     from antecede.pipeline.studies.results import Tables
-
 EMBEDDED = "local[*]"
 
 
@@ -34,12 +32,13 @@ class Campaign:
         out: Path | None = None,
         *,
         master: str | None = None,
+        wait: float = WAIT_SECONDS,
         resume: bool = False,
     ) -> None:
         """Check the request and open the folder; raise :class:`UsageError` if either is wrong."""
         self._rows = request.rows()
         self._asked = request.options()
-        self._master = master
+        self._master, self._wait = master, wait
         self.folder = RunFolder.open(
             out,
             "study",
@@ -57,7 +56,7 @@ class Campaign:
         with self.folder as folder:
             folder.write_text(ASKED, json.dumps(self._asked) + "\n")
             warming = _warming(self._master or EMBEDDED)
-            with session(self._master, app="antecede study", light=True) as spark:
+            with session(self._master, app="antecede study", light=True, wait=self._wait) as spark:
                 if warming.is_alive():
                     warming.join()
                 runs = run_grid(spark, self._rows, folder, progress=progress)

@@ -12,13 +12,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from antecede.core.registry import PROTOCOLS
-from antecede.pipeline.studies.measures import measure_run
+from antecede.pipeline.studies.measures import Measure, measure_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from antecede.pipeline.studies.measured import Points
-    from antecede.pipeline.studies.measures import Measure
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,16 +29,12 @@ from antecede.pipeline.studies.grid import GRID, cost, digest, units
 from antecede.pipeline.studies.results import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.studies.design import Experiment
     from antecede.pipeline.studies.entry import Execute
 
-    Progress = Callable[["Done"], None]
 
 RUNS_TABLE = "runs"
 CANCEL_SECONDS = 5
@@ -51,6 +49,9 @@ class Done:
     total: int
     deliveries: int
     share: float  # of the estimated work: runs differ in length
+
+
+Progress = Callable[[Done], None]
 
 
 class _Tally:

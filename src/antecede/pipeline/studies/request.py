@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.core.registry import protocol_class
 from antecede.errors import UsageError
 from antecede.pipeline.runs import ASKED, STAGE
-from antecede.pipeline.studies.design import PRESETS
+from antecede.pipeline.studies.design import PRESETS, Scale
 from antecede.pipeline.studies.experiments import chosen
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measures import pack_edges
 from antecede.sim.workloads import check_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.studies.design import Scale
 
 
 @dataclass(frozen=True, slots=True)

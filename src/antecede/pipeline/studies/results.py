@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from antecede.pipeline.studies.claims import PAPERS, claim_rows
-from antecede.pipeline.studies.design import label, paper
+from antecede.pipeline.studies.design import Chart, Experiment, label, paper
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.pipeline.studies.measured import Measured, fit
-from antecede.report.page import Table
+from antecede.pipeline.studies.measured import Measured, Points, fit
+from antecede.report.page import Page, Table
 from antecede.report.study_page import Panel, Part, Picture, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
-
-    from antecede.pipeline.studies.design import Chart, Experiment
-    from antecede.pipeline.studies.measured import Points
-    from antecede.report.page import Page
 
 
 @dataclass(frozen=True, slots=True)

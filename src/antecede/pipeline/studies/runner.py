@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measures import measure_run, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,9 @@
-"""The kernel of `bounded` [SA00]_: at most k constraints, by extra messages.
+"""The kernel of `bounded` [SA00]: at most k constraints, by extra messages.
 
 The constraints are one n x n matrix (row = the destination they are on, column = sender, 0 = none).
 A message carries it as it was before the send, so copies share the sender's old matrix. An extra
 message is one row; it waits like a copy, in the same lists, with a number beyond the copies', and
 when its turn comes it is only counted, which may set others free.
-
-References
-----------
-.. [SA00] C. Sanchez and A. Alvarez. "A lightweight asynchronous algorithm for causal delivery
-   using extra message insertion". DISC 2000.
 """
 
 from __future__ import annotations

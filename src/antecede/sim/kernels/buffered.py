@@ -1,13 +1,8 @@
-"""The kernel of `buffered` [MF95]_: no control information, acknowledged output queues.
+"""The kernel of `buffered` [MF95]: no control information, acknowledged output queues.
 
 Each process has one output queue. The message at its head is on its way until the receiver's
 acknowledgement is back; only then does the next one leave. Acknowledgements are added packets;
 the slot of one is the process that waits for it.
-
-References
-----------
-.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
-   message delivery". Theory and Practice in Distributed Systems, LNCS 938, 1995.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""The kernel of `direct` [PRS97]_: direct predecessors per destination.
+"""The kernel of `direct` [PRS97]: direct predecessors per destination.
 
 The vector of sets CB is one n x n matrix: cell (destination, sender) is the number of the one
 message of that sender that the next message to that destination must follow, 0 for none. The set
 of the process itself holds the direct predecessors of its next message. A message carries CB as
 it was before the send, so copies share the sender's old matrix.
-
-References
-----------
-.. [PRS97] R. Prakash, M. Raynal and M. Singhal. "An adaptive causal ordering algorithm suited to
-   mobile computing environments". Journal of Parallel and Distributed Computing 41, 1997.
 """
 
 from __future__ import annotations

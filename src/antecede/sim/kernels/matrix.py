@@ -1,14 +1,9 @@
-"""The kernel of `matrix` [RST91]_: n x n counters on every message.
+"""The kernel of `matrix` [RST91]: n x n counters on every message.
 
 The matrix is kept transposed (row = destination), so that the delivery test reads one row. A
 message carries the matrix as it was before it counted the message itself. The sender's matrix
 afterwards differs only in the cells of the message's destinations, so copies share that one by a
 reference count, and the test subtracts the message itself.
-
-References
-----------
-.. [RST91] M. Raynal, A. Schiper and S. Toueg. "The causal ordering abstraction and a simple way
-   to implement it". Information Processing Letters 39, 1991.
 """
 
 from __future__ import annotations

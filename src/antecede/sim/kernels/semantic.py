@@ -1,14 +1,9 @@
-"""The kernel of `semantic` [GK00]_: two n x n matrices, of what must and what need not be followed.
+"""The kernel of `semantic` [GK00]: two n x n matrices, of what must and what need not be followed.
 
 Plane 0 is SENT_PREV, plane 1 SENT_CONC, both transposed (row = destination). A copy carries them
 as they were before step E7; it shares the sender's matrices after it, and the test and the merge
 take the message itself off again. DELIV counts the unbroken beginning of each channel; the copies
 of a channel are linked in the order they were sent, so that is a walk along the list.
-
-References
-----------
-.. [GK00] P. Gambhire and A. D. Kshemkalyani. "Reducing false causality in causal message
-   ordering". High Performance Computing, LNCS 1970, 2000.
 """
 
 from __future__ import annotations

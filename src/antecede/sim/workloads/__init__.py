@@ -40,21 +40,7 @@ def check_seed(seed: int) -> None:
 
 
 __all__ = [
-    "CASTS",
-    "LARGEST_SEED",
-    "MEAN_DELAY",
-    "MEAN_GAP",
-    "WORKLOADS",
-    "Delay",
-    "bursts",
-    "check_seed",
-    "client_server",
-    "delay",
-    "gossip",
-    "groups",
-    "paper",
-    "replay_edges",
-    "replay_events",
-    "ring",
-    "with_semantics",
-]
+    "CASTS", "LARGEST_SEED", "MEAN_DELAY", "MEAN_GAP", "WORKLOADS", "Delay", "bursts",
+    "check_seed", "client_server", "delay", "gossip", "groups", "paper", "replay_edges",
+    "replay_events", "ring", "with_semantics",
+]  # fmt: skip

@@ -5,18 +5,15 @@ A workload is a function that makes a schedule; the same arguments give the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay, delay
 from antecede.sim.schedule import EVERYTHING, Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 CASTS = ("unicast", "multicast", "broadcast")
 # [JPCY97] section 6.2: the mean gap between two sends of a process, in seconds.

@@ -8,17 +8,13 @@ order of processes and places, so that every arrangement finds the same chain.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, jit
-from antecede.pipeline.audits.windows.matching import DELIVER, SEND
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.pipeline.audits.windows.matching import Matched
+from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Matched
 
 
 @jit

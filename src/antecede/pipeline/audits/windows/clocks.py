@@ -15,17 +15,13 @@ integers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, Vectors, inline, jit
-from antecede.pipeline.audits.windows.matching import ALONE, DELIVER, SEND
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.pipeline.audits.windows.matching import Matched
+from antecede.pipeline.audits.windows.matching import ALONE, DELIVER, SEND, Matched
 
 NOTHING = np.int32(-(2**31))
 NEVER = np.int32(2**31 - 1)

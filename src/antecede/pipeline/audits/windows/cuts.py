@@ -7,17 +7,13 @@ are known. The join finds what is still wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.jit import Ints, jit
-from antecede.pipeline.audits.windows.matching import DELIVER, SEND
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Events
 
 #: The seq in a cut for a process whose events are cut by time.
 NO_SEQ = -(2**63)

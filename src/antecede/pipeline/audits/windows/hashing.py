@@ -11,15 +11,13 @@ Y. Collet. "xxHash fast digest algorithm", specification, version 0.1.1, section
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.jit import Column, Ints, Scalar, inline, jit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The seed of Spark's ``xxhash64``, and its result for null.
 SPARK_SEED = 42

@@ -8,14 +8,12 @@ Messages are looked up in one open-addressing table of 64-bit hashes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, Vectors, inline, jit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SEND, DELIVER, LOCAL = 0, 1, 2
 #: Added to a send's kind if the log states its destinations.

@@ -14,15 +14,13 @@ import numpy as np
 
 from antecede.pipeline.audits.windows.join import Joined, Late, Lost, Open
 from antecede.pipeline.audits.windows.matching import NO_OWNERS, Owners
-from antecede.pipeline.audits.windows.window import Request
+from antecede.pipeline.audits.windows.window import Request, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from antecede.pipeline.audits.windows.jit import Ints
     from antecede.pipeline.audits.windows.stitch import Needs
-    from antecede.pipeline.audits.windows.window import Window
-
 #: After this many rounds the log is checked as one window.
 ROUNDS_MAX = 12
 

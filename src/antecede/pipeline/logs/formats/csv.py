@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecede import eventlog
-from antecede.pipeline.logs.base import Format, log_of, table_of_rows
+from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
 
 if TYPE_CHECKING:
     from antecede.eventlog import Rejected
-    from antecede.pipeline.logs.base import Log, Source
 
 
 def _read(source: Source) -> Log:

@@ -6,19 +6,12 @@ Each message counts as delivered when it is sent, for an edge list says nothing 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from antecede.core.tables import DELIVER, SEND
-from antecede.eventlog import Event
-from antecede.eventlog.edges import read_edges
-from antecede.pipeline.logs.base import Format, log_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from antecede.eventlog import Rejected
-    from antecede.eventlog.edges import Multicast
-    from antecede.pipeline.logs.base import Log, Source
+from antecede.eventlog import Event, Rejected
+from antecede.eventlog.edges import Multicast, read_edges
+from antecede.pipeline.logs.base import Format, Log, Source, log_of
 
 
 def _read(source: Source) -> Log:

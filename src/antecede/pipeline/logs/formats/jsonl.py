@@ -19,15 +19,13 @@ import pyarrow.json as pj
 from antecede import eventlog
 from antecede.core.tables import EVENT_COLUMNS
 from antecede.pipeline import schemas
-from antecede.pipeline.logs.base import Format, log_of, table_of_rows
+from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
 from antecede.pipeline.logs.columns import is_event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from antecede.eventlog import Rejected
-    from antecede.pipeline.logs.base import Log, Source
-
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
 
 

@@ -11,15 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.core.tables import DELIVER, SEND
 from antecede.eventlog import Event, Rejected
 from antecede.eventlog.rule import is_text
-from antecede.pipeline.logs.base import QUOTED_CHARS, Format, log_of, read_text
-
-if TYPE_CHECKING:
-    from antecede.pipeline.logs.base import Log, Source
+from antecede.pipeline.logs.base import QUOTED_CHARS, Format, Log, Source, log_of, read_text
 
 _SENDS = {4: "PRODUCER", 3: "CLIENT"}
 _DELIVERS = {5: "CONSUMER", 2: "SERVER"}

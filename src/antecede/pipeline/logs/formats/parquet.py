@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow.parquet as pq
 
-from antecede.pipeline.logs.base import Format, sorted_out
-
-if TYPE_CHECKING:
-    from antecede.pipeline.logs.base import Log, Source
+from antecede.pipeline.logs.base import Format, Log, Source, sorted_out
 
 
 def _read(source: Source) -> Log:

@@ -11,18 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from antecede.core.tables import DELIVER, LOCAL, SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Event, Rejected
-from antecede.pipeline.logs.base import QUOTED_CHARS, Format, log_of, read_utf8
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.pipeline.logs.base import Log, Source
+from antecede.pipeline.logs.base import QUOTED_CHARS, Format, Log, Source, log_of, read_utf8
 
 #: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
 LAYOUTS = {
@@ -58,7 +53,7 @@ class Parsed:
 
 
 def parse_log(text: str, pattern: str | None = None) -> Parsed:
-    """Read a log by ``pattern`` (named groups host, clock, event) or by the layout that fits best."""
+    """Read a log by ``pattern`` (groups host, clock and event) or by the layout that fits best."""
     text = text.replace("\r\n", "\n")
     if pattern is not None:
         compiled = compile_pattern(pattern, "--pattern", _GROUPS)

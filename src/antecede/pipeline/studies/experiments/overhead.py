@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, Verdict
 from antecede.pipeline.studies.measured import Points, crossing, fit
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 DELAY = "exponential:0.05"
 """The paper does not state its delays; ``crossover`` shows how little they matter for PRS."""

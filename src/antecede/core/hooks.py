@@ -1,0 +1,92 @@
+"""What a protocol defines: its record and its hooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from antecede.core.messages import NO_CONTROL, ControlSize, MessageId, Need, Packet, Sending
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.info import ProtocolInfo
+
+
+class Hooks:
+    """The part of an endpoint that protocols fill in; :class:`Endpoint` calls it."""
+
+    INFO: ClassVar[ProtocolInfo]
+    STATE: ClassVar[tuple[str, ...]] = ()
+    """The attributes that hold the protocol's own state, all of them plain data."""
+    FIFO: ClassVar[bool] = False
+    """Whether the base hands packets to the protocol in channel order.
+
+    If that depends on an option, the protocol sets ``_fifo`` in ``_start``.
+    """
+    RELAYS: ClassVar[bool] = False
+    """Whether a packet may bring a message that its source did not send."""
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information kept: messages with their remaining destinations."""
+        msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
+        raise UsageError(msg)
+
+    def kept_entries(self) -> int | None:
+        """Return how many entries of control information this process keeps.
+
+        What an entry is depends on the protocol; None means that it does not count them.
+        """
+        return None
+
+    def notes(self) -> dict[str, int]:
+        """Return the protocol's own counters for experiments, by name; most have none."""
+        return {}
+
+    def _start(self) -> None:
+        """Check the options and set the initial state."""
+
+    def _admit(self, targets: tuple[str, ...], /) -> None:
+        """Refuse a send before anything changes (a full queue, a call out of turn)."""
+
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        """Return the control for each destination, and record the send."""
+        raise NotImplementedError
+
+    def _check(self, packet: Packet) -> None:
+        """Raise PeerError unless this protocol could have sent the packet's control."""
+        raise NotImplementedError
+
+    def _unmet(self, packet: Packet, /) -> Iterator[Need]:
+        """Yield what the packet still waits for; nothing means that it can be delivered."""
+        raise NotImplementedError
+
+    def _absorb(self, packet: Packet, /) -> Iterable[Need]:
+        """Record the delivery of a packet; return the needs that it met."""
+        raise NotImplementedError
+
+    def _on_control(self, packet: Packet, /) -> Iterable[Need]:
+        """Handle a control packet; return the needs that it met."""
+        raise NotImplementedError
+
+    def _joined(self, process: str) -> None:
+        """Prepare for a new member."""
+
+    def _left(self, process: str) -> None:
+        """Drop what concerns a member that left."""
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the size of the packet's control by the model of [JPCY97]."""
+        assert cls.INFO.bytes_per_entry == 0, f"{cls.INFO.name} does not measure {packet}"
+        return NO_CONTROL
+
+    @classmethod
+    def _sized(cls, entries: int, destinations: int = 0) -> ControlSize:
+        info = cls.INFO
+        assert info.bytes_per_entry is not None
+        return ControlSize(
+            entries,
+            destinations,
+            info.bytes_per_entry * entries + info.bytes_per_destination * destinations,
+        )

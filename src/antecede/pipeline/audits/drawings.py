@@ -1,0 +1,121 @@
+"""Draw a part of a log: around one message, its beginning, or by its vector clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from antecede.errors import UsageError
+from antecede.pipeline.audits.entry import audit_table
+from antecede.pipeline.audits.illustrations import illustrate
+from antecede.pipeline.audits.neighbourhood import TableRows, neighbourhoods
+from antecede.pipeline.logs.base import read_utf8
+from antecede.pipeline.logs.formats.shiviz import clock_arrows, parse_log
+from antecede.report.audit_page import Illustration
+from antecede.report.diagrams import diagram_of
+from antecede.report.spacetime import Arrow, Diagram, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from antecede.pipeline.logs.sources import Log, Source
+
+#: How many events are drawn if no message is named.
+SHOWN = 120
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn of a log, what it shows in words, and where the message came late."""
+
+    text: str
+    illustrations: list[Illustration]
+    late_at: list[str] = field(default_factory=list)
+
+
+def draw(log: Log, source: Source, around: str | None) -> Drawing:
+    """Draw a log around the message ``around``, or its beginning."""
+    if log.undecidable is not None:
+        return _by_clocks(source, around)
+    if around is None:
+        return _beginning(log.events)
+    return _around(log.events, around)
+
+
+def _around(events: pa.Table, message: str) -> Drawing:
+    rows = TableRows(events)
+    if not rows.of_messages([message]):
+        names = events.column("message").drop_null()
+        example = names[0].as_py() if len(names) else ""
+        msg = f"the log has no message {message!r}; its messages have ids such as {example!r}"
+        raise UsageError(msg)
+    tables = {
+        name: table.to_pylist()
+        for name, table in audit_table(events, explain=[message]).tables.items()
+    }
+    late = [row for row in tables["violations"] if row["message"] == message]
+    early = [row for row in tables["violations"] if row["overtaker"] == message]
+    drawn = illustrate(rows, late or early[:3])
+    sentences = [one.sentence for one in drawn] + _other_trouble(tables, message)
+    text = " ".join(sentences) or f"{message} overtook nothing and was not overtaken."
+    if not drawn:
+        near = neighbourhoods(rows, [{"message": message}])[0]
+        diagram = diagram_of(message, near.events, near.row, near.places)
+        drawn = [Illustration(message, text, diagram)]
+    return Drawing(text, drawn, [row["process"] for row in late])
+
+
+def _other_trouble(tables: Mapping[str, Sequence[Mapping[str, Any]]], message: str) -> list[str]:
+    """Say what else is wrong with a message: it never arrived, or the log is inconsistent."""
+    missing = [
+        f"{message} was never delivered at {row['process']}, which delivered its effect "
+        f"{row['overtaker']} (seq {row['overtaker_seq']})."
+        for row in tables["missing"]
+        if row["message"] == message
+    ]
+    findings = [
+        f"{message} at {row['process']} (seq {row['seq']}): {row['kind']}."
+        for row in tables["findings"]
+        if row["message"] == message
+    ]
+    return missing + findings
+
+
+def _beginning(events: pa.Table) -> Drawing:
+    first = sorted(TableRows(events).beginning(SHOWN), key=lambda e: (e.process, e.seq))
+    text = f"The first {len(first):,} of {len(events):,} events, causes before effects."
+    return Drawing(text, [Illustration("beginning", text, diagram_of("beginning", first))])
+
+
+def _by_clocks(source: Source, around: str | None) -> Drawing:
+    """Draw a log of vector clocks whose messages cannot be paired."""
+    parsed = parse_log(read_utf8(source, []), source.pattern)
+    entries = parsed.entries
+    order = sorted(range(len(entries)), key=lambda i: sum(entries[i].clock.values()))
+    at = [i for i, e in enumerate(order) if around and around in entries[e].text]
+    if around and not at:
+        msg = f"no event has {around!r} in its text"
+        raise UsageError(msg)
+    start = max(0, at[0] - SHOWN // 2) if at else 0
+    chosen = sorted(
+        order[start : start + SHOWN],
+        key=lambda i: (entries[i].host, entries[i].clock[entries[i].host]),
+    )
+    number = {i: k for k, i in enumerate(chosen)}
+    nodes = []
+    for i in chosen:
+        entry = entries[i]
+        seq = entry.clock[entry.host]
+        nodes.append(Node(entry.host, seq, "local", f"{entry.host} {seq}: {entry.text}"))
+    arrows = [
+        Arrow(number[a], number[b], f"{entries[b].host} learnt of {entries[a].text}")
+        for a, b in clock_arrows(parsed)
+        if a in number and b in number
+    ]
+    text = (
+        f"{len(chosen)} of {len(entries)} events, by their vector clocks. The clocks do not tell "
+        "which delivery belongs to which send."
+    )
+    return Drawing(text, [Illustration("clocks", text, Diagram("clocks", nodes, arrows))])
