@@ -74,8 +74,12 @@ def page(points: Rows, overview: Rows) -> Page:
     return study_page(Measured(points), twins, {"seed": 0})
 
 
+def figures_of(page: Page) -> list[Figure]:
+    return [b for s in page.sections for b in s.blocks if isinstance(b, Figure)]
+
+
 def test_every_chart_of_every_experiment_is_in_the_page(page: Page) -> None:
-    figures = [b for s in page.sections for b in s.blocks if isinstance(b, Figure)]
+    figures = figures_of(page)
     wanted = [
         f"{experiment.name}-{chart.name}"
         for experiment in EXPERIMENTS.values()
@@ -102,3 +106,5 @@ def test_pages_show_labels_and_no_keys(page: Page, points: Rows) -> None:
     assert [key for key in keys if f"'{key}'" in shown] == []
     assert "'bounded, k=2n'" in shown
     assert "'delay = 10 gaps'" in shown
+    titles = {spec["title"]["text"] for b in figures_of(page) for spec in b.specs}
+    assert {"unicast", "broadcast", "PRS", "FIFO channels", "one token going round"} <= titles

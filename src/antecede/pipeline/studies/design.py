@@ -207,7 +207,7 @@ class Experiment:
     levels: tuple[str, ...] = ()
     """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """How pages write the keys of series and facets; by default as :func:`label` does."""
+    """How pages write the keys of series and facets."""
     measure: Measure = measure_run
     """What an executor measures of one run."""
     findings: Callable[[Points], list[str]] = lambda _: []
@@ -221,8 +221,12 @@ class Experiment:
         return f"{self.name.capitalize()}: {', '.join(place for place in places if place)}"
 
     def label(self, key: str) -> str:
-        """Return how pages write a series or facet."""
+        """Return how pages write a series."""
         return self.labels.get(key) or label(key)
+
+    def facet_label(self, key: str) -> str:
+        """Return how pages write a facet; ``broadcast`` is a cast there, not the protocol."""
+        return self.labels.get(key, key)
 
 
 def label(key: str) -> str:

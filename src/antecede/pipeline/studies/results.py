@@ -83,7 +83,7 @@ def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
             for x, point in points.line(chart.metric, facet, name).items()
         ]
         if rows:
-            panels.append(Panel(experiment.label(facet), rows))
+            panels.append(Panel(experiment.facet_label(facet), rows))
     return Picture(
         name=f"{experiment.name}-{chart.name}",
         title=chart.title,
@@ -103,7 +103,7 @@ def _fits(experiment: Experiment, points: Points) -> Table:
     for facet in points.facets():
         for name in points.series(facet):
             fits = [fit(points.means(metric, facet, name)) for metric in experiment.fits]
-            labels = experiment.label(facet), experiment.label(name)
+            labels = experiment.facet_label(facet), experiment.label(name)
             rows.append((*labels, *(None if found is None else str(found) for found in fits)))
     titles = tuple(metric.replace("_", " ") for metric in experiment.fits)
     return Table(("", "series", *titles), rows, "Fitted exponent of n, with its standard error")

@@ -96,7 +96,7 @@ def findings(points: Points) -> list[str]:
         extra = points.means("extra_packets_per_message", facet, SAME)
         if not total or best is None:
             continue
-        k, name = min(total, key=lambda x: total[x]), EXPERIMENT.label(facet)
+        k, name = min(total, key=lambda x: total[x]), EXPERIMENT.facet_label(facet)
         said.append(
             f"{name[0].upper()}{name[1:]}: with one k for all, the total is least at k = {k:g} n: "
             f"{figure(total[k])} bytes per message, compared with optimal's {figure(best)}, and "

@@ -61,7 +61,7 @@ def findings(points: Points) -> list[str]:
         both = line.keys() & matrix.keys()
         if not both:
             continue
-        low, high, name = min(both), max(both), EXPERIMENT.label(facet)
+        low, high, name = min(both), max(both), EXPERIMENT.facet_label(facet)
         said.append(
             f"{name[0].upper()}{name[1:]}: with a round trip of {low:g} gaps, a message takes "
             f"{line[low]:.2f} network delays under buffered and {matrix[low]:.2f} under matrix; "
@@ -91,7 +91,7 @@ def _short_trips(points: Points) -> tuple[bool, str] | None:
             continue
         barely += [ratio <= BARELY for x, ratio in ratios.items() if x <= SHORT]
         each = ", ".join(f"x{y:.2f} at {x:g}" for x, y in ratios.items())
-        told.append(f"{EXPERIMENT.label(facet)}: {each}")
+        told.append(f"{EXPERIMENT.facet_label(facet)}: {each}")
     if not barely:
         return None
     text = (
@@ -143,7 +143,7 @@ def _saturated(points: Points) -> list[str]:
         for series in points.series(facet):
             for x, point in points.line("saturated", facet, series).items():
                 if point.mean > 0:
-                    place = f"{EXPERIMENT.label(series)}, {EXPERIMENT.label(facet)}, at {x:g}"
+                    place = f"{EXPERIMENT.label(series)}, {EXPERIMENT.facet_label(facet)}, at {x:g}"
                     told.append(f"{place}: {round(point.mean * point.runs)} of {point.runs}")
     return [f"Left out because queues grew without bound: {'; '.join(told)}."] if told else []
 

@@ -63,7 +63,7 @@ EXPERIMENT = Experiment(
     x="processes",
     cases=cases,
     baseline=next(iter(RATIOS)),
-    labels={series: f"delay = {ratio:g} gaps" for series, ratio in RATIOS.items()},
+    labels={PRS: "PRS"} | {series: f"delay = {ratio:g} gaps" for series, ratio in RATIOS.items()},
     charts=(
         Chart("share", "Bytes per copy as a share of RST's", "rst_share", "share of RST's bytes"),
     ),

@@ -65,7 +65,7 @@ def findings(points: Points) -> list[str]:
             continue
         middle = both[(len(both) - 1) // 2]
         said.append(
-            f"With {EXPERIMENT.label(facet)}, when {middle:.0%} of the messages depend on "
+            f"With {EXPERIMENT.facet_label(facet)}, when {middle:.0%} of the messages depend on "
             f"something, semantic holds {ours[middle]:.1%} of the copies and matrix "
             f"{theirs[middle]:.1%}."
         )
@@ -86,7 +86,7 @@ def saving(points: Points) -> Outcome | None:
             places = sorted(ratios)
             told = dict.fromkeys((places[0], places[(len(places) - 1) // 2], places[-1]))
             parts.append(
-                f"{EXPERIMENT.label(facet)}: {what} as a share of the matrix's "
+                f"{EXPERIMENT.facet_label(facet)}: {what} as a share of the matrix's "
                 + ", ".join(f"{ratios[x]:.2f} at {x:g}" for x in told)
             )
     if not parts:
@@ -112,7 +112,7 @@ def remaining(points: Points) -> Outcome | None:
         before = points.means("false_held_fraction", facet, RST)
         matrix = ", ".join(f"{before[x]:.1%} at {x:g}" for x in inner if x in before)
         parts.append(
-            f"{EXPERIMENT.label(facet)}: {told}" + (f" (matrix {matrix})" if matrix else "")
+            f"{EXPERIMENT.facet_label(facet)}: {told}" + (f" (matrix {matrix})" if matrix else "")
         )
     if not rare:
         return None

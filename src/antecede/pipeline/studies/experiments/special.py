@@ -74,7 +74,7 @@ def costs(points: Points) -> Outcome | None:
     """Judge claim 2.8: the paper's table of special cases."""
     parts, held = [], []
     for facet, name, bound, limit in BOUNDS:
-        place = f"{name} in {EXPERIMENT.label(facet)}"
+        place = f"{name} in {EXPERIMENT.facet_label(facet)}"
         matrix = points.level("entries_per_copy", facet, "matrix")
         entries = points.level("entries_per_copy", facet, name)
         if matrix is None or entries is None:

@@ -59,7 +59,7 @@ def gains(points: Points) -> Outcome | None:
         held.append(all(right))
         log, sizes = _ratios(points, _LOG, series), _ratios(points, _BYTES, series)
         figures = "; ".join(
-            f"{EXPERIMENT.label(facet)}: bytes x{sizes[facet]:.2f}, log x{log[facet]:.3f}"
+            f"{EXPERIMENT.facet_label(facet)}: bytes x{sizes[facet]:.2f}, log x{log[facet]:.3f}"
             for facet in log
             if facet in sizes
         )
