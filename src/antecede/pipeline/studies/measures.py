@@ -141,7 +141,7 @@ def pack_edges(path: Path) -> bytes:
     try:
         workloads.replay_edges(path)
     except UsageError as error:
-        msg = f"--traffic: {error}"
+        msg = f"cannot replay --traffic {path}: {error}"
         raise UsageError(msg) from error
     return zlib.compress(content)
 
