@@ -138,7 +138,11 @@ def pack_edges(path: Path) -> bytes:
     except OSError as error:
         msg = f"cannot read --traffic {path} ({error.strerror}); give the path of an edge list"
         raise UsageError(msg) from error
-    workloads.replay_edges(path)
+    try:
+        workloads.replay_edges(path)
+    except UsageError as error:
+        msg = f"cannot replay --traffic {path}: {error}"
+        raise UsageError(msg) from error
     return zlib.compress(content)
 
 

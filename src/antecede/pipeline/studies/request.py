@@ -86,7 +86,7 @@ class Request:
             raise UsageError(msg)
         scale = PRESETS[self.preset]
         if self.traffic is not None:
-            return replace(scale, traffic=_edges(Path(self.traffic)))
+            return replace(scale, traffic=pack_edges(Path(self.traffic)))
         if "traffic" in self.experiment:
             msg = "the experiment traffic needs --traffic FILE, a list of: source destination time"
             raise UsageError(msg)
@@ -102,13 +102,3 @@ def _read(place: Path) -> dict[str, Any]:
         msg = f"--resume: {place} does not say what to run; start again in a new folder"
         raise UsageError(msg)
     return earlier
-
-
-def _edges(path: Path) -> bytes:
-    try:
-        return pack_edges(path)
-    except UsageError as error:
-        if str(path) in str(error):
-            raise
-        msg = f"--traffic {path}: {error}"
-        raise UsageError(msg) from error
