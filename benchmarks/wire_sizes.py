@@ -24,7 +24,8 @@ def row(protocol: str, n: int, sample: int) -> tuple[str, bool]:
     met = True
     for kind in ("unicast", cast) if protocol in BOUNDED else (cast,):
         schedule = paper(n=n, cast=kind, received=40 + 4 * n + sample // n, seed=1)
-        # The paper's runs are 60,000 received messages long: as many sent, or that by n / 2 as multicasts.
+        # The paper's runs are 60,000 received messages long: as many unicasts, or 120,000 / n
+        # multicasts.
         late = 60_000 if kind == "unicast" else 120_000 // n
         try:
             sizes = wire_sizes(protocol, schedule, {}, sample, sent_before=late)

@@ -5,7 +5,7 @@ from typing import cast
 
 from antecede import Effects, Need, Packet
 from antecede.core.endpoint import Endpoint
-from antecede.core.entries import Log, without_empty
+from antecede.core.entries import Log, purged
 from antecede.core.messages import Sending
 from antecede.protocols.matrix import Matrix
 from antecede.protocols.optimal import Optimal, merged
@@ -138,12 +138,12 @@ class LosesTheDestination(Optimal):
 
 
 class PurgesByWord(Optimal):
-    """Lookahead as [KS98] 4.5 can be read: purges on arrival, without taking over what it is told."""
+    """Lookahead as [KS98] 4.5 can be read: purges on arrival and takes over nothing else."""
 
     def _on_data(self, packet: Packet) -> None:
         log: Log = {sender: dict(entries) for sender, entries in self._log.items()}
         both = merged(log, self._carried(packet))
-        self._log = without_empty(
+        self._log = purged(
             {
                 sender: {clock: both.get(sender, {}).get(clock, frozenset()) for clock in entries}
                 for sender, entries in log.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,9 @@ from antecede.core.registry import protocol_class, restore
 MEMBERS = ("a", "b", "c")
 
 
-def group(protocol: str = "optimal", **options: object) -> dict[str, antecede.Endpoint]:
+def group(protocol: str = "optimal", **options: Any) -> dict[str, antecede.Endpoint]:
     return {
-        name: antecede.endpoint(protocol, process=name, members=MEMBERS, **options)  # type: ignore[arg-type]
+        name: antecede.endpoint(protocol, process=name, members=MEMBERS, **options)
         for name in MEMBERS
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,8 @@ import antecede
 BAD = antecede.AntecedeError
 
 
-def make(
-    process: str, members: str, protocol: str = "optimal", **more: object
-) -> antecede.Endpoint:
-    return antecede.endpoint(protocol, process=process, members=tuple(members), **more)  # type: ignore[arg-type]
+def make(process: str, members: str, protocol: str = "optimal", **more: Any) -> antecede.Endpoint:
+    return antecede.endpoint(protocol, process=process, members=tuple(members), **more)
 
 
 def test_a_newcomer_can_be_told_who_has_left() -> None:

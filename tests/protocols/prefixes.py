@@ -1,4 +1,4 @@
-"""Definition 5 of [GK00] by itself: which prefix each message must follow, from the history alone."""
+"""Definition 5 of [GK00] by itself: the prefix that each message must follow, from the history."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def promise_broken_by(
 def assert_goes_on_equal(
     script: Script, protocol: str, *, options: Mapping[str, object] | None = None
 ) -> None:
-    """Check that endpoints restored from their state before every step behave as if never stopped."""
+    """Check that endpoints restored from their state before every step behave as if unstopped."""
     plain = World(protocol, script.members, options=options, pull=script.pull, fifo=script.fifo)
     saved = World(protocol, script.members, options=options, pull=script.pull, fifo=script.fifo)
     for step in script.steps:

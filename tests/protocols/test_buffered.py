@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,9 @@ MEMBERS = ("a", "b", "c")
 BOTH = pytest.mark.parametrize("pipelined", [False, True])
 
 
-def group(**options: object) -> dict[str, Endpoint]:
+def group(**options: Any) -> dict[str, Endpoint]:
     return {
-        name: endpoint("buffered", process=name, members=MEMBERS, **options)  # type: ignore[arg-type]
-        for name in MEMBERS
+        name: endpoint("buffered", process=name, members=MEMBERS, **options) for name in MEMBERS
     }
 
 

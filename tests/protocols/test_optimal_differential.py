@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from antecede.check import World, run_script
 from antecede.check.scripts import run_step
-from antecede.core.differences import applied, difference, is_difference, model_bytes
+from antecede.core.differences import applied, difference, is_difference, measured
 from antecede.core.entries import Entries
 from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
@@ -43,12 +43,12 @@ logs = st.dictionaries(
 def test_a_difference_gives_back_the_whole(before: Entries, after: Entries) -> None:
     control = difference(before, after)
     assert applied(before, control) == after
-    assert model_bytes(control) <= model_bytes(after)
+    assert measured(control).model_bytes <= measured(after).model_bytes
 
 
 @given(logs)
 def test_what_has_not_changed_costs_nothing(log: Entries) -> None:
-    assert model_bytes(difference(log, log)) == 0
+    assert measured(difference(log, log)).model_bytes == 0
 
 
 def test_under_the_oracle_with_all_promises_of_optimal() -> None:

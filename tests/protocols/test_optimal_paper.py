@@ -1,4 +1,4 @@
-"""[KS98]: its worked examples, its lemmas as invariants, necessity, and its theorem 8."""
+"""[KS98]: its worked examples, its lemmas as invariants, and necessity."""
 
 from random import Random
 
@@ -6,11 +6,10 @@ import pytest
 
 import antecede
 from antecede import MessageId, Packet
-from antecede.check import BrokenPromiseError, History, World, random_script, run_script
+from antecede.check import World, random_script, run_script
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
-from antecede.core.entries import Entry, Log, as_entries, without_empty
-from antecede.core.messages import Sending
+from antecede.core.entries import Entry, Log, as_entries, purged
 from antecede.protocols.optimal import Optimal, merged
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
@@ -79,7 +78,7 @@ def test_example_rcv_merge() -> None:
 
 
 def test_example_rcv_purge() -> None:
-    both = without_empty(merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)}))
+    both = purged(merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)}))
     assert both == {"01": {9: named(7), 21: named(8)}}
 
 
@@ -307,106 +306,3 @@ def test_with_hardware_multicast_all_copies_are_identical() -> None:
     second = [p for p in world.packets if p.message == MessageId("a", 2)]
     assert len({p.control for p in second}) == 1
     assert len(second) == 3
-
-
-# Section 7: theorem 8 and the upper bound.
-
-
-def chain_of_three(world: World) -> None:
-    """m sends to x and d; x, having delivered, to y; y to d, where that arrives first."""
-    world.send("m", ["d", "x"])
-    world.arrive_packet("m", "x")
-    world.send("x", ["y"])
-    world.arrive_packet("x", "y")
-    world.send("y", ["d"])
-    world.arrive_packet("y", "d")
-    world.arrive_packet("m", "d")
-
-
-class Forgets(Optimal):
-    """Leaves one instance of information, "d is a destination of m's message", out of messages."""
-
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        return {
-            dest: tuple(entry for entry in control if entry[0] != "m")  # type: ignore[attr-defined]
-            for dest, control in super()._stamp(sending).items()
-        }
-
-
-def test_theorem_8_a_chain_of_three_needs_every_instance() -> None:
-    members = ("d", "m", "x", "y")
-    world = World("optimal", members)
-    chain_of_three(world)
-    world.check()
-    assert world.history.deliveries("d") == [MessageId("m", 1), MessageId("y", 1)]
-    with pytest.raises(BrokenPromiseError, match="m:1 comes before y:1"):
-        chain_of_three(World("optimal", members, promises={"safety"}, endpoint_class=Forgets))
-
-
-@pytest.mark.parametrize("n", [3, 4, 6, 9])
-def test_theorem_8_n_squared_instances_can_be_necessary_at_once(n: int) -> None:
-    """Every process multicasts to all others, then unicasts to one who knows of them all.
-
-    Nothing of it has been delivered anywhere else, so that one must pass on every (source,
-    destination) pair that does not concern itself: quadratically many, and never more than n * n.
-    """
-    members = tuple(f"p{i}" for i in range(n))
-    hub, rest = members[0], members[1:]
-    world = World("optimal", members)
-    for one in rest:
-        for other in rest:
-            if one != other:
-                world.send(one, [other])
-    for one in rest:
-        world.send(one, [hub])
-        while any(p.dest == hub for p in world.in_flight):
-            world.arrive(next(i for i, p in enumerate(world.in_flight) if p.dest == hub))
-    kept = world.endpoints[hub].dependencies()
-    units = sum(map(len, kept.values()))
-    assert units == (n - 1) * (n - 2)
-    assert units <= n * n
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_never_more_than_n_squared_units(seed: int) -> None:
-    n = 2 + seed % 7
-    script = random_script(seed, members=n, casts=("unicast", "multicast"), steps=120)
-    world = run_script(script, "optimal")
-    for one in world.endpoints.values():
-        assert sum(map(len, one.dependencies().values())) <= n * n
-    for packet in world.packets:
-        assert antecede.size(packet).destinations <= n * n
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_sender_has_at_most_one_unit_for_each_process_it_ever_sent_to(seed: int) -> None:
-    """Section 6: the sum over senders of nd_i, how many destinations each has had."""
-    n = 3 + seed % 6
-    script = random_script(seed, members=n, casts=("unicast", "multicast"), steps=120)
-    world = run_script(script, "optimal")
-    ever: dict[str, set[str]] = {}
-    for packet in world.packets:
-        if packet.message is not None:
-            ever.setdefault(packet.message.sender, set()).add(packet.dest)
-    for one in world.endpoints.values():
-        units: dict[str, list[str]] = {}
-        for message, dests in one.dependencies().items():
-            units.setdefault(message.sender, []).extend(dests)
-        for sender, all_dests in units.items():
-            assert len(all_dests) == len(set(all_dests))
-            assert set(all_dests) <= ever[sender]
-
-
-def test_required_information_is_what_the_figure_of_the_constraints_shows() -> None:
-    """[KS98] figure 2: before and after each kind of fixed point."""
-    history = History("ijd")
-    first = MessageId("i", 1)
-    history.send("i", first, ["d", "j"])
-    assert history.required("i") == {first: frozenset({"d", "j"})}
-    history.deliver("j", first)
-    assert history.required("j") == {first: frozenset({"d"})}
-    history.send("j", MessageId("j", 1), ["d"])
-    assert history.required("j") == {MessageId("j", 1): frozenset({"d"})}
-    assert history.carried(MessageId("j", 1), "d") == {first: frozenset({"d"})}
-    history.deliver("d", first)
-    assert history.required("d") == {first: frozenset({"j"})}

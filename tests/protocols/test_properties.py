@@ -6,6 +6,7 @@ promise of a case is judged in every run, after every step where that is possibl
 """
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -53,10 +54,9 @@ def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str)
         options = {key: value for key, value in case.options.items() if key != "groups"}
         script = script_for(case, members, seed, is_fifo=seed % 4 == 3)
         order = (Random(seed), 0, -1)[seed % 3]
-
-        def run(one: Script) -> None:
-            run_script(one, name, options=options, promises=case.promises, drain=order)  # noqa: B023
-
+        run = partial(
+            run_script, protocol=name, options=options, promises=case.promises, drain=order
+        )
         try:
             run(script)
         except BrokenPromiseError:

@@ -19,7 +19,7 @@ from antecede import (
 )
 from antecede.check import World
 from antecede.check.scripts import run_step
-from antecede.core.entries import Log, without_empty
+from antecede.core.entries import Log, purged
 from antecede.protocols.pruned import Control, Pruned, merge
 from tests.protocols.support import (
     assert_goes_on_equal,
@@ -353,7 +353,7 @@ class WithoutComparing(Pruned):
             for clock, dests in entries.items():
                 here = united.setdefault(sender, {})
                 here[clock] = here.get(clock, frozenset()) | dests
-        self._info = without_empty(united)
+        self._info = purged(united)
         return reached
 
 

@@ -71,7 +71,7 @@ def test_variants_are_options_that_exist(name: str) -> None:
 
 @pytest.mark.parametrize("case", EVERY_CASE, ids=str)
 def test_the_record_agrees_with_a_run(case: Case) -> None:
-    """Measured on real packets: the model's bytes, what is kept, what is held back at the sender."""
+    """Measured on real packets: the model's bytes, what is kept, what waits at the sender."""
     info = PROTOCOLS[case.protocol]
     groups = case.options.get("groups")
     script = random_script(

@@ -2,8 +2,9 @@
 
 Packets and snapshots of every protocol are the seeds. They are flipped, cut, spliced and stuffed;
 snapshots get a right checksum again, or nothing would get past it. The rules: ``decode`` returns a
-packet that encodes to the same bytes, or raises PeerError; ``restore`` returns an endpoint or raises
-PeerError; an endpoint takes a decoded packet or refuses it by an error of ours; nothing takes long.
+packet that encodes to the same bytes, or raises PeerError; ``restore`` returns an endpoint, or
+raises PeerError; an endpoint takes a decoded packet or refuses it by an error of ours; nothing
+takes long.
 """
 
 import argparse

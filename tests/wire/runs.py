@@ -1,4 +1,4 @@
-"""Random runs of real endpoints under any protocol: the source of packets and states for tests."""
+"""Random runs of real endpoints, for any protocol: the source of the tests' packets and states."""
 
 import random
 from collections.abc import Callable, Iterable

@@ -118,7 +118,7 @@ def test_too_deep_and_too_long_are_refused() -> None:
     ("members", "says"),
     [
         ((), "got 0 members"),
-        (("a", "a"), "2 members, 1 different"),
+        (("a", "a"), "members names a more than once"),
         (("a", ""), "member '' is not a name"),
         (("a", 3), "member 3 is not a name"),
         ("abc", None),

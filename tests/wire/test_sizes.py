@@ -1,4 +1,4 @@
-"""How small controls get on the workload of [JPCY97]: exponential gaps (0.1 s) and delays (0.05 s)."""
+"""Small controls on the workload of [JPCY97]: exponential gaps (0.1 s) and delays (0.05 s)."""
 
 import heapq
 import random

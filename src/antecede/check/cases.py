@@ -4,16 +4,11 @@ Every cast is tried with the default options, and the widest cast with each of t
 protocol's record names. Options that need names (groups, zones, clusters) are made for the members.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
 
+from antecede.core.info import Cast, Members, Options
 from antecede.core.registry import PROTOCOLS
-
-if TYPE_CHECKING:
-    from antecede.core.info import Cast, Members, Options
 
 
 @dataclass(frozen=True)

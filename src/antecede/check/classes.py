@@ -8,16 +8,12 @@ References
    communication". Distributed Computing 9(4):173-191, 1996. https://doi.org/10.1007/s004460050018
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from antecede.check.history import History
 from antecede.check.violations import causal_violations
-
-if TYPE_CHECKING:
-    from antecede.check.history import History
-    from antecede.core.messages import MessageId
+from antecede.core.messages import MessageId
 
 HistoryClass = Literal["synchronous", "causal", "fifo", "none"]
 

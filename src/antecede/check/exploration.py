@@ -4,31 +4,22 @@
 :mod:`antecede.check.search` explains how the search avoids repeating itself.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TextIO
 
-from antecede import protocols as _protocols
 from antecede.check.cases import cases
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import process_names
 from antecede.check.search import Action, Explorer
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import Cast
 from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TextIO
-
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.info import Cast
-
-assert set(_protocols.__all__) == set(PROTOCOLS)
 
 
 @dataclass

@@ -8,15 +8,12 @@ nothing here shares an idea with the protocols that it judges.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from antecede.core.messages import MessageId
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from antecede.core.messages import MessageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +121,7 @@ class History:
             self._copy_names.append((event.message, dest))
             mine |= bit
         # Known copies to a destination of this message are replaced from now on.
-        known = bits_of(before.messages)
-        past = 0
-        for other in known:
-            past |= self._copies_of[other]
+        past = self._copies_in(before.messages)
         replaced = 0
         for dest in event.dests:
             replaced |= past & self._copies_to.get(dest, 0)
@@ -227,16 +221,19 @@ class History:
         return {cause: names for cause, names in kept.items() if names}
 
     def _needed(self, past: Knowledge) -> dict[MessageId, frozenset[str]]:
-        open_copies = 0
-        for number in bits_of(past.messages):
-            open_copies |= self._copies_of[number]
-        open_copies &= ~(past.delivered | past.replaced)
+        open_copies = self._copies_in(past.messages) & ~(past.delivered | past.replaced)
         result: dict[MessageId, set[str]] = {}
         for bit in bits_of(open_copies):
             message, dest = self._copy_names[bit]
             if dest != message.sender:
                 result.setdefault(message, set()).add(dest)
         return {message: frozenset(names) for message, names in sorted(result.items())}
+
+    def _copies_in(self, messages: int) -> int:
+        copies = 0
+        for number in bits_of(messages):
+            copies |= self._copies_of[number]
+        return copies
 
     def _named(self, numbers: int) -> frozenset[MessageId]:
         return frozenset(self.messages[number] for number in bits_of(numbers))

@@ -7,21 +7,22 @@ carried out and judged once. ``Endpoint.state()`` identifies a local state; a pi
 endpoint, which is quick to load, stores it.
 """
 
-from __future__ import annotations
-
 import pickle
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
-from antecede.check.world import shown
+from antecede.check.world import made, shown
+from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Effects, MessageId, Packet
-from antecede.core.registry import endpoint, protocol_class
+from antecede.core.registry import protocol_class
+from antecede.core.state import State
 from antecede.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.state import State
+T = TypeVar("T")
+_LEFT_OUT = frozenset(
+    {"protocol", "members", "options", "pull", "held_max", "queue_max", "held", "arrivals"}
+)
+"""What is the same in every state, or looked at apart."""
 
 
 class Node(NamedTuple):
@@ -68,8 +69,7 @@ class Machine:
     ) -> None:
         self.members = members
         self.promises = promises
-        self._class = endpoint_class or protocol_class(protocol)
-        self.info = self._class.INFO
+        self.info = (endpoint_class or protocol_class(protocol)).INFO
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
         self.views: list[View] = []
@@ -82,20 +82,13 @@ class Machine:
         self._local_ids: dict[object, int] = {}
         self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome | None] = {}
         self._receipts: dict[tuple[int, int], Outcome] = {}
-        self._required: dict[View, dict[MessageId, frozenset[str]]] = {}
         self.starts = tuple(
             self._enter(
-                endpoint(protocol, process=member, members=members, pull=False, **options)
-                if endpoint_class is None
-                else self._made(protocol, member, options),
+                made(endpoint_class, protocol, {"process": member, "members": members, **options}),
                 View(),
             )
             for member in members
         )
-
-    def _made(self, protocol: str, member: str, options: Mapping[str, object]) -> Endpoint:
-        model = endpoint(protocol, process=member, members=self.members, pull=False, **options)
-        return self._class(process=member, members=self.members, options=model.options)
 
     @property
     def local_count(self) -> int:
@@ -125,7 +118,7 @@ class Machine:
         one, view = self._revive(local), self.views[local]
         message = MessageId(one.process, self._seqs[local] + 1)
         known = view.known if after is None else view.prefixes[after]
-        node = self._node(Node(message, dests, known, view.delivered))
+        node = _number(self.nodes, self._node_ids, Node(message, dests, known, view.delivered))
         try:
             effects = one.send(dests, b"%d" % node, after=after)
         except UsageError:
@@ -162,7 +155,7 @@ class Machine:
                 pending=view.pending - {node},
             )
         broken = broken or self._broken_now(one, view)
-        packets = tuple(map(self._packet, effects.packets))
+        packets = tuple(_number(self.packets, self._packet_ids, p) for p in effects.packets)
         return Outcome(self._enter(one, view), packets, broken)
 
     def _broken_by(self, process: str, view: View, number: int) -> tuple[str, str] | None:
@@ -221,18 +214,6 @@ class Machine:
             return view._replace(known=known)
         return view._replace(known=known, prefixes=(*view.prefixes, known))
 
-    def _node(self, node: Node) -> int:
-        number = self._node_ids.setdefault(node, len(self.nodes))
-        if number == len(self.nodes):
-            self.nodes.append(node)
-        return number
-
-    def _packet(self, packet: Packet) -> int:
-        number = self._packet_ids.setdefault(packet, len(self.packets))
-        if number == len(self.packets):
-            self.packets.append(packet)
-        return number
-
     def _enter(self, one: Endpoint, view: View) -> int:
         state = one.state()
         number = self._local_ids.setdefault((frozen_state(state), view), len(self._images))
@@ -249,15 +230,17 @@ class Machine:
         return one
 
 
-_CONSTANT = frozenset({"protocol", "members", "options", "pull", "held_max", "queue_max"})
-_APART = frozenset({"held", "arrivals"})
+def _number(items: list[T], numbers: dict[T, int], item: T) -> int:
+    """Return an item's place in the list; append it if it is new."""
+    number = numbers.setdefault(item, len(items))
+    if number == len(items):
+        items.append(item)
+    return number
 
 
 def frozen_state(state: State) -> object:
     """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
-    rest = (
-        frozen(value) for key, value in state.items() if key not in _CONSTANT and key not in _APART
-    )
+    rest = (frozen(value) for key, value in state.items() if key not in _LEFT_OUT)
     return tuple(packet for _, packet in state["held"]), tuple(rest)
 
 

@@ -1,7 +1,5 @@
 """The properties that the oracle judges, and how a broken one is reported."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

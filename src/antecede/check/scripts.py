@@ -1,21 +1,16 @@
 """Random scripts, and how to run a script under any protocol."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.world import World
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import Cast
 from antecede.core.registry import protocol_class
 from antecede.errors import HoldFullError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.info import Cast
 
 
 def process_names(count: int) -> tuple[str, ...]:

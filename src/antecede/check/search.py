@@ -19,19 +19,14 @@ have no effect. Situations are visited by the number of steps that lead there, s
 that is reported is a shortest one.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from antecede.check.machine import Machine
 from antecede.check.world import World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.info import Cast
+from antecede.core.endpoint import Endpoint
+from antecede.core.info import Cast
 
 Action = tuple[object, ...]
 

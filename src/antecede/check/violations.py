@@ -1,15 +1,12 @@
 """From histories to violations, from violations to sentences. Results are data, not exceptions."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from antecede.check.history import Event, History
-    from antecede.core.messages import MessageId
+from antecede.check.history import Event, History
+from antecede.core.messages import MessageId
 
 
 @dataclass(frozen=True, slots=True)

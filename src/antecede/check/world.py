@@ -4,22 +4,17 @@ After every step the world checks what can be checked at once (integrity, safety
 necessity); ``check`` judges what shows only at the end (liveness, quiescence).
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any
 
 from antecede.check.history import History
 from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.violations import causal_violations, undelivered, witness
+from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Delivery, Effects, MessageId, Packet
 from antecede.core.registry import endpoint, protocol_class, restore
 from antecede.errors import HoldFullError, UnknownProcessError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from antecede.core.endpoint import Endpoint
 
 
 class World:
@@ -63,17 +58,8 @@ class World:
         options = {**self.options, **self.per_process.get(process, {})}
         if self.held_max is not None:
             options["held_max"] = self.held_max
-        made = endpoint(self.protocol, process=process, members=members, pull=self.pull, **options)
-        if self.endpoint_class is not None:
-            made = self.endpoint_class(
-                process=process,
-                members=members,
-                options=made.options,
-                pull=self.pull,
-                held_max=made.held_max,
-                queue_max=made.queue_max,
-            )
-        return made
+        options |= {"process": process, "members": members, "pull": self.pull}
+        return made(self.endpoint_class, self.protocol, options)
 
     # Steps.
 
@@ -172,11 +158,10 @@ class World:
         self.steps.append(("restart", process))
         state = self.endpoints[process].state()
         if self.endpoint_class is None:
-            made = restore(state)
+            self.endpoints[process] = restore(state)
         else:
-            made = self._endpoint(process, self.endpoints[process].members)
-            made.load(state)
-        self.endpoints[process] = made
+            self.endpoints[process] = self._endpoint(process, self.endpoints[process].members)
+            self.endpoints[process].load(state)
 
     def drain(self, order: Random | int = 0) -> bool:
         """Let everything arrive; return whether nothing was refused for good.
@@ -325,6 +310,15 @@ class World:
             script=self.script,
             options=self.options,
         )
+
+
+def made(cls: type[Endpoint] | None, protocol: str, arguments: Mapping[str, Any]) -> Endpoint:
+    """Make an endpoint; with ``cls``, of that class instead of the protocol's own."""
+    one = endpoint(protocol, **arguments)
+    if cls is None:
+        return one
+    names = ("process", "members", "options", "pull", "held_max", "queue_max")
+    return cls(**{name: getattr(one, name) for name in names})
 
 
 def shown(information: Mapping[MessageId, Iterable[str]]) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from antecede.core.info import Cast
 
 
-def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:
-    """Return the destinations, sorted and without duplicates; refuse unknown and empty ones."""
+def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:
+    """Return the destinations, sorted, each once; refuse those that the protocol cannot serve."""
     if isinstance(dests, str):
         groups = endpoint.options.get("groups")
         if isinstance(groups, dict) and dests in groups:
@@ -41,7 +41,9 @@ def target_names(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, .
             f"cannot send to {strange}: not a member; the members are {', '.join(endpoint.members)}"
         )
         raise UsageError(msg)
-    return tuple(sorted(names))
+    targets = tuple(sorted(names))
+    _check_cast(endpoint, targets)
+    return targets
 
 
 def _expected(groups: object) -> str:
@@ -50,7 +52,7 @@ def _expected(groups: object) -> str:
     return f"expected a list (protocols with named groups: {_able('groups')})"
 
 
-def check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
+def _check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
     """Refuse a cast that the protocol does not offer, and name those that do."""
     others = set(targets) - {endpoint.process}
     fits: set[Cast] = {"multicast"}

@@ -1,14 +1,8 @@
 """Packet numbers per channel: which have arrived, and FIFO order for protocols that need it."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
-from typing import TYPE_CHECKING, cast
 
-from antecede.core.state import ChannelsState, copied
-
-if TYPE_CHECKING:
-    from antecede.core.messages import Packet
+from antecede.core.messages import Packet
 
 
 class Channels:
@@ -23,14 +17,6 @@ class Channels:
         self.prefix: dict[str, int] = {}
         self.ahead: dict[str, list[tuple[int, int]]] = {}
         self.parked: dict[str, dict[int, Packet]] = {}
-
-    def state(self) -> ChannelsState:
-        """Return a copy of everything as plain data."""
-        return cast("ChannelsState", copied(vars(self)))
-
-    def load(self, state: ChannelsState) -> None:
-        """Take over what :meth:`state` returned."""
-        vars(self).update(state)
 
     def next_number(self, dest: str) -> int:
         """Return the next packet number on the channel to ``dest`` and count it."""
@@ -83,11 +69,6 @@ class Channels:
         if not waiting:
             del self.parked[source]
         return packets
-
-    @property
-    def parked_count(self) -> int:
-        """The number of packets kept for channel order."""
-        return sum(map(len, self.parked.values()))
 
     def forget(self, process: str) -> None:
         """Drop what is kept about a process that left, except what identifies its duplicates."""

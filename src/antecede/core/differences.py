@@ -5,12 +5,10 @@ information, so a difference names what is gone as well as what is new. One abse
 named: an entry without destinations is gone as soon as its sender has a newer one.
 """
 
-from __future__ import annotations
-
 from typing import TypeGuard, cast
 
-from antecede.core.entries import Entries
-from antecede.core.messages import ID_BYTES, PAIR_BYTES
+from antecede.core.entries import Entries, size_of
+from antecede.core.messages import ControlSize
 from antecede.core.validation import is_count
 
 Difference = tuple[str, tuple[tuple[str, int], ...], Entries]
@@ -32,7 +30,7 @@ def difference(before: Entries, after: Entries) -> Entries | Difference:
     )
     fresh = tuple(entry for entry in after if old.get(entry[:2]) != entry[2])
     result: Difference = (MARK, gone, fresh)
-    return result if model_bytes(result) < model_bytes(after) else after
+    return result if measured(result).model_bytes < measured(after).model_bytes else after
 
 
 def applied(before: Entries, control: Entries | Difference) -> Entries:
@@ -58,17 +56,11 @@ def is_difference(control: object) -> TypeGuard[Difference]:
     return type(control[1]) is tuple and all(map(_is_key, control[1]))
 
 
-def size_of(control: Entries | Difference) -> tuple[int, int]:
-    """Return how many entries and destinations travel; an entry that is gone counts too."""
-    gone, entries = (control[1], control[2]) if is_difference(control) else ((), control)
-    dests = sum(len(entry[2]) for entry in entries)
-    return len(gone) + len(entries), dests
-
-
-def model_bytes(control: Entries | Difference) -> int:
-    """Return the bytes by the model of [JPCY97]."""
-    entries, dests = size_of(control)
-    return PAIR_BYTES * entries + ID_BYTES * dests
+def measured(control: Entries | Difference) -> ControlSize:
+    """Return the size by the model of [JPCY97]; an entry that is gone counts too."""
+    if is_difference(control):
+        return size_of(control[2], len(control[1]))
+    return size_of(cast("Entries", control))
 
 
 def _by_id(entries: Entries) -> dict[tuple[str, int], tuple[str, ...]]:

@@ -10,16 +10,16 @@ When several held messages can be delivered, the one that arrived first goes fir
 is made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
-from antecede.core.casts import check_cast, target_names
+from antecede.core.casts import targets_of
 from antecede.core.channels import Channels
+from antecede.core.groups import as_name
 from antecede.core.hold import HoldingBuffer
 from antecede.core.hooks import Hooks
 from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending
-from antecede.core.state import State, copied
+from antecede.core.state import ChannelsState, State, copied
 from antecede.core.validation import check_address, check_message, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
@@ -70,7 +70,7 @@ class Endpoint(Hooks):
         ``after`` is the number of the last local event that the message depends on; by default it
         depends on everything so far. Only ``semantic`` uses it.
         """
-        targets = self._targets(dests)
+        targets = targets_of(self, dests)
         if not isinstance(payload, bytes):
             msg = f"payload is {type(payload).__name__}; expected bytes: encode it first"
             raise UsageError(msg)
@@ -111,20 +111,13 @@ class Endpoint(Hooks):
             raise UsageError(msg)
         if source is not None and source not in self.members and not self._is_gone(source):
             raise UsageError(self._not_a_member(source))
-        while (ready := self._next_ready(source)) is not None:
-            arrival, packet = ready
-            need = self._first_unmet(packet)
-            if need is None:
-                self._deliver(packet)
-                break
-            self._hold.packets[arrival] = packet
-            self._hold.file(arrival, need)
+        self._deliver_next(source)
         return self._flush()
 
     @property
     def held(self) -> int:
         """The number of packets that arrived and are held back."""
-        return len(self._hold) + self._channels.parked_count
+        return len(self._hold) + sum(map(len, self._channels.parked.values()))
 
     @property
     def queued(self) -> int:
@@ -147,10 +140,7 @@ class Endpoint(Hooks):
     def add(self, process: str) -> Effects:
         """Add a process at run time; call this on every endpoint, in any order."""
         self._check_dynamic()
-        if not isinstance(process, str) or not process:
-            msg = f"process {process!r} is not a name; use a non-empty string"
-            raise UsageError(msg)
-        if process in self._removed:
+        if as_name("process", process) in self._removed:
             msg = f"process {process!r} was removed and cannot come back; use a new name"
             raise UsageError(msg)
         if process in self._positions:
@@ -191,7 +181,7 @@ class Endpoint(Hooks):
             "queue_max": self.queue_max,
             "seq": self._seq,
             "events": self._events,
-            "channels": self._channels.state(),
+            "channels": copied(cast("ChannelsState", vars(self._channels))),
             "arrivals": self._hold.arrivals,
             "held": list(self._hold),
             "own": {name: copied(getattr(self, name)) for name in self.STATE},
@@ -203,7 +193,7 @@ class Endpoint(Hooks):
         self._removed = saved["removed"]
         self._seq = saved["seq"]
         self._events = saved["events"]
-        self._channels.load(saved["channels"])
+        vars(self._channels).update(saved["channels"])
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]
@@ -253,11 +243,6 @@ class Endpoint(Hooks):
                 raise UnknownProcessError(msg, process=name, members=self.members)
 
     # The base's own steps.
-
-    def _targets(self, dests: Iterable[str] | str) -> tuple[str, ...]:
-        targets = target_names(self, dests)
-        check_cast(self, targets)
-        return targets
 
     def _basis(self, after: int | None) -> int:
         if after is None:
@@ -337,16 +322,20 @@ class Endpoint(Hooks):
         return self._hold.pop_ready(source)
 
     def _drain(self) -> None:
-        if self.pull:
-            return
-        while (ready := self._next_ready()) is not None:
+        while not self.pull and self._deliver_next():
+            pass
+
+    def _deliver_next(self, source: str | None = None) -> bool:
+        """Deliver the next message that is ready; file again those that are not ready any more."""
+        while (ready := self._next_ready(source)) is not None:
             arrival, packet = ready
             need = self._first_unmet(packet)
-            if need is not None:
-                self._hold.packets[arrival] = packet
-                self._hold.file(arrival, need)
-                continue
-            self._deliver(packet)
+            if need is None:
+                self._deliver(packet)
+                return True
+            self._hold.packets[arrival] = packet
+            self._hold.file(arrival, need)
+        return False
 
     def _deliver(self, packet: Packet) -> None:
         assert packet.message is not None

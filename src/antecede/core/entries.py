@@ -4,11 +4,9 @@ An entry says that a message of ``sender`` may still have to be waited for at ``
 process's state entries are a nested dict, in a packet a sorted tuple.
 """
 
-from __future__ import annotations
-
 from typing import TypeGuard
 
-from antecede.core.messages import MessageId
+from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId
 from antecede.core.validation import is_count
 
 Log = dict[str, dict[int, frozenset[str]]]
@@ -44,7 +42,14 @@ def explicit(log: Log) -> dict[MessageId, frozenset[str]]:
     }
 
 
-def without_empty(log: Log) -> Log:
+def size_of(entries: Entries, pairs: int = 0) -> ControlSize:
+    """Return the size by the model of [JPCY97], with so many pairs (sender, clock) besides."""
+    count = len(entries) + pairs
+    dests = sum(len(entry[2]) for entry in entries)
+    return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
+
+
+def purged(log: Log) -> Log:
     """Drop entries without destinations, except the newest of each sender."""
     result: Log = {}
     for sender, entries in log.items():

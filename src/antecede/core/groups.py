@@ -1,12 +1,48 @@
-"""Options that name processes: groups, zones, clusters, and single processes such as a relay."""
-
-from __future__ import annotations
+"""Checks on names and options: members, groups, zones, a relay, flags and choices."""
 
 from collections.abc import Iterable, Mapping
 
 from antecede.errors import UsageError
 
 Groups = dict[str, tuple[str, ...]]
+
+
+def as_name(what: str, value: object) -> str:
+    """Return a name; refuse anything that cannot be one."""
+    if not isinstance(value, str) or not value:
+        msg = f"{what} {value!r} is not a name; use a non-empty string"
+        raise UsageError(msg)
+    return value
+
+
+def distinct_names(what: str, value: object) -> tuple[str, ...]:
+    """Return ``members`` or ``removed``: names, each once."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        kind = "string " if isinstance(value, str) else ""
+        msg = f"{what} is the {kind}{value!r}; expected a sequence of names"
+        raise UsageError(msg)
+    names = tuple(as_name(what.removesuffix("s"), name) for name in value)
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        msg = f"{what} names {', '.join(twice)} more than once; each process has its own name"
+        raise UsageError(msg)
+    return names
+
+
+def as_flag(option: str, value: object) -> bool:
+    """Return an option that is either True or False."""
+    if not isinstance(value, bool):
+        msg = f"{option}={value!r} is neither True nor False"
+        raise UsageError(msg)
+    return value
+
+
+def as_choice(option: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return an option that is one of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        msg = f"{option}={value!r} is unknown; expected one of {', '.join(choices)}"
+        raise UsageError(msg)
+    return value
 
 
 def as_groups(value: object, members: tuple[str, ...]) -> Groups:
@@ -18,10 +54,7 @@ def as_groups(value: object, members: tuple[str, ...]) -> Groups:
         raise UsageError(msg)
     result = {}
     for name, group in value.items():
-        if not isinstance(name, str) or not name:
-            msg = f"group {name!r} is not a name; use a non-empty string"
-            raise UsageError(msg)
-        result[name] = as_names(f"group {name!r}", group, members)
+        result[as_name("group", name)] = as_names(f"group {name!r}", group, members)
     return result
 
 

@@ -1,14 +1,9 @@
 """The holding buffer: messages held back, indexed by the first thing that each waits for."""
 
-from __future__ import annotations
-
 import heapq
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from antecede.core.messages import MessageId, Need, Packet
+from antecede.core.messages import MessageId, Need, Packet
 
 Key = tuple[str, str, str]
 

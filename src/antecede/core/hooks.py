@@ -1,16 +1,11 @@
 """What a protocol defines: its record and its hooks."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
-from typing import TYPE_CHECKING, ClassVar
-
-from antecede.core.messages import NO_CONTROL, ControlSize, MessageId, Need, Packet, Sending
+from antecede.core.info import ProtocolInfo
+from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from antecede.core.info import ProtocolInfo
 
 
 class Hooks:
@@ -77,16 +72,18 @@ class Hooks:
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the packet's control by the model of [JPCY97]."""
-        assert cls.INFO.bytes_per_entry == 0, f"{cls.INFO.name} does not measure {packet}"
-        return NO_CONTROL
+        """Return the size of the packet's control by the model of [JPCY97].
 
-    @classmethod
-    def _sized(cls, entries: int, destinations: int = 0) -> ControlSize:
-        info = cls.INFO
-        assert info.bytes_per_entry is not None
-        return ControlSize(
-            entries,
-            destinations,
-            info.bytes_per_entry * entries + info.bytes_per_destination * destinations,
-        )
+        By default each integer of the control, with the names around it, is an entry.
+        """
+        entry_bytes = cls.INFO.bytes_per_entry
+        assert entry_bytes is not None, f"{cls.INFO.name} does not measure {packet}"
+        entries = _integers(packet.control) if entry_bytes else 0
+        return ControlSize(entries, 0, entry_bytes * entries)
+
+
+def _integers(value: object) -> int:
+    if not isinstance(value, tuple):
+        return 0
+    kinds = list(map(type, value))
+    return kinds.count(int) + (sum(map(_integers, value)) if tuple in kinds else 0)

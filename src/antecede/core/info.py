@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from antecede.core.messages import ID_BYTES
+
 Cast = Literal["unicast", "multicast", "broadcast", "groups"]
 CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast", "groups")
 MULTICAST: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
@@ -117,7 +119,7 @@ class ProtocolInfo:
     """Whether process names are the only text in its controls."""
     bytes_per_entry: int | None
     """What an entry of control counts in the model of [JPCY97]; None if that is not constant."""
-    bytes_per_destination: int = 0
+    bytes_per_destination: int = ID_BYTES
     """What a destination in the control counts in the same model."""
     formula: Formula | None = None
     """Its sizes by the number of processes, where they follow from it."""

@@ -37,6 +37,12 @@ class Packet:
     control: object
     protocol: str
 
+    @property
+    def message_id(self) -> MessageId:
+        """The message that a data packet brings."""
+        assert self.message is not None
+        return self.message
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -129,4 +135,3 @@ class ControlSize(NamedTuple):
 ID_BYTES: Final = 2
 CLOCK_BYTES: Final = 4
 PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
-NO_CONTROL: Final = ControlSize(0, 0, 0)

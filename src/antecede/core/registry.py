@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from antecede.core.groups import as_flag, distinct_names
 from antecede.core.info import Citation, ProtocolInfo
 from antecede.core.messages import ControlSize, Packet
 from antecede.errors import UsageError
@@ -78,18 +79,16 @@ def endpoint(
     ``removed`` names processes that left before this one joined: packets may still name them.
     """
     cls = protocol_class(protocol)
-    names = _names("members", members)
-    gone = _names("removed", options.pop("removed", ()))
+    names = distinct_names("members", members)
+    gone = distinct_names("removed", options.pop("removed", ()))
     for name in gone:
         if name in names:
             msg = f"process {name!r} is both a member and removed; a removed name never comes back"
             raise UsageError(msg)
-    if type(pull) is not bool:
-        msg = f"pull={pull!r} is neither True nor False"
-        raise UsageError(msg)
     if process not in names:
         msg = f"process {process!r} is not a member; the members are {', '.join(names)}"
         raise UsageError(msg)
+    flag = as_flag("pull", pull)
     limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
     for name in options:
         if name not in cls.INFO.options:
@@ -97,7 +96,7 @@ def endpoint(
             msg = f"{protocol} has no option {name!r}; it takes {known}"
             raise UsageError(msg)
     chosen = {name: option.default for name, option in cls.INFO.options.items()} | options
-    return cls(process=process, members=names, options=chosen, pull=pull, removed=gone, **limits)
+    return cls(process=process, members=names, options=chosen, pull=flag, removed=gone, **limits)
 
 
 def restore(state: State) -> Endpoint:
@@ -120,23 +119,6 @@ def size(packet: Packet) -> ControlSize:
         msg = f"size() takes a Packet, got {type(packet).__name__}"
         raise UsageError(msg)
     return protocol_class(packet.protocol).measure(packet)
-
-
-def _names(what: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        kind = "string " if isinstance(value, str) else ""
-        msg = f"{what} is the {kind}{value!r}; expected a sequence of names"
-        raise UsageError(msg)
-    names = tuple(value)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            msg = f"{what.removesuffix('s')} {name!r} is not a name; use a non-empty string"
-            raise UsageError(msg)
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        msg = f"{what} names {', '.join(twice)} more than once; each process has its own name"
-        raise UsageError(msg)
-    return names
 
 
 def _limit(name: str, value: object) -> int:

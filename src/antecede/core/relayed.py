@@ -1,7 +1,5 @@
 """The base of protocols in which a relay orders the messages of others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar

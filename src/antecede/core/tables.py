@@ -18,8 +18,6 @@ Three readers follow these lines, each in one place: ``eventlog.rule`` for plain
 tests all three.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 SEND: Final = "send"

@@ -55,7 +55,7 @@ def check_message(endpoint: Endpoint, packet: Packet) -> None:
             f"packet {packet.n} from {packet.source!r} has an invalid message id: {shown(message)}"
         )
         raise PeerError(msg)
-    if not _are_names(dests) or not isinstance(packet.payload, bytes):
+    if not are_names(dests) or not isinstance(packet.payload, bytes):
         msg = (
             f"packet {packet.n} from {packet.source!r} has destinations {shown(dests)} and a "
             f"{type(packet.payload).__name__} as payload; expected sorted names and bytes"
@@ -71,12 +71,6 @@ def check_message(endpoint: Endpoint, packet: Packet) -> None:
 
 def _is_id(message: MessageId) -> bool:
     return type(message.sender) is str and type(message.seq) is int and message.seq >= 1
-
-
-def _are_names(dests: object) -> bool:
-    if type(dests) is not tuple or any(type(dest) is not str for dest in dests):
-        return False
-    return all(a < b for a, b in pairwise(dests))
 
 
 def malformed(packet: Packet, expected: str) -> PeerError:
@@ -106,6 +100,13 @@ def is_count(value: object, least: int = 0) -> bool:
 def is_counts(value: object, length: int) -> bool:
     """Tell whether ``value`` is a tuple of ``length`` counts."""
     return type(value) is tuple and len(value) == length and all(is_count(x) for x in value)
+
+
+def are_names(value: object) -> bool:
+    """Tell whether ``value`` is a tuple of names, sorted, each once."""
+    if type(value) is not tuple or any(type(name) is not str for name in value):
+        return False
+    return all(a < b for a, b in pairwise(value))
 
 
 def is_pairs(value: object) -> bool:

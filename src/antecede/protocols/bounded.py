@@ -50,15 +50,14 @@ References
    paper, 2000.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
@@ -81,12 +80,10 @@ class Bounded(Endpoint):
         cost="at most k entries per copy; extra messages when k would be exceeded",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
-            "k": Option(
-                default=None, doc="maximum of entries kept or sent, n < k <= n*n; None means 2n"
-            ),
+            "k": Option(None, "maximum of entries kept or sent, n < k <= n*n; None means 2n"),
             "column": Option(
-                default="fullest",
-                doc="whose constraints an extra message replaces: fullest, sparsest or rotating",
+                "fullest",
+                "whose constraints an extra message replaces: fullest, sparsest or rotating",
             ),
         },
         wire_number=4,
@@ -105,11 +102,7 @@ class Bounded(Endpoint):
     def _start(self) -> None:
         n = len(self.members)
         self._k = _limit(self.options["k"], n)
-        if self.options["column"] not in CHOICES:
-            column = self.options["column"]
-            msg = f"column={column!r} is unknown; expected one of {', '.join(CHOICES)}"
-            raise UsageError(msg)
-        self._choice = self.options["column"]
+        self._choice = as_choice("column", self.options["column"], CHOICES)
         self._columns: list[Column] = [{} for _ in range(n)]
         self._counts = [0] * n
         self._turn = 0
@@ -217,12 +210,6 @@ class Bounded(Endpoint):
             else:
                 self._hold.file(arrival, need)
 
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the entries carried, two ids and a count each."""
-        entries = len(cast("tuple[Entry, ...]", packet.control))
-        return cls._sized(entries)
-
 
 def _limit(k: object, n: int) -> int:
     if k is None:
@@ -238,10 +225,6 @@ def _larger(one: Column, two: Column) -> Column:
 
 
 def _is_entry(entry: object) -> bool:
-    return (
-        type(entry) is tuple
-        and len(entry) == 3
-        and type(entry[0]) is str
-        and type(entry[1]) is str
-        and is_count(entry[2], 1)
-    )
+    if type(entry) is not tuple or len(entry) != 3:
+        return False
+    return type(entry[0]) is str and type(entry[1]) is str and is_count(entry[2], 1)

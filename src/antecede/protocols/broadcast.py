@@ -39,15 +39,13 @@ References
    ACM Transactions on Computer Systems 9(3):272-314, 1991. https://doi.org/10.1145/128738.128742
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Formula, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
 
@@ -67,10 +65,7 @@ class Broadcast(Endpoint):
         cost="one integer per member and group; n for one group of all",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={
-            "groups": Option(
-                default=None,
-                doc="a dict of group names to members; by default {'all': members}",
-            )
+            "groups": Option(None, "a dict of group names to members; by default {'all': members}")
         },
         short_name="BSS",
         wire_number=8,
@@ -136,9 +131,3 @@ class Broadcast(Endpoint):
                 self._groups.items(), cast("Vectors", packet.control), strict=True
             )
         }
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return one entry of one clock for each member of each group."""
-        counts = sum(map(len, cast("Vectors", packet.control)))
-        return cls._sized(counts)

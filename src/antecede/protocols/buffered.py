@@ -53,17 +53,16 @@ References
    https://doi.org/10.1007/3-540-60042-6_14
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import malformed
-from antecede.errors import PeerError, QueueFullError, UsageError
+from antecede.errors import PeerError, QueueFullError
 
 Posting = tuple[str, MessageId, tuple[str, ...], bytes]
 
@@ -94,11 +93,7 @@ class Buffered(Endpoint):
     STATE: ClassVar = ("_output", "_receiver", "_awaited")
 
     def _start(self) -> None:
-        if type(self.options["pipelined"]) is not bool:
-            msg = f"pipelined={self.options['pipelined']!r} is neither True nor False"
-            raise UsageError(msg)
-        self._pipelined = self.options["pipelined"]
-        self._fifo = self._pipelined
+        self._pipelined = self._fifo = as_flag("pipelined", self.options["pipelined"])
         self._output: list[Posting] = []
         self._receiver = ""
         self._awaited = 0

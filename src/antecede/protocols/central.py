@@ -40,18 +40,14 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from antecede.core.groups import as_member
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.messages import Packet, Sending
 from antecede.core.registry import register
 from antecede.core.relayed import Relayed
 from antecede.core.validation import malformed
-
-if TYPE_CHECKING:
-    from antecede.core.messages import Packet, Sending
 
 
 @register
@@ -65,9 +61,7 @@ class Central(Relayed):
         assumptions="one known relay; every packet arrives eventually",
         cost="no control information; one more packet and hop per message",
         promises=frozenset({"safety", "liveness", "quiescence"}),
-        options={
-            "relay": Option(default=None, doc="the relay's name; by default the first member")
-        },
+        options={"relay": Option(None, "the relay's name; by default the first member")},
         wire_number=14,
         bytes_per_entry=0,
         has_roles=True,
@@ -100,7 +94,6 @@ class Central(Relayed):
             super()._check_room(packet)
 
     def _on_data(self, packet: Packet) -> None:
-        assert packet.message is not None
         if self.process == self._relay:
             for dest in packet.dests:
                 if dest not in (self._relay, packet.source):

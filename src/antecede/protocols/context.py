@@ -39,14 +39,12 @@ References
    1989. https://doi.org/10.1145/65000.65001
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_pairs, malformed
 
@@ -92,17 +90,10 @@ class Context(Endpoint):
                 yield Need(process, seq)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        seq = packet.message.seq
+        seq = packet.message_id.seq
         self._newest[packet.source] = seq
         for process, number in cast("Pairs", packet.control):
             if self._leaves.get(process) == number:
                 del self._leaves[process]
         self._leaves[packet.source] = seq
         return (Need(packet.source, seq),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return one entry for each direct predecessor."""
-        pairs = len(cast("Pairs", packet.control))
-        return cls._sized(pairs)

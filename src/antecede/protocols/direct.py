@@ -44,17 +44,15 @@ References
    1997. https://doi.org/10.1006/jpdc.1996.1300
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
-from antecede.core.messages import PAIR_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_pairs, malformed
-from antecede.errors import UsageError
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]
@@ -73,8 +71,7 @@ class Direct(Endpoint):
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={
             "prune": Option(
-                default="direct",
-                doc="what a delivery prunes: 'literal', 'direct' or 'full' (same deliveries)",
+                "direct", "what a delivery prunes: 'literal', 'direct' or 'full' (same deliveries)"
             )
         },
         short_name="PRS",
@@ -91,10 +88,7 @@ class Direct(Endpoint):
     STATE: ClassVar = ("_known", "_barriers")
 
     def _start(self) -> None:
-        if self.options["prune"] not in PRUNES:
-            msg = f"prune={self.options['prune']!r} is unknown; expected one of {', '.join(PRUNES)}"
-            raise UsageError(msg)
-        self._prune = self.options["prune"]
+        self._prune = as_choice("prune", self.options["prune"], PRUNES)
         self._known: dict[str, Pairs] = {member: {} for member in self.members}
         self._barriers: dict[str, Pairs] = {member: {} for member in self.members}
 
@@ -126,8 +120,7 @@ class Direct(Endpoint):
                 yield Need(process, seq)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        me, source, seq = self.process, packet.source, packet.message.seq
+        me, source, seq = self.process, packet.source, packet.message_id.seq
         carried = {
             member: dict(pairs)
             for member, pairs in zip(self.members, cast("Sets", packet.control), strict=True)
@@ -156,12 +149,6 @@ class Direct(Endpoint):
         if self._prune == "direct":
             return union_max(minus(mine, before), minus(theirs, before))
         return minus(minus(mine, before), theirs)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the pairs of all sets."""
-        pairs = sum(map(len, cast("Sets", packet.control)))
-        return cls._sized(pairs)
 
 
 def union_max(left: Pairs, right: Pairs) -> Pairs:

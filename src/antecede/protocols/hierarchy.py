@@ -40,32 +40,19 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
+from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.messages import (
-    CLOCK_BYTES,
-    NO_CONTROL,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
+from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import endpoint, register, restore, size
 from antecede.core.relayed import Relayed
+from antecede.core.state import State
 from antecede.core.validation import is_count, malformed
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.state import State
 
 INNER = "optimal"
 Names = tuple[str, ...]
@@ -84,8 +71,7 @@ class Hierarchy(Relayed):
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "clusters": Option(
-                default=None,
-                doc="tuples of members, each starting with its representative; by default one",
+                None, "tuples of members, each starting with its representative; by default one"
             )
         },
         wire_number=17,
@@ -127,8 +113,7 @@ class Hierarchy(Relayed):
         """Return what each held message waits for, here or among representatives."""
         result = super().waiting()
         for packet in self._transit.values():
-            assert packet.message is not None
-            result[packet.message] = tuple(self._unmet(packet))
+            result[packet.message_id] = tuple(self._unmet(packet))
         return result
 
     def _post(self, sending: Sending) -> None:
@@ -144,8 +129,7 @@ class Hierarchy(Relayed):
         remote = self._heads_of(content.dests, self.process)
         if remote:
             for inner in self._inner.send(remote).packets:
-                assert inner.message is not None
-                self._emit(inner.dest, (inner.message.seq, inner.control), content)
+                self._emit(inner.dest, (inner.message_id.seq, inner.control), content)
 
     def _send_down(self, content: Sending | Packet) -> None:
         assert content.message is not None
@@ -173,12 +157,11 @@ class Hierarchy(Relayed):
             raise malformed(packet, f"a message for {self.process!r}")
 
     def _check_above(self, packet: Packet) -> None:
-        assert packet.message is not None
         assert self._inner is not None
         control = packet.control
         if type(control) is not tuple or len(control) != 2 or not is_count(control[0], 1):
             raise malformed(packet, f"a number and {INNER} control")
-        if self._head[packet.message.sender] != packet.source:
+        if self._head[packet.message_id.sender] != packet.source:
             raise malformed(packet, "a message of the representative's own cluster")
         if self.process not in self._heads_of(packet.dests, packet.source):
             raise malformed(packet, "a message for this cluster")
@@ -201,7 +184,6 @@ class Hierarchy(Relayed):
             super()._check_room(packet)  # a message that is only passed on needs no space
 
     def _on_data(self, packet: Packet) -> None:
-        assert packet.message is not None
         if self._inner is None:
             self._keep(packet)
         elif not self._is_from_above(packet):
@@ -209,8 +191,7 @@ class Hierarchy(Relayed):
             self._keep(packet)
         else:
             inner = self._as_inner(packet)
-            assert inner.message is not None
-            self._transit[inner.message] = packet
+            self._transit[inner.message_id] = packet
             for delivery in self._inner.receive(inner).deliveries:
                 due = self._transit.pop(delivery.message)
                 self._send_down(due)
@@ -227,7 +208,7 @@ class Hierarchy(Relayed):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return what representatives carry; within a cluster that is nothing."""
         if not isinstance(packet.control, tuple):
-            return NO_CONTROL
+            return ControlSize(0, 0, 0)
         entries, dests, model_bytes = size(
             replace(packet, control=packet.control[1], protocol=INNER)
         )

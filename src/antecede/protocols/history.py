@@ -40,26 +40,16 @@ References
    Transactions on Computer Systems 5(1):47-76, 1987. https://doi.org/10.1145/7351.7478
 """
 
-from __future__ import annotations
-
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
+from antecede.core.entries import size_of
 from antecede.core.info import ProtocolInfo
-from antecede.core.messages import (
-    ID_BYTES,
-    PAIR_BYTES,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
+from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_count, is_pairs, malformed
+from antecede.core.validation import are_names, is_count, is_pairs, malformed
 from antecede.errors import HoldFullError
 
 Names = tuple[str, ...]
@@ -156,8 +146,7 @@ class History(Endpoint):
                 yield Need(entry[0], entry[1])
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        sender, seq = packet.message
+        sender, seq = packet.message_id
         self._known[self.process][sender] = seq
         if self.pull:  # otherwise pruning once per packet is enough
             self._prune()
@@ -175,17 +164,15 @@ class History(Endpoint):
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the messages that travel along, with their destinations and payloads."""
         _, entries = cast("Control", packet.control)
-        dests = sum(len(entry[2]) for entry in entries)
+        heads = size_of(tuple(entry[:3] for entry in entries))
         payload_bytes = sum(len(entry[3]) for entry in entries)
-        heads = PAIR_BYTES * len(entries)
-        return ControlSize(len(entries), dests, heads + ID_BYTES * dests + payload_bytes)
+        return heads._replace(model_bytes=heads.model_bytes + payload_bytes)
 
 
 def _all(packet: Packet) -> tuple[Entry, ...]:
     """Return the messages that a packet brings, its own last."""
-    assert packet.message is not None
     _, entries = cast("Control", packet.control)
-    return (*entries, (*packet.message, packet.dests, packet.payload))
+    return (*entries, (*packet.message_id, packet.dests, packet.payload))
 
 
 def _single(packet: Packet, entry: Entry, control: Control) -> Packet:
@@ -204,12 +191,9 @@ def _is_control(control: object) -> bool:
 
 def _is_rows(rows: tuple[object, ...]) -> bool:
     for row in rows:
-        if type(row) is not tuple or len(row) != 2 or type(row[0]) is not str:
+        if type(row) is not tuple or len(row) != 2 or not is_pairs(row[1]):
             return False
-        if not is_pairs(row[1]):
-            return False
-    names = [cast("Row", row)[0] for row in rows]
-    return all(a < b for a, b in itertools.pairwise(names))
+    return are_names(tuple(cast("Row", row)[0] for row in rows))
 
 
 def _is_past(entries: tuple[object, ...]) -> bool:
@@ -220,9 +204,7 @@ def _is_past(entries: tuple[object, ...]) -> bool:
         sender, seq, dests, payload = entry
         if type(sender) is not str or not is_count(seq, newest.get(sender, 0) + 1):
             return False
-        if type(dests) is not tuple or not dests or any(type(name) is not str for name in dests):
-            return False
-        if any(a >= b for a, b in itertools.pairwise(dests)) or type(payload) is not bytes:
+        if not are_names(dests) or not dests or type(payload) is not bytes:
             return False
         newest[sender] = seq
     return True

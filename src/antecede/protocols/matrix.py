@@ -39,14 +39,12 @@ References
    https://doi.org/10.1016/0020-0190(91)90008-6
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
 
@@ -112,9 +110,3 @@ class Matrix(Endpoint):
                 column = self._positions[dest]
                 row[column] = max(row[column], rows[source][column] + 1)
         return (Need(packet.source, self._counts[source], "count"),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return n*n entries."""
-        cells = len(cast("Rows", packet.control)) ** 2
-        return cls._sized(cells)

@@ -53,33 +53,16 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar, cast
 
-from antecede.core.differences import Difference, applied, difference, is_difference, size_of
+from antecede.core.differences import Difference, applied, difference, is_difference, measured
 from antecede.core.endpoint import Endpoint
-from antecede.core.entries import (
-    Entries,
-    Log,
-    as_entries,
-    as_log,
-    explicit,
-    is_entries,
-    without_empty,
-)
+from antecede.core.entries import Entries, Log, as_entries, as_log, explicit, is_entries, purged
+from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.messages import (
-    ID_BYTES,
-    PAIR_BYTES,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
+from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import malformed
 from antecede.errors import UsageError
@@ -114,7 +97,6 @@ class Optimal(Endpoint):
         short_name="KS",
         wire_number=1,
         bytes_per_entry=PAIR_BYTES,
-        bytes_per_destination=ID_BYTES,
         names_only=True,
         variants=(
             Variant("hardware", lambda _: {"hardware_multicast": True}),
@@ -130,16 +112,12 @@ class Optimal(Endpoint):
     STATE: ClassVar = ("_log", "_newest", "_last_sent", "_last_received")
 
     def _start(self) -> None:
-        for name in ("hardware_multicast", "lookahead", "differential"):
-            if type(self.options[name]) is not bool:
-                msg = f"{name}={self.options[name]!r} is neither True nor False"
-                raise UsageError(msg)
-        if self.options["hardware_multicast"] and self.options["differential"]:
+        self._hardware = as_flag("hardware_multicast", self.options["hardware_multicast"])
+        self._lookahead = as_flag("lookahead", self.options["lookahead"])
+        self._fifo = self._is_differential = as_flag("differential", self.options["differential"])
+        if self._hardware and self._is_differential:
             msg = "hardware_multicast sends all the same packet, differential does not; choose one"
             raise UsageError(msg)
-        self._hardware = self.options["hardware_multicast"]
-        self._fifo = self._is_differential = bool(self.options["differential"])
-        self._lookahead = self.options["lookahead"]
         self._log: Log = {}
         self._newest: dict[str, int] = {}
         self._last_sent: dict[str, Entries] = {}
@@ -161,12 +139,12 @@ class Optimal(Endpoint):
         if self._hardware:
             controls = dict.fromkeys(sending.others, as_entries(before))
         else:
-            common = without_empty(after)
+            common = purged(after)
             controls = {
                 dest: as_entries(_copy_for(dest, before, common)) for dest in sending.others
             }
         after.setdefault(self.process, {})[sending.message.seq] = targets  # SND(4)
-        self._log = without_empty(after)  # SND(5)
+        self._log = purged(after)  # SND(5)
         return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
 
     def kept_entries(self) -> int:
@@ -210,23 +188,21 @@ class Optimal(Endpoint):
         super()._on_data(packet)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        self._newest[packet.source] = packet.message.seq  # RCV(2)
+        self._newest[packet.source] = packet.message_id.seq  # RCV(2)
         if self._lookahead:
             self._drop_delivered()
         else:
             self._merge(packet)
-        return (Need(packet.source, packet.message.seq),)
+        return (Need(packet.source, packet.message_id.seq),)
 
     def _merge(self, packet: Packet) -> None:
         """RCV(3) to RCV(5)."""
-        assert packet.message is not None
         carried = self._carried(packet)
         everyone = frozenset(packet.dests) - {packet.source} - self._removed
-        carried.setdefault(packet.source, {})[packet.message.seq] = everyone
+        carried.setdefault(packet.source, {})[packet.message_id.seq] = everyone
         if not self._lookahead:  # RCV(3): all of this is delivered here by now
             carried = _without(carried, frozenset({self.process}))
-        self._log = without_empty(merged(self._log, carried))
+        self._log = purged(merged(self._log, carried))
         if self._lookahead:
             self._drop_delivered()
 
@@ -237,14 +213,14 @@ class Optimal(Endpoint):
             carried = _without(carried, frozenset(self._removed))
         if self._hardware:
             others = frozenset(packet.dests) - {packet.source}
-            common = without_empty(_without(carried, others))
+            common = purged(_without(carried, others))
             carried = _copy_for(self.process, carried, common)
         return carried
 
     def _drop_delivered(self) -> None:
         """Drop this process from the entries of messages it has delivered (for ``lookahead``)."""
         me = frozenset({self.process})
-        self._log = without_empty(
+        self._log = purged(
             {
                 sender: {
                     clock: dests - me if clock <= self._newest.get(sender, 0) else dests
@@ -255,15 +231,14 @@ class Optimal(Endpoint):
         )
 
     def _left(self, process: str) -> None:
-        self._log = without_empty(_without(self._log, frozenset({process})))
+        self._log = purged(_without(self._log, frozenset({process})))
         self._last_sent.pop(process, None)
         self._last_received.pop(process, None)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
-        control = cast("Entries | Difference", packet.control)
-        return cls._sized(*size_of(control))
+        return measured(cast("Entries | Difference", packet.control))
 
 
 def merged(log: Log, carried: Log) -> Log:

@@ -49,8 +49,6 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
@@ -58,7 +56,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, is_counts, malformed
 
@@ -81,10 +79,7 @@ class Phases(Endpoint):
         cost="one integer per group and one more; questions and answers when members are silent",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
-            "groups": Option(
-                default=None,
-                doc="a dict of group names to members; by default {'all': members}",
-            )
+            "groups": Option(None, "a dict of group names to members; by default {'all': members}")
         },
         reconstruction=True,
         wire_number=18,
@@ -139,10 +134,9 @@ class Phases(Endpoint):
                 yield Need(pending[0][1], pending[0][2])
 
     def _on_data(self, packet: Packet) -> None:
-        assert packet.message is not None
         stamp, _ = cast("Control", packet.control)
         self._heard[packet.source] = stamp
-        bisect.insort(self._pending[self._group(packet)], (stamp, *packet.message))
+        bisect.insort(self._pending[self._group(packet)], (stamp, *packet.message_id))
         for need in self._unmet(packet):
             if need.unit == "stamp" and self._asked.get(need.process, 0) < need.number:
                 self._asked[need.process] = need.number
@@ -160,24 +154,16 @@ class Phases(Endpoint):
         return (Need(packet.source, self._heard[packet.source], "stamp"),)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
         stamp, stamps = cast("Control", packet.control)
         group = self._group(packet)
-        self._pending[group].remove((stamp, *packet.message))
+        self._pending[group].remove((stamp, *packet.message_id))
         self._clock = max(self._clock, stamp)
         for name, known in zip(self._groups, stamps, strict=True):
             self._stamps[name] = max(self._stamps[name], known)
         self._stamps[group] = max(self._stamps[group], stamp)
-        return (Need(*packet.message),)
+        return (Need(*packet.message_id),)
 
     def _group(self, packet: Packet) -> str:
         group = group_of(self._groups, packet.source, packet.dests)
         assert group is not None
         return group
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the integers carried: a message has one per group and its stamp."""
-        _, stamps = cast("tuple[object, object]", packet.control)
-        numbers = 1 + len(stamps) if isinstance(stamps, tuple) else 1
-        return cls._sized(numbers)

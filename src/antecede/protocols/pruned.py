@@ -53,8 +53,6 @@ References
    journal form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
@@ -67,18 +65,11 @@ from antecede.core.entries import (
     explicit,
     is_entries,
     is_keys,
-    without_empty,
+    purged,
+    size_of,
 )
 from antecede.core.info import ProtocolInfo
-from antecede.core.messages import (
-    ID_BYTES,
-    PAIR_BYTES,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
+from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import malformed
 
@@ -101,7 +92,6 @@ class Pruned(Endpoint):
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         wire_number=2,
         bytes_per_entry=PAIR_BYTES,
-        bytes_per_destination=ID_BYTES,
         names_only=True,
     )
     STATE: ClassVar = ("_info", "_newest", "_pruned")
@@ -133,7 +123,7 @@ class Pruned(Endpoint):
                 for dest in dests & targets:
                     constraints[dest].append((sender, clock))
                     self._pruned["just_replaced"] += 1
-        self._info = without_empty(info)  # S3
+        self._info = purged(info)  # S3
         carried = as_entries(self._info)  # S4
         self._info.setdefault(self.process, {})[sending.message.seq] = targets  # S5
         return {dest: (carried, tuple(constraints[dest])) for dest in sending.others}
@@ -160,8 +150,7 @@ class Pruned(Endpoint):
                 yield Need(sender, clock)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        source, clock = packet.message
+        source, clock = packet.message_id
         self._newest[source] = clock  # R3
         carried = as_log(cast("Control", packet.control)[0])
         remaining = frozenset(packet.dests) - {source, self.process}
@@ -169,16 +158,14 @@ class Pruned(Endpoint):
         self._pruned["just_delivered"] += 1
         merged, already = merge(self._info, carried)
         self._pruned["already"] += already
-        self._info = without_empty(merged)  # R9
+        self._info = purged(merged)  # R9
         return (Need(source, clock),)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
         """Return CI entries and DC pairs, and the destinations left in the entries."""
         entries, constraints = cast("Control", packet.control)
-        count = len(entries) + len(constraints)
-        dests = sum(len(dests) for _, _, dests in entries)
-        return cls._sized(count, dests)
+        return size_of(entries, len(constraints))
 
 
 def merge(mine: Log, theirs: Log) -> tuple[Log, int]:

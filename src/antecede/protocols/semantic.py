@@ -56,14 +56,12 @@ References
    https://doi.org/10.1007/3-540-44467-X_6
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
 
@@ -183,12 +181,6 @@ class Semantic(Endpoint):
         copies = sum(self._prev[self._positions[self.process]])
         while self._open and self._open[0][1] <= copies:
             self._covered = self._open.pop(0)[0]
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return 2*n*n entries."""
-        cells = 2 * len(cast("tuple[Rows, Rows]", packet.control)[0]) ** 2
-        return cls._sized(cells)
 
 
 def _is_pair(control: object, n: int) -> bool:

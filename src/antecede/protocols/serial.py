@@ -45,17 +45,15 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
-from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
+from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_count, malformed
+from antecede.core.validation import are_names, is_count, malformed
 from antecede.errors import QueueFullError
 
 Latest = dict[str, tuple[str, int]]
@@ -138,9 +136,8 @@ class Serial(Endpoint):
             yield Need(latest[0], latest[1])
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        self._newest[packet.source] = packet.message.seq
-        return (Need(*packet.message),)
+        self._newest[packet.source] = packet.message_id.seq
+        return (Need(*packet.message_id),)
 
     def _on_control(self, packet: Packet) -> Iterable[Need]:
         if packet.control == WISH:
@@ -163,15 +160,6 @@ class Serial(Endpoint):
         entries = tuple((name, *latest) for name, latest in sorted(token.items()))
         self._emit_control(dest, entries)
 
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the pairs that a copy or the token carries."""
-        if packet.kind == "data":
-            pairs = 1 if packet.control else 0
-        else:
-            pairs = 0 if packet.control == WISH else len(cast("tuple[object, ...]", packet.control))
-        return cls._sized(pairs)
-
 
 def _is_pair(value: object) -> bool:
     if type(value) is not tuple or len(value) != 2:
@@ -182,11 +170,7 @@ def _is_pair(value: object) -> bool:
 def _is_token(control: object) -> bool:
     if type(control) is not tuple:
         return False
-    last = ""
     for entry in control:
         if type(entry) is not tuple or len(entry) != 3 or not _is_pair(entry[1:]):
             return False
-        if type(entry[0]) is not str or entry[0] <= last:
-            return False
-        last = entry[0]
-    return True
+    return are_names(tuple(entry[0] for entry in control))

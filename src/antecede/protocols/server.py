@@ -41,15 +41,13 @@ References
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_member
 from antecede.core.info import Formula, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
 
@@ -69,9 +67,7 @@ class Server(Endpoint):
         assumptions="one known server; every packet arrives eventually",
         cost="n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
-        options={
-            "server": Option(default=None, doc="the server's name; by default the first member")
-        },
+        options={"server": Option(None, "the server's name; by default the first member")},
         wire_number=12,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
@@ -112,9 +108,3 @@ class Server(Endpoint):
         self._served[source] += 1
         self._counts[source] = max(self._counts[source], before[source] + 1)
         return (Need(packet.source, self._served[source], "count"),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return one entry per process."""
-        counts = len(cast("Counts", packet.control))
-        return cls._sized(counts)

@@ -42,8 +42,6 @@ References
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
@@ -102,8 +100,7 @@ class Synchronous(Endpoint):
             yield Need(*self._awaited, "ack")
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        self._emit_control(packet.source, packet.message.seq)
+        self._emit_control(packet.source, packet.message_id.seq)
         return ()
 
     def _on_control(self, packet: Packet) -> Iterable[Need]:

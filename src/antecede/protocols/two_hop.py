@@ -39,14 +39,12 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
 
@@ -99,8 +97,7 @@ class TwoHop(Endpoint):
                 yield Need(member, seq)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        assert packet.message is not None
-        seq, source = packet.message.seq, self._positions[packet.source]
+        seq, source = packet.message_id.seq, self._positions[packet.source]
         sent, _ = cast("Control", packet.control)
         row = self._sent[source]
         row[:] = map(max, row, sent)
@@ -110,12 +107,6 @@ class TwoHop(Endpoint):
                 row[column] = max(row[column], seq)
         self._newest[source] = seq
         return (Need(packet.source, seq),)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the integers of both vectors."""
-        numbers = sum(map(len, cast("Control", packet.control)))
-        return cls._sized(numbers)
 
 
 def _is_two_vectors(control: object, n: int) -> bool:

@@ -41,8 +41,6 @@ References
    https://doi.org/10.1007/3-540-51687-5_45
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
@@ -50,7 +48,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import are_names, is_counts, malformed
 
 Vector = tuple[int, ...]
 Control = tuple[Vector, tuple[tuple[str, Vector], ...]]
@@ -100,16 +98,12 @@ class Vectors(Endpoint):
         n = len(self.members)
         if type(control) is not tuple or len(control) != 2 or not is_counts(control[0], n):
             return False
-        table, last = control[1], ""
-        if type(table) is not tuple:
+        if type(control[1]) is not tuple:
             return False
-        for row in table:
-            if type(row) is not tuple or len(row) != 2 or type(row[0]) is not str:
+        for row in control[1]:
+            if type(row) is not tuple or len(row) != 2 or not is_counts(row[1], n):
                 return False
-            if row[0] <= last or not is_counts(row[1], n):
-                return False
-            last = row[0]
-        return True
+        return are_names(tuple(dest for dest, _ in control[1]))
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """[SES89]: the clock must have passed the vector carried for this process."""

@@ -39,15 +39,13 @@ References
    communication". 15th International Conference on Distributed Computing Systems:83-91, 1995.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_counts, malformed
 from antecede.errors import UsageError
@@ -69,8 +67,7 @@ class Zones(Endpoint):
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "zones": Option(
-                default=None,
-                doc="tuples of members that overlap in gateways and form a tree; by default one",
+                None, "tuples of members that overlap in gateways and form a tree; by default one"
             )
         },
         reconstruction=True,
@@ -136,12 +133,6 @@ class Zones(Endpoint):
     def _carried(self, packet: Packet) -> dict[str, int]:
         vector = self._vectors[self._shared[packet.source]]
         return dict(zip(vector, cast("tuple[int, ...]", packet.control), strict=True))
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return one integer for each member of the zone."""
-        counts = len(cast("tuple[int, ...]", packet.control))
-        return cls._sized(counts)
 
 
 def _check_tree(zones: tuple[Names, ...]) -> None:

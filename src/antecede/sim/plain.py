@@ -74,7 +74,7 @@ class PlainRun:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
     def _start_late(self, sent_before: int) -> None:
-        """Start as if every process had sent that many messages long ago, so clocks are that large."""
+        """Start as if every process had sent that many messages before, so clocks are as large."""
         for endpoint in self.endpoints:
             endpoint.load({**endpoint.state(), "seq": sent_before})
         self._sends = [sent_before] * self.schedule.n

@@ -109,7 +109,7 @@ class Schedule:
 
     @property
     def casts(self) -> frozenset[str]:
-        """All kinds of sending that this is an instance of (with n = 2 a unicast is a broadcast)."""
+        """All kinds of sending that this is an instance of (for n = 2, unicast is broadcast)."""
         widths = np.diff(self.offsets)
         kinds = {"multicast"}
         kinds |= {"unicast"} if (widths == 1).all() else set()

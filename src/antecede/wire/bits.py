@@ -4,8 +4,6 @@ The Golomb code of ``v`` with parameter ``k`` is ``v + 2**k`` in binary, after a
 has bits beyond ``k + 1``. Small numbers are short, and no number is very long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NoReturn
 

@@ -5,11 +5,12 @@ the decoder refuses any other. To be sure, it encodes what it has read and compa
 does its work twice, but stays linear in its input.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from antecede.core.endpoint import Endpoint
+from antecede.core.groups import as_name, distinct_names
 from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import UnknownProcessError, UsageError
@@ -17,11 +18,6 @@ from antecede.wire.packets import get_packet, put_control, put_packet
 from antecede.wire.roster import Roster, Scope
 from antecede.wire.snapshots import get_snapshot, make_snapshot
 from antecede.wire.stream import PACKET_MARK, VERSION, Reader, check_mark, put_varint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from antecede.core.endpoint import Endpoint
 
 PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16
@@ -34,15 +30,9 @@ class Codec:
     """
 
     def __init__(self, members: Iterable[str]) -> None:
-        if isinstance(members, str):
-            msg = f"members is the string {members!r}; expected a sequence of names"
-            raise UsageError(msg)
-        names = tuple(members)
-        for name in names:
-            _check_name(name)
-        if not 1 <= len(names) <= MEMBERS_MAX or len(set(names)) != len(names):
-            different = len(set(names))
-            msg = f"got {len(names)} members, {different} different; expected 1 to {MEMBERS_MAX}"
+        names = distinct_names("members", members)
+        if not 1 <= len(names) <= MEMBERS_MAX:
+            msg = f"got {len(names)} members; expected 1 to {MEMBERS_MAX}"
             raise UsageError(msg)
         self._roster = Roster(names)
         self._earlier = self._roster
@@ -54,9 +44,8 @@ class Codec:
 
     def add(self, process: str) -> None:
         """Append a member; add members in the same order everywhere."""
-        _check_name(process)
         names = self._roster.names
-        if process in names:
+        if as_name("member", process) in names:
             msg = f"process {process!r} is already a member of this Codec"
             raise UsageError(msg)
         if len(names) >= MEMBERS_MAX:
@@ -64,7 +53,7 @@ class Codec:
             raise UsageError(msg)
         self._roster = Roster((*names, process))
 
-    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - API
+    def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - api
         """Return a packet as bytes; without its payload it fits into another system's header."""
         if not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
@@ -132,12 +121,6 @@ class Codec:
         if count != len(self._earlier):
             self._earlier = Roster(self._roster.names[:count])
         return self._earlier
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        msg = f"member {name!r} is not a name; use a non-empty string"
-        raise UsageError(msg)
 
 
 def _reader(data: bytes) -> Reader:

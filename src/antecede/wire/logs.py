@@ -5,17 +5,13 @@ newest clock of each (these are close together), the number of older ones, their
 destination sets. [KS98] section 6.2 suggests complements for large sets; see ``sets``.
 """
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from antecede.wire.bits import BitReader, BitWriter
+from antecede.wire.roster import Scope
 from antecede.wire.sets import get_set, put_names, put_set
 from antecede.wire.stream import INTEGER_MAX
-
-if TYPE_CHECKING:
-    from antecede.wire.bits import BitReader, BitWriter
-    from antecede.wire.roster import Scope
 
 Entry = tuple[str, int, tuple[str, ...]]
 

@@ -4,28 +4,15 @@ The shape of a value alone decides its form, so every protocol benefits wherever
 and nothing here knows about protocols.
 """
 
-from __future__ import annotations
+from typing import Final, cast
 
-from typing import TYPE_CHECKING, Final, cast
-
+from antecede.wire import records
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.logs import Entry, get_log, is_log, put_log
-from antecede.wire.records import (
-    Group,
-    Vector,
-    are_groups,
-    are_numbers,
-    are_records,
-    get_groups,
-    get_table,
-    put_groups,
-    put_table,
-)
+from antecede.wire.roster import Scope
 from antecede.wire.sets import get_set, is_names, put_names
 from antecede.wire.stream import Reader, put_varint
 
-if TYPE_CHECKING:
-    from antecede.wire.roster import Scope
 NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED = range(0xF1, 0xF7)
 PACKED: Final = frozenset({NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED})
 SIZED: Final = frozenset({NUMBERS, TABLE, GROUPED})
@@ -43,7 +30,7 @@ def packed_form(value: tuple[object, ...], scope: Scope) -> int | None:
     kind = type(value[0])
     form = None
     if kind is int and length >= NUMBERS_MIN:
-        form = NUMBERS if are_numbers(value) else None
+        form = NUMBERS if records.are_numbers(value) else None
     elif kind is str and length >= NAMES_MIN:
         form = NAMES if is_names(value, scope) else None
     elif kind is tuple and is_log(value, scope):
@@ -51,9 +38,9 @@ def packed_form(value: tuple[object, ...], scope: Scope) -> int | None:
     elif kind is tuple and length >= ROWS_MIN:
         if is_table(value):
             form = TABLE
-        elif are_records(value, scope):
+        elif records.are_records(value, scope):
             form = RECORDS
-        elif are_groups(value, scope):
+        elif records.are_groups(value, scope):
             form = GROUPED
     return form
 
@@ -64,7 +51,10 @@ def is_table(value: tuple[object, ...]) -> bool:
     return (
         type(first) is tuple
         and len(first) > 0
-        and all(type(row) is tuple and len(row) == len(first) and are_numbers(row) for row in value)
+        and all(
+            type(row) is tuple and len(row) == len(first) and records.are_numbers(row)
+            for row in value
+        )
     )
 
 
@@ -74,21 +64,21 @@ def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scop
     if form in SIZED:
         put_varint(out, len(value))
     if form == TABLE:
-        put_varint(out, len(cast("Vector", value[0])))
+        put_varint(out, len(cast("records.Vector", value[0])))
     bits = BitWriter(out)
     if form == NUMBERS:
         scope.charge(len(value))
-        bits.spread(cast("Vector", value))
+        bits.spread(cast("records.Vector", value))
     elif form == NAMES:
         put_names(bits, cast("tuple[str, ...]", value), scope)
     elif form == LOG:
         put_log(bits, cast("tuple[Entry, ...]", value), scope)
     elif form == TABLE:
-        table = cast("tuple[Vector, ...]", value)
-        put_table(bits, table, scope, by_rows=len(table[0]) >= len(table))
+        table = cast("tuple[records.Vector, ...]", value)
+        records.put_table(bits, table, scope, by_rows=len(table[0]) >= len(table))
     else:
         groups = value if form == GROUPED else (value,)
-        put_groups(bits, cast("tuple[Group, ...]", groups), scope)
+        records.put_groups(bits, cast("tuple[records.Group, ...]", groups), scope)
     bits.close()
 
 
@@ -106,9 +96,9 @@ def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
     elif form == LOG:
         result = get_log(bits, scope)
     elif form == TABLE:
-        result = tuple(get_table(bits, length, width, scope, by_rows=width >= length))
+        result = tuple(records.get_table(bits, length, width, scope, by_rows=width >= length))
     else:
-        result = get_groups(bits, length, scope)
+        result = records.get_groups(bits, length, scope)
         if form == RECORDS:
             (result,) = result
     bits.close()

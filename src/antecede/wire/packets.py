@@ -1,19 +1,16 @@
 """Packets as bytes: a header of a few numbers, then the control, then the payload unchanged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from antecede.core.messages import MessageId, Packet
 from antecede.core.registry import PROTOCOLS, protocol_of_number
 from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
+from antecede.wire.roster import Scope
 from antecede.wire.sets import get_list, get_set, is_names, put_names
 from antecede.wire.stream import Reader, put_varint
 from antecede.wire.values import get_member, get_value, put_value
 
-if TYPE_CHECKING:
-    from antecede.wire.roster import Scope
 NAME_FOLLOWS: Final = 0
 """Instead of a protocol's number: its name is spelt out."""
 NAME_BYTES_MAX: Final = 100

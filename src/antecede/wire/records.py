@@ -6,19 +6,14 @@ control of ``direct`` is a group of pairs for each member. If the first column n
 order, each once, it is written as a set and the records are *keyed* by it.
 """
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Sequence
+from typing import Final, cast
 
+from antecede.wire.bits import BitReader, BitWriter
+from antecede.wire.roster import Scope
 from antecede.wire.sets import get_list, get_set, is_names, put_names
 from antecede.wire.stream import INTEGER_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.wire.bits import BitReader, BitWriter
-    from antecede.wire.roster import Scope
 
 NUMBER, MEMBER, SET, VECTOR, BYTES, GROUPS = range(6)
 KIND_BITS: Final = 3

@@ -1,7 +1,5 @@
 """The members that both sides of a Codec know, and the limits on what they exchange."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from antecede.errors import UsageError

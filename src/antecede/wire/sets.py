@@ -1,15 +1,11 @@
 """Sets of members as bits: one member, a list, a bit set or a complement, whichever is smallest."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Sequence
+from typing import Final, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.wire.bits import BitReader, BitWriter
-    from antecede.wire.roster import Scope
+from antecede.wire.bits import BitReader, BitWriter
+from antecede.wire.roster import Scope
 
 ONE: Final = 0b0
 LIST: Final = 0b10

@@ -4,11 +4,11 @@ The checksum also covers the members' names, so a snapshot is not restored under
 mistake. It is not a signature: whoever can write your snapshots can forge any endpoint.
 """
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Final, cast, get_origin, get_type_hints, is_typeddict
+from collections.abc import Callable
+from typing import Final, cast, get_origin, get_type_hints, is_typeddict
 
+from antecede.core.endpoint import Endpoint
 from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
 from antecede.core.state import State
@@ -17,10 +17,6 @@ from antecede.wire.roster import Roster, Scope
 from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
 from antecede.wire.values import get_value, put_value
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from antecede.core.endpoint import Endpoint
 CHECKSUM_BYTES: Final = 8
 SNAPSHOT_BYTES_MAX: Final = 1 << 30
 _FIELD_TYPES: Final[dict[str, type]] = {

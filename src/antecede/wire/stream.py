@@ -1,7 +1,5 @@
 """Bytes in and out: variable-length integers, and a reader that never runs past its input."""
 
-from __future__ import annotations
-
 from typing import Final, NoReturn
 
 from antecede.errors import PeerError, UsageError

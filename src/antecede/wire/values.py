@@ -4,18 +4,14 @@ It encodes snapshots, and every control that has no packed form. Small integers,
 lengths of short tuples share a byte with the kind, so the result is compact too.
 """
 
-from __future__ import annotations
-
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from antecede.core.messages import Delivery, MessageId, Need, Packet
 from antecede.errors import UsageError
 from antecede.wire.packed import PACKED, get_packed, packed_form, put_packed
+from antecede.wire.roster import Scope
 from antecede.wire.stream import Reader, put_varint
 
-if TYPE_CHECKING:
-    from antecede.wire.roster import Scope
 Plain: TypeAlias = Any
 """Plain data; its exact type decides how it is encoded."""
 DEPTH_MAX: Final = 32
@@ -32,7 +28,7 @@ TUPLES: Final = NONE - TUPLE_AT
 WORDS: Final = ("diff", "ask", "promise", "wish")
 """Words that occur in controls, by number. Append only."""
 
-RECORDS: Final[dict[type, int]] = {
+RECORDS: Final[dict[Plain, int]] = {
     MessageId: MESSAGE,
     Need: NEED,
     Packet: PACKET,
@@ -45,19 +41,7 @@ FLAT: Final = frozenset(
 """The kinds that a control may contain."""
 FLAT_TYPES: Final = (tuple, MessageId)
 _CONSTANTS: Final = {NONE: None, FALSE: False, TRUE: True}
-
-
-class _Record(NamedTuple):
-    kind: type
-    length: int
-
-
-_RECORD_OF: Final = {
-    MESSAGE: _Record(MessageId, 2),
-    NEED: _Record(Need, 4),
-    PACKET: _Record(Packet, 9),
-    DELIVERY: _Record(Delivery, 5),
-}
+_RECORD_OF: Final = {tag: kind for kind, tag in RECORDS.items()}
 
 
 def put_value(out: bytearray, value: Plain, scope: Scope, depth: int = 0) -> None:
@@ -89,8 +73,8 @@ def put_value(out: bytearray, value: Plain, scope: Scope, depth: int = 0) -> Non
         _put_sequence(out, value, scope, depth)
     elif kind in RECORDS:
         out.append(RECORDS[kind])
-        for item in _fields(value):
-            put_value(out, item, scope, depth + 1)
+        for name in kind.__match_args__:
+            put_value(out, getattr(value, name), scope, depth + 1)
     else:
         msg = f"a value of type {kind.__name__} cannot be encoded; use plain data"
         raise UsageError(msg)
@@ -152,13 +136,6 @@ def _put_sequence(out: bytearray, value: Plain, scope: Scope, depth: int) -> Non
         items.append(bytes(encoded))
     for piece in sorted(items):  # a set has no order, so sort by the encoded bytes
         out += piece
-
-
-def _fields(value: object) -> tuple[object, ...]:
-    if isinstance(value, Packet | Delivery):
-        return tuple(getattr(value, item.name) for item in fields(value))
-    assert isinstance(value, tuple)
-    return value
 
 
 def get_value(reader: Reader, scope: Scope, depth: int = 0) -> object:
@@ -277,5 +254,5 @@ def _hashable(reader: Reader, value: object) -> object:
 
 
 def _record(reader: Reader, tag: int, scope: Scope, depth: int) -> object:
-    kind, length = _RECORD_OF[tag]
-    return kind(*_items(reader, length, scope, depth))
+    kind = _RECORD_OF[tag]
+    return kind(*_items(reader, len(kind.__match_args__), scope, depth))

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def bursts(
-    *, n: int = 10, cast: str = "unicast", seed: int = 0, received: int = 1000, warm_up: int = 0, burst: int = 20,
-    mean_gap: float = MEAN_GAP, rest: float = 2.0, delay: Delay | str | float = MEAN_DELAY,
-    fifo: bool = False,
+    *, n: int = 10, cast: str = "unicast", seed: int = 0, received: int = 1000, warm_up: int = 0,
+    burst: int = 20, mean_gap: float = MEAN_GAP, rest: float = 2.0,
+    delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Let every process rest for `rest` seconds on average, then send `burst` messages in a row."""
     check_size(n, received=received, warm_up=warm_up, burst=burst, mean_gap=mean_gap, rest=rest)
@@ -88,8 +88,9 @@ def client_server(
 
 
 def groups(
-    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, size: int = 4, overlap: int = 1,
-    mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
+    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, size: int = 4,
+    overlap: int = 1, mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY,
+    fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Make groups of `size` in a circle, each sharing `overlap` members with the next.
 
@@ -99,7 +100,9 @@ def groups(
     received += warm_up
     size = min(size, n)
     if not 0 <= overlap < size or size < 2:
-        msg = f"groups of size={size} with overlap={overlap}; use a size from 2 to n, and less overlap"
+        msg = (
+            f"groups of size={size} with overlap={overlap}; use a size of 2 to n, and less overlap"
+        )
         raise UsageError(msg)
     rng = np.random.default_rng([seed, n, 4])
     starts = np.arange(0, n, size - overlap)
@@ -143,9 +146,9 @@ def ring(
 
 
 def gossip(
-    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, fanout: int = 2, depth: int = 3,
-    mean_gap: float = MEAN_GAP, think: float = 0.01, delay: Delay | str | float = MEAN_DELAY,
-    fifo: bool = False,
+    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, fanout: int = 2,
+    depth: int = 3, mean_gap: float = MEAN_GAP, think: float = 0.01,
+    delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
     """Spread rumours: a process tells `fanout` others, each tells `fanout` more, `depth` deep."""
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap, think=think)
