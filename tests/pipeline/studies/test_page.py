@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from antecede.pipeline.studies.claims import claim_rows, claims
-from antecede.pipeline.studies.design import NOT_RUN
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.pipeline.studies.measured import Measured, crossing, fit
+from antecede.pipeline.studies.measured import NOT_RUN, Measured, crossing, fit
 from antecede.pipeline.studies.results import study_page
 from antecede.report.page import Figure, Page, Table
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from antecede.pipeline.studies.claims import claim_rows, claims
-from antecede.pipeline.studies.design import FAILS, HOLDS, LIMITS, NOT_RUN, Outcome
+from antecede.pipeline.studies.design import Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, special
 from antecede.pipeline.studies.experiments.overhead import PRS, PRUNED, RST
-from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.measured import FAILS, HOLDS, LIMITS, NOT_RUN, Measured
 from antecede.pipeline.studies.results import part_of
 
 Rows = list[dict[str, Any]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pc
 
@@ -13,13 +14,10 @@ from antecede.pipeline.spark.masters import is_embedded
 from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.experiments.overhead import comparison
 from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
+from antecede.pipeline.studies.request import Request
+from antecede.pipeline.studies.results import Tables
 from antecede.report.study_page import files
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from antecede.pipeline.studies.request import Request
-    from antecede.pipeline.studies.results import Tables
 EMBEDDED = "local[*]"
 
 

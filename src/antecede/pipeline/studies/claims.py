@@ -6,13 +6,11 @@ the experiments that measure them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from antecede.pipeline.studies.design import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Claim, Outcome
+from antecede.pipeline.studies.design import Claim, Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
 
 PAPERS = {"0": "pruned", "1": "semantic", "2": "optimal", "3": "bounded", "4": "buffered"}
 """The first part of a claim's number, and the protocol of the paper that makes the claim."""

@@ -7,16 +7,13 @@ show their labels.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from antecede.core.registry import PROTOCOLS
+from antecede.pipeline.studies.measured import Points
 from antecede.pipeline.studies.measures import Measure, measure_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from antecede.pipeline.studies.measured import Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +96,6 @@ PAPER = Scale(
 
 PRESETS: Mapping[str, Scale] = {scale.name: scale for scale in (QUICK, PAPER)}
 
-LEVEL = 0.0
-"""The x of a series that does not depend on it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -137,29 +131,12 @@ class Chart:
     """Show only these; all if None."""
 
 
-HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
-ANSWERED, PARTLY = "answered", "answered in part"
-NOT_RUN = "not measured here"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What was found, and the verdict."""
 
     result: str
     verdict: str
-
-
-def judged(*, always: bool, sometimes: bool = True) -> str:
-    """Return the verdict on a claim that held always, sometimes or never."""
-    return HOLDS if always else LIMITS if sometimes else FAILS
-
-
-def part(held: Sequence[bool]) -> str:
-    """Return in words whether a part of a claim held at each of its points."""
-    if all(held):
-        return "held"
-    return f"held at {sum(held)} of {len(held)} points" if any(held) else "did not hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +173,7 @@ class Experiment:
     fits: tuple[str, ...] = ()
     """Metrics to which the report fits a power of x."""
     levels: tuple[str, ...] = ()
-    """Series that do not depend on x: run once, at ``LEVEL``, and drawn as level lines."""
+    """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """How pages write the keys of series and facets; by default as :func:`label` does."""
     measure: Measure = measure_run

@@ -6,20 +6,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from antecede.core.tables import STUDY_COLUMNS
 from antecede.pipeline.spark.ship import use_unpacked
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pyspark.sql import DataFrame
-
-    Execute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Execute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 METRICS: tuple[str, ...] = STUDY_COLUMNS[
     STUDY_COLUMNS.index("deliveries") : STUDY_COLUMNS.index("saturated")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from antecede.pipeline.runs import version
+from antecede.pipeline.studies.design import Case
 from antecede.sim.engine import choose_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from antecede.pipeline.studies.design import Case
 
 _TEXT = (
     *("run_id", "experiment", "protocol", "options", "workload", "cast"),

@@ -14,27 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from antecede.pipeline.runs import PARTS, STAGE
+from antecede.pipeline.runs import PARTS, STAGE, RunFolder
 from antecede.pipeline.spark.session import parallelism
 from antecede.pipeline.studies.aggregates import differences, overview, points
-from antecede.pipeline.studies.entry import RUNS, pending, study
+from antecede.pipeline.studies.design import Experiment
+from antecede.pipeline.studies.entry import RUNS, Execute, pending, study
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.grid import GRID, cost, digest, units
 from antecede.pipeline.studies.results import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from antecede.pipeline.runs import RunFolder
-    from antecede.pipeline.studies.design import Experiment
-    from antecede.pipeline.studies.entry import Execute
-
 
 RUNS_TABLE = "runs"
 CANCEL_SECONDS = 5

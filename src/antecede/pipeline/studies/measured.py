@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+Line = tuple[str, str, str]  # metric, facet, series
 
-    Line = tuple[str, str, str]  # metric, facet, series
+HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
+ANSWERED, PARTLY = "answered", "answered in part"
+NOT_RUN = "not measured here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +142,15 @@ def crossing(line: Mapping[float, float], level: float) -> float | None:
         if y0 < level <= y1:
             return x0 + (level - y0) / (y1 - y0) * (x1 - x0)
     return None
+
+
+def judged(*, always: bool, sometimes: bool = True) -> str:
+    """Return the verdict on a claim that held always, sometimes or never."""
+    return HOLDS if always else LIMITS if sometimes else FAILS
+
+
+def part(held: Sequence[bool]) -> str:
+    """Return in words whether a part of a claim held at each of its points."""
+    if all(held):
+        return "held"
+    return f"held at {sum(held)} of {len(held)} points" if any(held) else "did not hold"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from antecede.pipeline.studies.claims import PAPERS, claim_rows
 from antecede.pipeline.studies.design import Chart, Experiment, label, paper
@@ -11,11 +14,6 @@ from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measured import Measured, Points, fit
 from antecede.report.page import Page, Table
 from antecede.report.study_page import Panel, Part, Picture, build
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)

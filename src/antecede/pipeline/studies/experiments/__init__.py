@@ -6,16 +6,12 @@ Every module of this package defines one ``EXPERIMENT`` and is found by itself.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
 
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from antecede.pipeline.studies.design import Experiment
+from antecede.pipeline.studies.design import Experiment
 
 
 def discovered() -> dict[str, Experiment]:

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import antecede
-from antecede.pipeline.studies.design import (
-    ANSWERED,
-    LEVEL,
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import ANSWERED, Points, judged
 from antecede.pipeline.studies.measures import Task, measure_run, timing
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 DELAY = "exponential:0.05"
 CASTS = ("unicast", "multicast")
@@ -48,7 +35,7 @@ def cases(scale: Scale) -> list[Case]:
     for cast in CASTS:
         arguments = scale.arguments(n=n, cast=cast, delay=DELAY, side=True)
         for seed in scale.seeds:
-            found += [Case(name, "paper", arguments, seed, name, LEVEL, cast) for name in (KS, RST)]
+            found += [Case(name, "paper", arguments, seed, name, 0, cast) for name in (KS, RST)]
             for factor in (*scale.thin(FACTORS), float(n)):
                 options = {"k": max(n + 1, round(factor * n))}
                 found.append(Case("bounded", "paper", arguments, seed, SAME, factor, cast, options))
@@ -72,7 +59,7 @@ def _uneven_cases(scale: Scale) -> list[Case]:
             for seed in seeds
             for series, limit in ((SAME, k), (MIXED, mixed))
         ]
-    return found + [Case(KS, "paper", arguments, seed, KS, LEVEL, UNEVEN) for seed in seeds]
+    return found + [Case(KS, "paper", arguments, seed, KS, 0, UNEVEN) for seed in seeds]
 
 
 def measure(task: Task) -> dict[str, Any]:

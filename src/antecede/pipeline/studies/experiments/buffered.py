@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import Points, judged, part
 from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 LOADS = (0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
 """Mean round trip as a multiple of the mean gap between a process's sends."""

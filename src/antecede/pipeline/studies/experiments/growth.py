@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
-from antecede.pipeline.studies.measured import Points, fit
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import Points, fit, judged, part
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.1, 1.0, 4.0)}
 """The series: mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""

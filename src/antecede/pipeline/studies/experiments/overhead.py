@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from antecede.pipeline.studies.design import (
-    FAILS,
-    NOT_RUN,
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
-from antecede.pipeline.studies.measured import Points, crossing, fit
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import FAILS, NOT_RUN, Points, crossing, fit, judged
 from antecede.report.numbers import figure
 
 DELAY = "exponential:0.05"

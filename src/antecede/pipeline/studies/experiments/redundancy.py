@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import Points, judged
 from antecede.pipeline.studies.measures import Task, run, timing
 from antecede.pipeline.studies.replays import KINDS, redundancy
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 _N = 8
 _RECEIVED = 100

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import Points, judged
 from antecede.pipeline.studies.measures import Task, metrics, run
 from antecede.sim.semantics import false_causality
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 PROBABILITIES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 EXPONENTIAL = "exponential"

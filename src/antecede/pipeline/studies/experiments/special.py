@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import Points, judged, part
 from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from antecede.pipeline.studies.measured import Points
 
 _N = 10
 _DELAY = "exponential:0.02"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale
+from antecede.pipeline.studies.measured import Points
 from antecede.pipeline.studies.measures import Task, measure_run
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 KS = "optimal"
 DELAYS = {"seconds": "exponential:2", "minutes": "exponential:120"}

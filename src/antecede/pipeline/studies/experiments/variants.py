@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from antecede.pipeline.studies.design import (
-    Case,
-    Chart,
-    Claim,
-    Experiment,
-    Outcome,
-    Scale,
-    judged,
-    paper,
-    part,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from antecede.pipeline.studies.measured import Points
+from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.measured import Points, judged, part
 
 PRINTED = "optimal"
 LOOKAHEAD = "optimal:lookahead"
