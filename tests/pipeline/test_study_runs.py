@@ -12,9 +12,8 @@ import pytest
 from antecede.pipeline.studies import experiments
 from antecede.pipeline.studies.claims import claims
 from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
-from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, growth, redundancy
+from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, execute, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
-from antecede.pipeline.studies.runner import execute
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:

@@ -60,7 +60,12 @@ _ORACLE = (
     "(tests/protocols/test_properties.py)"
 )
 _EXPLORER = "the explorer (tests/check/test_explore.py)"
-_NOTHING_BUILT = "Needs a new algorithm, which is not implemented yet."
+
+
+def _open(number: str, question: str) -> Claim:
+    test = "Needs a new algorithm, which is not implemented yet."
+    return Claim(number, f"Open: {question}", test, Outcome("Open.", OPEN))
+
 
 TESTED: tuple[Claim, ...] = (
     Claim(
@@ -106,12 +111,7 @@ TESTED: tuple[Claim, ...] = (
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
         Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
     ),
-    Claim(
-        "1.open",
-        "Open: the same idea on top of algorithms that carry less than a matrix.",
-        _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
-    ),
+    _open("1.open", "the same idea on top of algorithms that carry less than a matrix."),
     Claim(
         "2.1",
         "The delivery condition and the propagation constraints are necessary and sufficient, and "
@@ -140,12 +140,7 @@ TESTED: tuple[Claim, ...] = (
         "tests/core/test_membership.py).",
         Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
     ),
-    Claim(
-        "2.open",
-        "Open: ordering only between groups of events.",
-        _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
-    ),
+    _open("2.open", "ordering only between groups of events."),
     Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
@@ -178,12 +173,7 @@ TESTED: tuple[Claim, ...] = (
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
         Outcome("Each behaves as the paper says.", HOLDS),
     ),
-    Claim(
-        "4.open.1",
-        "Open: combining the matrix and the buffers.",
-        _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
-    ),
+    _open("4.open.1", "combining the matrix and the buffers."),
     Claim(
         "4.open.2",
         "Open: fault tolerance of both.",
@@ -193,10 +183,5 @@ TESTED: tuple[Claim, ...] = (
             "A stopped process resumes from its snapshot; a lost process is not covered.", PARTLY
         ),
     ),
-    Claim(
-        "4.open.3",
-        "Open: buffers for causal broadcast.",
-        _NOTHING_BUILT,
-        Outcome("Open.", OPEN),
-    ),
+    _open("4.open.3", "buffers for causal broadcast."),
 )

@@ -139,6 +139,9 @@ class Outcome:
     verdict: str
 
 
+Judge = Callable[[Points], Outcome | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What a paper says, how it was tested, and either the outcome or how to judge it.
@@ -151,7 +154,12 @@ class Claim:
     text: str
     test: str
     outcome: Outcome | None = None
-    judge: Callable[[Points], Outcome | None] | None = None
+    judge: Judge | None = None
+
+
+def claim(number: str, text: str, test: str) -> Callable[[Judge], Claim]:
+    """Turn the function below, which judges a claim from its experiment's points, into it."""
+    return lambda judge: Claim(number, text, test, judge=judge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +186,7 @@ class Experiment:
     """How pages write the keys of series and facets; by default as :func:`label` does."""
     measure: Measure = measure_run
     """What an executor measures of one run."""
-    findings: Callable[[Points], list[str]] = lambda _: []
+    findings: Callable[[Points], Iterable[str]] = lambda _: ()
     """What the results say, in a few sentences; a point that was not measured gets none."""
     claims: tuple[Claim, ...] = ()
 

@@ -24,22 +24,17 @@ METRICS: tuple[str, ...] = STUDY_COLUMNS[
 """The measured columns of the ``study`` table, in its order."""
 IDENTITY = ("run_id", "experiment", "protocol", "options", "workload", "cast", "n", "seed")
 PLACE = ("schedule", "series", "facet", "x", "arguments")
-
+_TYPES: dict[str, T.DataType] = {
+    **dict.fromkeys((*IDENTITY, *PLACE), T.StringType()),
+    **dict.fromkeys(("n", "seed", "deliveries"), T.LongType()),
+    "x": T.DoubleType(),
+    "saturated": T.BooleanType(),
+    "extras": T.MapType(T.StringType(), T.DoubleType()),
+}
 RUNS = T.StructType(
     [
-        *(T.StructField(name, T.StringType()) for name in IDENTITY[:6]),
-        T.StructField("n", T.LongType()),
-        T.StructField("seed", T.LongType()),
-        T.StructField("deliveries", T.LongType()),
-        *(T.StructField(name, T.DoubleType()) for name in METRICS[1:]),
-        T.StructField("saturated", T.BooleanType()),
-        T.StructField("seconds", T.DoubleType()),
-        T.StructField("schedule", T.StringType()),
-        T.StructField("series", T.StringType()),
-        T.StructField("facet", T.StringType()),
-        T.StructField("x", T.DoubleType()),
-        T.StructField("arguments", T.StringType()),
-        T.StructField("extras", T.MapType(T.StringType(), T.DoubleType())),
+        T.StructField(name, _TYPES.get(name, T.DoubleType()))
+        for name in (*IDENTITY, *METRICS, "saturated", "seconds", *PLACE, "extras")
     ]
 )
 """One row per run: the columns of ``study``, then the run's place in its experiment's charts."""
@@ -59,7 +54,7 @@ def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from antecede.pipeline.studies.runner import execute  # from the unpacked copy
+        from antecede.pipeline.studies.experiments import execute  # from the unpacked copy
 
         chosen = execute if run is None else run
         schema = to_arrow_schema(RUNS)
@@ -83,30 +78,16 @@ def _run_named(run: Execute, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def result_row(row: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
     """Join a run's identity with its metrics; those without a column go to ``extras``."""
-    named = {name: row[name] for name in (*IDENTITY, *PLACE)}
-    known = {*METRICS, "saturated", "seconds"}
-    values = {name: _number(measured.get(name)) for name in METRICS}
-    values["deliveries"] = int(measured["deliveries"])
-    extras = {
+    numbers = {
         name: float(value)
         for name, value in measured.items()
-        if name not in known and isinstance(value, int | float) and math.isfinite(value)
+        if isinstance(value, int | float) and math.isfinite(value)
     }
     return {
-        **named,
-        **values,
+        **{name: row[name] for name in (*IDENTITY, *PLACE)},
+        **{name: numbers.get(name) for name in METRICS},
+        "deliveries": int(measured["deliveries"]),
         "saturated": bool(measured.get("saturated")),
         "seconds": float(measured["seconds"]),
-        "extras": extras,
+        "extras": {name: numbers[name] for name in numbers.keys() - set(RUNS.fieldNames())},
     }
-
-
-def _number(value: object) -> float | None:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def pending(grid: DataFrame, done: DataFrame) -> DataFrame:
-    """Return the rows of ``grid`` that are not yet ``done``."""
-    return grid.join(done.select("run_id"), on="run_id", how="left_anti")

@@ -18,14 +18,8 @@ _TEXT = (
     *("arguments", "schedule", "series", "facet"),
 )
 
-_TEXTS: dict[str, pa.DataType] = dict.fromkeys(_TEXT, pa.string())
-_OTHER: dict[str, pa.DataType] = {
-    "n": pa.int64(),
-    "seed": pa.int64(),
-    "x": pa.float64(),
-    "data": pa.binary(),
-}
-GRID = pa.schema(_TEXTS | _OTHER)
+_OTHER = [("n", pa.int64()), ("seed", pa.int64()), ("x", pa.float64()), ("data", pa.binary())]
+GRID = pa.schema([*((name, pa.string()) for name in _TEXT), *_OTHER])
 """The columns of a grid, one row per run. Runs with equal ``schedule`` run on the same schedule."""
 
 UNIT_SECONDS = 1.5

@@ -25,7 +25,7 @@ from antecede.pipeline.runs import PARTS, STAGE, RunFolder
 from antecede.pipeline.spark.session import parallelism
 from antecede.pipeline.studies.aggregates import differences, overview, points
 from antecede.pipeline.studies.design import Experiment
-from antecede.pipeline.studies.entry import RUNS, Execute, pending, study
+from antecede.pipeline.studies.entry import RUNS, Execute, study
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.grid import GRID, cost, digest, units
 from antecede.pipeline.studies.results import Tables
@@ -99,22 +99,12 @@ def run_grid(
 
     Only a resumed study reuses the runs in its folder, of an interrupted or a finished study.
     """
-    earlier = to_arrow_schema(RUNS).empty_table()
-    if folder.resumed:
-        earlier = finished_runs(folder.path)
-    grid = spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=GRID))
-    wanted = {row["run_id"] for row in rows}
-    if earlier.num_rows:
-        left = pending(grid, spark.createDataFrame(earlier)).select("run_id").toArrow()
-        missing = set(left.column("run_id").to_pylist())
-    else:
-        missing = set(wanted)
-    todo = [row for row in rows if row["run_id"] in missing]
+    earlier = finished_runs(folder.path) if folder.resumed else to_arrow_schema(RUNS).empty_table()
+    done = set(earlier.column("run_id").to_pylist())
+    todo = [row for row in rows if row["run_id"] not in done]
     tally = _Tally(rows, progress)
     tally.add(earlier, earlier=True)
-    fresh = []
-    if todo:
-        fresh = _run_units(spark, units(todo), folder, tally=tally, run=run)
+    fresh = _run_units(spark, units(todo), folder, tally=tally, run=run) if todo else []
     together = pa.concat_tables([earlier, *fresh])
     order = {row["run_id"]: number for number, row in enumerate(rows)}
     ids = [str(value) for value in together.column("run_id").to_pylist()]

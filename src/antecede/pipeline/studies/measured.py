@@ -26,15 +26,6 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A series compared with its experiment's baseline on the schedules that both ran on."""
-
-    difference: float
-    ratio: float | None
-    runs: int
-
-
-@dataclass(frozen=True, slots=True)
 class Fit:
     """A power of x fitted on logarithmic scales: y = factor * x ** exponent."""
 
@@ -65,16 +56,15 @@ class Measured:
             point = Point(row["mean"], row["low"], row["high"], row.get("runs") or 0)
             lines = self._points.setdefault(row["experiment"], {})
             lines.setdefault(_line_of(row), {})[row["x"]] = point
-        self._pairs: dict[str, dict[Line, dict[float, Pair]]] = {}
+        self._ratios: dict[str, dict[Line, dict[float, float]]] = {}
         for row in differences:
-            pair = Pair(row["mean"], row["ratio"], row["runs"])
-            pairs = self._pairs.setdefault(row["experiment"], {})
-            pairs.setdefault(_line_of(row), {})[row["x"]] = pair
+            if row["ratio"] is not None:
+                ratios = self._ratios.setdefault(row["experiment"], {})
+                ratios.setdefault(_line_of(row), {})[row["x"]] = row["ratio"]
 
     def of(self, experiment: str) -> Points:
         """Return one experiment's points; falsy if it was not run."""
-        points, pairs = self._points.get(experiment, {}), self._pairs.get(experiment, {})
-        return Points(self, points, pairs)
+        return Points(self, self._points.get(experiment, {}), self._ratios.get(experiment, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,7 @@ class Points:
 
     study: Measured
     _points: Mapping[Line, Mapping[float, Point]]
-    _pairs: Mapping[Line, Mapping[float, Pair]]
+    _ratios: Mapping[Line, Mapping[float, float]]
 
     def __bool__(self) -> bool:
         return bool(self._points)
@@ -100,9 +90,9 @@ class Points:
         """Return the mean of a series that does not depend on x."""
         return next(iter(self.means(metric, facet, series).values()), None)
 
-    def paired(self, metric: str, facet: str, series: str) -> dict[float, Pair]:
-        """Return a series compared with the experiment's baseline, by x."""
-        return dict(sorted(self._pairs.get((metric, facet, series), {}).items()))
+    def ratios(self, metric: str, facet: str, series: str) -> dict[float, float]:
+        """Return a series as a multiple of the baseline on the same schedules, by x."""
+        return dict(sorted(self._ratios.get((metric, facet, series), {}).items()))
 
     def facets(self) -> list[str]:
         """Return the facets in the order in which they are shown."""

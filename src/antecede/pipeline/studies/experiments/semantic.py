@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import Points, judged
 from antecede.pipeline.studies.measures import Task, metrics, run
 from antecede.sim.semantics import false_causality
@@ -52,9 +53,8 @@ def measure(task: Task) -> dict[str, Any]:
     return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Compare the copies held when about half of the messages depend on something."""
-    said = []
     for facet in points.facets():
         ours = points.means("held_fraction", facet, OURS)
         theirs = points.means("held_fraction", facet, RST)
@@ -62,16 +62,19 @@ def findings(points: Points) -> list[str]:
         if not both:
             continue
         middle = both[(len(both) - 1) // 2]
-        said.append(
+        yield (
             f"With {EXPERIMENT.label(facet)}, when {middle:.0%} of the messages depend on "
             f"something, semantic holds {ours[middle]:.1%} of the copies and matrix "
             f"{theirs[middle]:.1%}."
         )
-    return said
 
 
-def saving(points: Points) -> Outcome | None:
-    """Judge claim 1.4: delay and buffers, compared with the matrix."""
+@claim(
+    "1.4",
+    "Less delay and smaller buffers than the matrix.",
+    "Experiment semantic: both protocols on the same schedules, as dependence varies.",
+)
+def _saving(points: Points) -> Outcome | None:
     parts, better = [], []
     for facet in points.facets():
         for metric, what in (("added_delay_mean", "delay"), ("buffer_mean", "buffer")):
@@ -93,8 +96,14 @@ def saving(points: Points) -> Outcome | None:
     return Outcome("; ".join(parts) + ".", verdict)
 
 
-def remaining(points: Points) -> Outcome | None:
-    """Judge claim 1.5: whether, with exponential delays, false causality is rare and distant."""
+@claim(
+    "1.5",
+    "The false causality that remains concerns the distant past and rarely causes delay if "
+    "delays are exponential; heavy tails are not discussed.",
+    "Experiment semantic: every hold checked against explicit sets of semantic causes, "
+    "with exponential delays and with heavy tails.",
+)
+def _remaining(points: Points) -> Outcome | None:
     parts, rare, distant = [], [], []
     for facet in points.facets():
         left = points.means("false_held_fraction", facet, OURS)
@@ -125,8 +134,12 @@ def remaining(points: Points) -> Outcome | None:
     return Outcome(result, judged(always=always, sometimes=all(rare) or all(distant)))
 
 
-def cost(points: Points) -> Outcome | None:
-    """Judge claim 1.6: space and work, compared with the matrix."""
+@claim(
+    "1.6",
+    "Twice the matrix's space, and work of the same order.",
+    "Experiment semantic: entries per copy, and the engine's own time per delivery.",
+)
+def _cost(points: Points) -> Outcome | None:
     for facet in points.facets():
         ours = points.means("entries_per_copy", facet, OURS)
         theirs = points.means("entries_per_copy", facet, RST)
@@ -164,10 +177,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     measure=measure,
     baseline=RST,
-    labels={
-        EXPONENTIAL: "exponential delays",
-        "lognormal": "heavy tails (lognormal, sigma 1.5)",
-    },
+    labels={EXPONENTIAL: "exponential delays", "lognormal": "heavy tails (lognormal, sigma 1.5)"},
     charts=(
         Chart("held", "Messages held", "held_fraction", "share of copies held"),
         Chart("delay", "Delay added by holding", "added_delay_mean", "seconds per copy"),
@@ -180,26 +190,5 @@ EXPERIMENT = Experiment(
         Chart("buffer", "Messages in a process's buffer", "buffer_mean", "copies, on average"),
     ),
     findings=findings,
-    claims=(
-        Claim(
-            "1.4",
-            "Less delay and smaller buffers than the matrix.",
-            "Experiment semantic: both protocols on the same schedules, as dependence varies.",
-            judge=saving,
-        ),
-        Claim(
-            "1.5",
-            "The false causality that remains concerns the distant past and rarely causes delay if "
-            "delays are exponential; heavy tails are not discussed.",
-            "Experiment semantic: every hold checked against explicit sets of semantic causes, "
-            "with exponential delays and with heavy tails.",
-            judge=remaining,
-        ),
-        Claim(
-            "1.6",
-            "Twice the matrix's space, and work of the same order.",
-            "Experiment semantic: entries per copy, and the engine's own time per delivery.",
-            judge=cost,
-        ),
-    ),
+    claims=(_saving, _remaining, _cost),
 )

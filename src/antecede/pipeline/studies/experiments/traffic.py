@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale
@@ -30,19 +31,17 @@ def measure(task: Task) -> dict[str, Any]:
     return {**measure_run(task), "matrix_bytes": 4 * task.schedule.n**2}
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Compare optimal with the matrix that would have been needed."""
-    said = []
     for facet in points.facets():
         own = points.level("model_bytes_per_copy", facet, KS)
         matrix = points.level("matrix_bytes", facet, KS)
         held = points.level("held_fraction", facet, KS)
         if own is not None and matrix is not None and held is not None:
-            said.append(
+            yield (
                 f"With a {EXPERIMENT.label(facet)}, optimal carries {figure(own)} bytes per copy "
                 f"where a matrix would take {figure(matrix)}, and holds {held:.2%} of the copies."
             )
-    return said
 
 
 EXPERIMENT = Experiment(

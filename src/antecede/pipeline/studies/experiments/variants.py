@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, paper
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import Points, judged, part
 
 PRINTED = "optimal"
@@ -38,8 +38,14 @@ def cases(scale: Scale) -> list[Case]:
     return found
 
 
-def gains(points: Points) -> Outcome | None:
-    """Judge claim 2.6: bytes and logs of the variants, compared with the algorithm as printed."""
+@claim(
+    "2.6",
+    "Hardware multicast costs extra on that message only; lookahead purges earlier; FIFO "
+    "channels allow sending differences.",
+    "Experiment variants, on the same schedules; tests/protocols/test_optimal_remarks.py "
+    "shows where lookahead as printed loses order.",
+)
+def _gains(points: Points) -> Outcome | None:
     judges: dict[str, tuple[str, str, Callable[[float], bool]]] = {
         HARDWARE: ("does not change the logs", _LOG, lambda ratio: abs(ratio - 1) <= UNCHANGED),
         LOOKAHEAD: ("keeps less", _LOG, lambda ratio: ratio < 1),
@@ -104,14 +110,5 @@ EXPERIMENT = Experiment(
         Chart("bytes", "Bytes per copy", _BYTES, "bytes", kind="bar"),
         Chart("log", "Entries in the log", _LOG, "entries", kind="bar"),
     ),
-    claims=(
-        Claim(
-            "2.6",
-            "Hardware multicast costs extra on that message only; lookahead purges earlier; FIFO "
-            "channels allow sending differences.",
-            "Experiment variants, on the same schedules; tests/protocols/test_optimal_remarks.py "
-            "shows where lookahead as printed loses order.",
-            judge=gains,
-        ),
-    ),
+    claims=(_gains,),
 )
