@@ -91,7 +91,7 @@ from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome
 EXPERIMENT = Experiment(
     name="novel", rank=1000, paper="", question="?", how="", x="n", baseline="matrix",
     cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
-    claims=(Claim("9.1", "It is new.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
+    claims=(Claim("9.1", "New.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
 )
 """
 

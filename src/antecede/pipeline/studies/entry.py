@@ -78,6 +78,7 @@ def _run_named(run: Execute, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def result_row(row: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
     """Join a run's identity with its metrics; those without a column go to ``extras``."""
+    known = {*METRICS, "saturated", "seconds"}
     numbers = {
         name: float(value)
         for name, value in measured.items()
@@ -89,5 +90,5 @@ def result_row(row: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str,
         "deliveries": int(measured["deliveries"]),
         "saturated": bool(measured.get("saturated")),
         "seconds": float(measured["seconds"]),
-        "extras": {name: numbers[name] for name in numbers.keys() - set(RUNS.fieldNames())},
+        "extras": {name: value for name, value in numbers.items() if name not in known},
     }
