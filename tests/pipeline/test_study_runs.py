@@ -12,9 +12,8 @@ import pytest
 from antecede.pipeline.studies import experiments
 from antecede.pipeline.studies.claims import claims
 from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
-from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, growth, redundancy
+from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, execute, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
-from antecede.pipeline.studies.runner import execute
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:
@@ -87,12 +86,12 @@ def test_acknowledgements_are_counted_where_the_experiment_asks_for_them() -> No
 
 
 NOVEL = """
-from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome, Verdict
+from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome
 
 EXPERIMENT = Experiment(
-    name="novel", rank=1000, question="?", how="", x="n", baseline="matrix",
+    name="novel", rank=1000, paper="", question="?", how="", x="n", baseline="matrix",
     cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
-    claims=(Claim("9.1", "It is new.", "This run.", judge=lambda _: Outcome("", Verdict.HOLDS)),),
+    claims=(Claim("9.1", "New.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
 )
 """
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from antecede.report.page import Figure, Table
-from antecede.report.study_page import Panel, Part, Picture, build, files
+from antecede.report.page import Figure, Section, Table
+from antecede.report.study_page import Picture, blocks_of, build, files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,14 +30,15 @@ def rows(*places: float | None) -> list[dict[str, Any]]:
 
 
 def picture(name: str, **more: Any) -> Picture:
-    panels = [Panel("left", rows(1.0, 2.0, None)), Panel("right", rows(1.0, 2.0))]
+    panels = {"left": rows(1.0, 2.0, None), "right": rows(1.0, 2.0)}
     order = ["line", "level"]
     return Picture(name=name, title=name, x="n", y="bytes", order=order, panels=panels, **more)
 
 
+TABLE = Table(("n",), [(1,)])
 PARTS = [
-    Part("growth", "Growth", "How?", "So.", ["It grows."], [picture("g")], [Table(("n",), [(1,)])]),
-    Part("special", "Special", "What?", "So.", [], [picture("s", kind="bar")], []),
+    Section("growth", "Growth", blocks_of(["It grows."], [picture("g")], [TABLE], "So."), "How?"),
+    Section("special", "Special", blocks_of([], [picture("s", kind="bar")], [], "So."), "What?"),
 ]
 
 

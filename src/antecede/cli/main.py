@@ -21,10 +21,7 @@ from antecede.errors import AntecedeError
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 
 VERBS = {
-    "study": (
-        "spark",
-        "Compare the protocols on Spark; check the figures and claims of the papers.",
-    ),
+    "study": ("spark", "Compare the protocols on Spark; check the papers' figures and claims."),
     "simulate": ("sim", "Run one protocol on one workload: sizes, delays, event log."),
     "audit": ("spark", "Check a log: whether, where and why causal order was broken."),
     "advise": ("spark", "Show what each protocol would have cost on the traffic of a log."),

@@ -13,8 +13,7 @@ LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of P
 Form = Annotated[
     str | None,
     typer.Option(
-        "--format",
-        help=f"Format of the log: {', '.join(FORMATS)}. Default: by the file name.",
+        "--format", help=f"Format of the log: {', '.join(FORMATS)}. Default: by the file name."
     ),
 ]
 Pattern = Annotated[

@@ -43,14 +43,9 @@ def _console() -> Console:
 
 
 def _as_row(info: antecede.ProtocolInfo) -> dict[str, object]:
+    plain = ("name", "idea", "paper", "casts", "guarantee", "assumptions", "cost")
     return {
-        "name": info.name,
-        "idea": info.idea,
-        "paper": info.paper,
-        "casts": list(info.casts),
-        "guarantee": info.guarantee,
-        "assumptions": info.assumptions,
-        "cost": info.cost,
+        **{name: getattr(info, name) for name in plain},
         "promises": sorted(info.promises),
         "options": {key: option.doc for key, option in info.options.items()},
         "dynamic": info.dynamic,

@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-from antecede.cli.options import (
-    AsJson,
-    DeliverPattern,
-    Form,
-    LogPath,
-    Out,
-    Pattern,
-    SendPattern,
-)
+from antecede.cli.options import AsJson, DeliverPattern, Form, LogPath, Out, Pattern, SendPattern
 
 
 def report(

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from antecede.cli.options import Wait
+from antecede.cli.options import AsJson, Master, Out, Wait
 from antecede.cli.progress import progress
 
 _INTERRUPTED = 130
@@ -33,14 +33,12 @@ def study(
     traffic: Annotated[
         Path | None, typer.Option(help="An edge list (source destination time) to replay.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results [antecede-out/study-TIME].")
-    ] = None,
+    out: Out = None,
     resume: Annotated[bool, typer.Option(help="Resume the study in --out.")] = False,
-    master: Annotated[str | None, typer.Option(help="A Spark master [local[*]].")] = None,
+    master: Master = None,
     wait: Wait = 180.0,
     seed: Annotated[int | None, typer.Option(help="Number added to every run's seed [0].")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare the protocols: the papers' figures, claims and open questions.
 

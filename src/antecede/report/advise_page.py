@@ -10,42 +10,28 @@ from antecede.report.bars import bars
 from antecede.report.numbers import figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
 
-HEADS = (
-    "protocol",
-    "status",
-    "model bytes",
-    "wire bytes",
-    "added ms",
-    "added ms, p99",
-    "held %",
-    "most held",
-    "state bytes",
-    "extra packets",
-    "remark",
-)
+_FIGURES = {
+    "model_bytes_per_copy": ("model bytes", 1),
+    "wire_bytes_per_copy": ("wire bytes", 1),
+    "added_delay_mean": ("added ms", 1000),
+    "added_delay_p99": ("added ms, p99", 1000),
+    "held_fraction": ("held %", 100),
+    "buffer_peak": ("most held", 1),
+    "state_bytes_peak": ("state bytes", 1),
+    "extra_packets_per_message": ("extra packets", 1),
+}
+"""The figures of a row of advice, with their heads and units."""
+HEADS = ("protocol", "status", *(head for head, _ in _FIGURES.values()), "remark")
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return the rows of advice as text, in the units of ``HEADS``."""
     found = []
     for row in rows:
-        values = [
-            row["model_bytes_per_copy"],
-            row["wire_bytes_per_copy"],
-            _times(row["added_delay_mean"], 1000),
-            _times(row["added_delay_p99"], 1000),
-            _times(row["held_fraction"], 100),
-            row["buffer_peak"],
-            row["state_bytes_peak"],
-            row["extra_packets_per_message"],
-        ]
-        numbers = [figure(value) for value in values]
+        known = [(row[name], unit) for name, (_, unit) in _FIGURES.items()]
+        numbers = [figure(None if value is None else unit * value) for value, unit in known]
         found.append([row["protocol"], row["status"], *numbers, row["reason"]])
     return found
-
-
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else factor * value
 
 
 def messages_in_words(result: Mapping[str, Any]) -> str:
@@ -94,8 +80,7 @@ def advise_page(
         f"{words[0].upper()}{words[1:]} ({result['copies']:,} copies, {result['cast']}) among "
         f"{result['processes']:,} processes; delays {result['delays']}, "
         f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols "
-        "add: "
-        f"{result['added_delays']}."
+        f"add: {result['added_delays']}."
     )
     if result["rejected"]:
         traffic += f" {rejected_in_words(result)}."

@@ -18,6 +18,11 @@ _VERDICTS = {
     "broken": "Causal order was broken",
     "undecidable": "This log cannot show whether causal order was kept",
 }
+_REST = {
+    "missing": "Messages that never arrived, although an effect did",
+    "findings": "Inconsistencies",
+    "rejected": "Rows that are not events",
+}
 _SIZES = ("events", "processes", "messages", "deliveries")
 _FOUND = ("violations", "fifo_violations", "causal_violations", "missing", "findings", "rejected")
 _COLUMNS = ("process", "message", "sender", "overtaker", "overtaker_sender", "kind", "lateness")
@@ -47,23 +52,9 @@ def audit_page(
     if summary["violations"]:
         sections.append(_violations(summary, tables["violations"]))
     sections += [
-        _rest(
-            "missing",
-            "Messages that never arrived, although an effect did",
-            tables["missing"],
-            summary["missing"],
-        ),
-        _rest("findings", "Inconsistencies", tables["findings"], summary["findings"]),
-        _rest(
-            "rejected",
-            "Rows that are not events",
-            tables["rejected"],
-            summary["rejected"],
-            summary.get("rejected_kept"),
-        ),
+        _rest(name, title, tables[name], summary) for name, title in _REST.items() if tables[name]
     ]
-    kept = [section for section in sections if section.blocks]
-    return render(Page(f"Causal audit of {log}", lead(summary), kept, facts))
+    return render(Page(f"Causal audit of {log}", lead(summary), sections, facts))
 
 
 def lead(summary: Mapping[str, Any]) -> str:
@@ -76,13 +67,11 @@ def lead(summary: Mapping[str, Any]) -> str:
 
 
 def _overview(summary: Mapping[str, Any]) -> Section:
-    names = [*_SIZES, *_FOUND]
-    rows: list[list[object]] = [[name.replace("_", " "), summary[name]] for name in names]
+    rows = [[name.replace("_", " "), summary[name]] for name in (*_SIZES, *_FOUND)]
     late = summary["lateness"]
     if late:
-        rows.append(["lateness, median", late["p50"]])
-        rows.append(["lateness, 99th percentile", late["p99"]])
-        rows.append(["lateness, largest", late["max"]])
+        names = {"median": "p50", "99th percentile": "p99", "largest": "max"}
+        rows += [[f"lateness, {name}", late[key]] for name, key in names.items()]
     note = "Lateness is the number of events of the process between the effect and its late cause."
     return Section("summary", "Summary", [Table(("what", "count"), rows)], note if late else "")
 
@@ -124,14 +113,13 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
 
 
 def _rest(
-    name: str, title: str, rows: Sequence[Mapping[str, Any]], count: int, kept: int | None = None
+    name: str, title: str, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]
 ) -> Section:
-    """Return a table's section; ``kept`` of its ``count`` rows are in the file (all, if None)."""
-    if not rows:
-        return Section(name, title, [])
+    """Return a table's section; its file has all rows unless the summary says how many."""
     columns = tuple(rows[0])
     cells = [[row[column] for column in columns] for row in rows[:ROWS_MAX]]
-    kept = count if kept is None else kept
+    count = summary[name]
+    kept = summary.get(f"{name}_kept", count)
     there = "all are" if kept == count else f"the first {kept:,} are"
     caption = f"The first {len(cells)} of {count:,}; {there} in {name}.parquet"
     heads = tuple(column.replace("_", " ") for column in columns)

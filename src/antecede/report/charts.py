@@ -34,12 +34,9 @@ def line_chart(
     ticks = sorted({row["x"] for row in rows})
     axis_x = alt.Axis(values=ticks, labelOverlap=True, labelFlush=False, format=".4~r", grid=False)
     place = alt.X("x:Q", title=x, scale=scale_x, axis=axis_x)
-    colour = alt.Color(
-        "series:N", title=None, sort=list(order), scale=_colours(order), legend=_legend(present)
-    )
-    shape = alt.Shape(
-        "series:N", title=None, sort=list(order), scale=_shapes(order), legend=_legend(present)
-    )
+    series: dict[str, Any] = {"title": None, "sort": list(order), "legend": _legend(present)}
+    colour = alt.Color("series:N", scale=_scale(order, COLOURS), **series)
+    shape = alt.Shape("series:N", scale=_scale(order, SHAPES), **series)
     tips = [
         alt.Tooltip("series:N", title="series"),
         alt.Tooltip("x:Q", title=x, format=".4~r"),
@@ -61,24 +58,18 @@ def line_chart(
 
 
 def bar_chart(
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    title: str,
-    y: str,
-    order: Sequence[str],
-    log_y: bool = False,
+    rows: Sequence[Mapping[str, Any]], *, title: str, y: str, order: Sequence[str]
 ) -> dict[str, Any]:
     """Return a horizontal bar per series with its 95% interval."""
     edged = [row | {"edge": max(row["mean"], row["high"] or row["mean"])} for row in _drawn(rows)]
     data = alt.InlineData(values=edged)
-    scale = alt.Scale(type="symlog") if log_y else alt.Scale(zero=True)
     present = [name for name in order if any(row["series"] == name for row in rows)]
     place = alt.Y("series:N", title=None, sort=present, axis=alt.Axis(labelLimit=150))
     axis = alt.Axis(format=_format(rows), tickCount=5)
     tips = [alt.Tooltip("series:N", title="series"), alt.Tooltip("mean:Q", title=y, format=".4~g")]
     base = alt.Chart(data)
     bar = base.mark_bar(color=COLOURS[0], height={"band": 0.65}).encode(
-        x=alt.X("mean:Q", title=y, scale=scale, axis=axis), y=place, tooltip=tips
+        x=alt.X("mean:Q", title=y, scale=alt.Scale(zero=True), axis=axis), y=place, tooltip=tips
     )
     rule = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="floor:Q", x2="high:Q", y=place)
     text = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
@@ -107,14 +98,8 @@ def _format(rows: Sequence[Mapping[str, Any]]) -> str:
     return "," if max((row["mean"] for row in rows), default=0) >= 1000 else ".3~r"
 
 
-def _colours(order: Sequence[str]) -> alt.Scale:
-    return alt.Scale(
-        domain=list(order), range=[COLOURS[i % len(COLOURS)] for i in range(len(order))]
-    )
-
-
-def _shapes(order: Sequence[str]) -> alt.Scale:
-    return alt.Scale(domain=list(order), range=[SHAPES[i % len(SHAPES)] for i in range(len(order))])
+def _scale(order: Sequence[str], among: Sequence[str]) -> alt.Scale:
+    return alt.Scale(domain=list(order), range=[among[i % len(among)] for i in range(len(order))])
 
 
 def _legend(order: Sequence[str]) -> alt.Legend:

@@ -8,7 +8,7 @@ zooming, and shows the details of what is pointed at or focused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 STEP, LANE, TOP = 34, 54, 34
@@ -55,7 +55,7 @@ class Diagram:
     title: str
     nodes: Sequence[Node]
     arrows: Sequence[Arrow]
-    lanes: Sequence[str] = field(default_factory=tuple)
+    lanes: Sequence[str] = ()
     """Processes from top to bottom; by default those that exchange messages first."""
 
 
@@ -121,7 +121,7 @@ def draw(diagram: Diagram) -> str:
     parts += [_arrow(a, spots[a.source], spots[a.target]) for a in ranked]
     for node, (x, y) in zip(diagram.nodes, spots, strict=True):
         if node.hidden:
-            parts.append(_gap(node, x - STEP // 2 - STEP // 2, y))
+            parts.append(_gap(node, x - STEP, y))
         parts.append(_dot(node, x, y))
     used = [mark for mark in MARKS if any(arrow.mark == mark for arrow in diagram.arrows)]
     legend = "".join(f'<span class="st-key st-{mark}">{MARKS[mark]}</span>' for mark in used)

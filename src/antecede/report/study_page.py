@@ -13,56 +13,36 @@ COLUMNS = ("No.", "What the paper says", "How it was tested", "Result", "Verdict
 CLAIMS, RUNS = "claims", "runs"
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One chart of a picture; rows have series, x, mean, low and high.
-
-    A row whose x is None is the same at every x: a level line.
-    """
-
-    title: str
-    rows: Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
+"""Points with series, x, mean, low and high; where x is None, they are the same at every x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Charts side by side that show one measure; ``order`` lists the series."""
+    """Charts side by side, by title, that show one measure; ``order`` lists the series."""
 
     name: str
     title: str
     x: str
     y: str
     order: Sequence[str]
-    panels: Sequence[Panel]
+    panels: Mapping[str, Rows]
     kind: Literal["line", "bar"] = "line"
     log_x: bool = False
     log_y: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One experiment: what it asks, what was run, what it found."""
-
-    name: str
-    title: str
-    question: str
-    how: str
-    findings: Sequence[str]
-    pictures: Sequence[Picture]
-    tables: Sequence[Table]
-
-
 def build(
     claims: Sequence[Sequence[str]],
     note: str,
-    parts: Sequence[Part],
-    overview: Sequence[Mapping[str, Any]],
+    parts: Sequence[Section],
+    overview: Rows,
     facts: Mapping[str, object],
 ) -> Page:
     """Return the page of a study; ``note`` stands above the table of claims."""
     sections = [
         Section(CLAIMS, "The papers' claims", [Table(COLUMNS, claims, cards=True)], note),
-        *(_section(part) for part in parts),
+        *parts,
         Section(RUNS, "What was run", [_overview(overview)]),
     ]
     return Page("Causal message ordering: the study", _lead(overview), sections, facts)
@@ -80,7 +60,7 @@ def files(page: Page) -> dict[str, str | bytes]:
     return found
 
 
-def _lead(overview: Sequence[Mapping[str, Any]]) -> str:
+def _lead(overview: Rows) -> str:
     runs, deliveries, saturated, unsized = (
         sum(row.get(name) or 0 for row in overview)
         for name in ("runs", "deliveries", "saturated", "unsized")
@@ -97,27 +77,27 @@ def _lead(overview: Sequence[Mapping[str, Any]]) -> str:
     return lead
 
 
-def _section(part: Part) -> Section:
-    blocks: list[Block] = [Text(tuple(part.findings))] if part.findings else []
-    blocks += [_figure(picture) for picture in part.pictures]
-    blocks += [*part.tables, Text((part.how,))]
-    blocks += [_numbers(picture) for picture in part.pictures]
-    return Section(part.name, part.title, blocks, part.question)
+def blocks_of(
+    findings: Sequence[str], pictures: Sequence[Picture], tables: Sequence[Table], how: str
+) -> list[Block]:
+    """Return what the page shows of one experiment; ``how`` says what was run."""
+    blocks: list[Block] = [Text(tuple(findings))] if findings else []
+    blocks += [_figure(picture) for picture in pictures]
+    blocks += [*tables, Text((how,))]
+    return blocks + [_numbers(picture) for picture in pictures]
 
 
 def _figure(picture: Picture) -> Figure:
     order = list(dict.fromkeys(picture.order))
     specs = []
-    for panel in picture.panels:
-        rows = _levelled(panel.rows)
+    for title, points in picture.panels.items():
+        rows = _levelled(points)
         if picture.kind == "bar":
-            chart = bar_chart(
-                rows, title=panel.title, y=picture.y, order=order, log_y=picture.log_y
-            )
+            chart = bar_chart(rows, title=title, y=picture.y, order=order)
         else:
             chart = line_chart(
                 [row for row in rows if row["mean"] > 0 or not picture.log_y],
-                title=panel.title,
+                title=title,
                 x=picture.x,
                 y=picture.y,
                 order=order,
@@ -128,7 +108,7 @@ def _figure(picture: Picture) -> Figure:
     return Figure(picture.name, picture.title, tuple(specs))
 
 
-def _levelled(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _levelled(rows: Rows) -> list[Mapping[str, Any]]:
     """Repeat a row that does not depend on x at every x of the others, as a level line."""
     places = sorted({row["x"] for row in rows if row["x"] is not None})
     flat = [row for row in rows if row["x"] is None]
@@ -141,21 +121,21 @@ def _numbers(picture: Picture) -> Table:
     has_x = picture.kind == "line"
     rows = [
         (
-            panel.title,
+            title,
             row["series"],
             *(("any" if row["x"] is None else f"{row['x']:g}",) if has_x else ()),
             row["mean"],
             row["low"],
             row["high"],
         )
-        for panel in picture.panels
-        for row in panel.rows
+        for title, points in picture.panels.items()
+        for row in points
     ]
     columns = ("", "series", *((picture.x,) if has_x else ()), picture.y, "95% from", "to")
     return Table(columns, rows, f"The numbers: {picture.title}", folded=True)
 
 
-def _overview(overview: Sequence[Mapping[str, Any]]) -> Table:
+def _overview(overview: Rows) -> Table:
     rows = [
         (
             *(row[name] for name in ("experiment", "series", "protocol", "runs", "deliveries")),

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from antecede.pipeline.studies.claims import claim_rows, claims
-from antecede.pipeline.studies.design import Verdict
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.pipeline.studies.measured import Measured, crossing, fit
+from antecede.pipeline.studies.measured import NOT_RUN, Measured, crossing, fit
 from antecede.pipeline.studies.results import study_page
 from antecede.report.page import Figure, Page, Table
 
@@ -46,8 +45,8 @@ def test_no_cell_is_empty_whatever_was_run(points: Rows, differences: Rows) -> N
         for row in claim_rows(Measured(rows)):
             assert all(cell.strip() for cell in row), row
     measured = claim_rows(Measured(points, differences=differences))
-    assert [row.id for row in measured if row.verdict == Verdict.NOT_RUN] == []
-    assert [row.id for row in claim_rows(Measured([])) if row.verdict == Verdict.NOT_RUN] != []
+    assert [row.id for row in measured if row.verdict == NOT_RUN] == []
+    assert [row.id for row in claim_rows(Measured([])) if row.verdict == NOT_RUN] != []
 
 
 def test_the_tests_that_claims_point_to_exist() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from antecede.pipeline.studies.claims import claim_rows, claims
-from antecede.pipeline.studies.design import Outcome, Verdict
+from antecede.pipeline.studies.design import Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, special
 from antecede.pipeline.studies.experiments.overhead import PRS, PRUNED, RST
-from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.measured import FAILS, HOLDS, LIMITS, NOT_RUN, Measured
 from antecede.pipeline.studies.results import part_of
+from antecede.report.page import Text
 
 Rows = list[dict[str, Any]]
 Line = dict[float, float]
@@ -85,18 +86,18 @@ def test_0_3_to_0_7_depend_on_the_figures() -> None:
         entries | {RST: entries[PRUNED], PRUNED: entries[RST]},
         sizes | {PRUNED: power(4000, 2)},
     )
-    assert verdict("0.3", good) == Verdict.HOLDS
-    assert verdict("0.3", swapped) == Verdict.FAILS
-    assert verdict("0.4", good) == Verdict.HOLDS
+    assert verdict("0.3", good) == HOLDS
+    assert verdict("0.3", swapped) == FAILS
+    assert verdict("0.4", good) == HOLDS
     few = overhead(entries | {PRUNED: power(0.001, 1)}, sizes)
-    assert verdict("0.4", few) == Verdict.FAILS
-    assert verdict("0.6", good) == Verdict.HOLDS
-    assert verdict("0.6", swapped) == Verdict.FAILS
-    assert verdict("0.7", good) == Verdict.HOLDS
-    assert verdict("0.7", swapped) == Verdict.FAILS
+    assert verdict("0.4", few) == FAILS
+    assert verdict("0.6", good) == HOLDS
+    assert verdict("0.6", swapped) == FAILS
+    assert verdict("0.7", good) == HOLDS
+    assert verdict("0.7", swapped) == FAILS
     large = sizes | {PRUNED: power(6, 1.1)}
-    assert verdict("0.5", overhead(entries, large)) == Verdict.HOLDS
-    assert verdict("0.5", good) == Verdict.FAILS
+    assert verdict("0.5", overhead(entries, large)) == HOLDS
+    assert verdict("0.5", good) == FAILS
 
 
 def test_0_2_depends_on_what_is_saved_and_never_holds_outright() -> None:
@@ -104,15 +105,15 @@ def test_0_2_depends_on_what_is_saved_and_never_holds_outright() -> None:
         lines = {"pruned": flat(100.0), "pruned:without-just_replaced": flat(factor * 100.0)}
         return Measured(rows_of("redundancy", "model_bytes_per_copy", CASTS, lines))
 
-    assert verdict("0.2", saving(1.2)) == Verdict.LIMITS
-    assert verdict("0.2", saving(0.9)) == Verdict.FAILS
+    assert verdict("0.2", saving(1.2)) == LIMITS
+    assert verdict("0.2", saving(0.9)) == FAILS
 
 
 def test_0_6_without_crossover_says_so() -> None:
     sizes = {RST: power(4, 1.1), PRS: power(5, 1.1), PRUNED: power(3, 1.1)}
     rows = rows_of("overhead", "model_bytes_per_message", CASTS, sizes)
     found = outcome("0.6", Measured(rows))
-    assert found.verdict == Verdict.NOT_RUN
+    assert found.verdict == NOT_RUN
     assert "--experiment crossover" in found.result
 
 
@@ -134,14 +135,14 @@ def semantic_study(factor: float, held: float, age: float, work: float) -> Measu
 
 
 def test_1_4_to_1_6_depend_on_the_figures() -> None:
-    assert verdict("1.4", semantic_study(0.5, 0, 1, 1)) == Verdict.HOLDS
-    assert verdict("1.4", semantic_study(1000, 0, 1, 1)) == Verdict.FAILS
-    assert verdict("1.5", semantic_study(2, 0.01, 1.0, 1)) == Verdict.HOLDS
-    assert verdict("1.5", semantic_study(2, 0.3, 1.0, 1)) == Verdict.LIMITS
-    assert verdict("1.5", semantic_study(2, 0.3, 0.2, 1)) == Verdict.FAILS
-    assert verdict("1.6", semantic_study(2, 0, 1, 4)) == Verdict.LIMITS
-    assert verdict("1.6", semantic_study(2, 0, 1, 4000)) == Verdict.FAILS
-    assert verdict("1.6", semantic_study(2000, 0, 1, 4)) == Verdict.FAILS
+    assert verdict("1.4", semantic_study(0.5, 0, 1, 1)) == HOLDS
+    assert verdict("1.4", semantic_study(1000, 0, 1, 1)) == FAILS
+    assert verdict("1.5", semantic_study(2, 0.01, 1.0, 1)) == HOLDS
+    assert verdict("1.5", semantic_study(2, 0.3, 1.0, 1)) == LIMITS
+    assert verdict("1.5", semantic_study(2, 0.3, 0.2, 1)) == FAILS
+    assert verdict("1.6", semantic_study(2, 0, 1, 4)) == LIMITS
+    assert verdict("1.6", semantic_study(2, 0, 1, 4000)) == FAILS
+    assert verdict("1.6", semantic_study(2000, 0, 1, 4)) == FAILS
 
 
 def growth_study(factor: float, exponent: float) -> Measured:
@@ -159,13 +160,13 @@ def growth_study(factor: float, exponent: float) -> Measured:
 
 def test_2_3_to_2_5_depend_on_the_figures() -> None:
     small, steep, large = growth_study(1, 1.1), growth_study(0.01, 2.5), growth_study(1000, 1.1)
-    assert verdict("2.3", small) == Verdict.HOLDS
-    assert verdict("2.3", large) == Verdict.FAILS
-    assert verdict("2.4", small) == Verdict.HOLDS
-    assert verdict("2.4", steep) == Verdict.FAILS
-    assert verdict("2.4", large) == Verdict.FAILS
-    assert verdict("2.5", small) == Verdict.LIMITS
-    assert verdict("2.5", steep) == Verdict.FAILS
+    assert verdict("2.3", small) == HOLDS
+    assert verdict("2.3", large) == FAILS
+    assert verdict("2.4", small) == HOLDS
+    assert verdict("2.4", steep) == FAILS
+    assert verdict("2.4", large) == FAILS
+    assert verdict("2.5", small) == LIMITS
+    assert verdict("2.5", steep) == FAILS
 
 
 def test_2_6_depends_on_what_each_variant_does() -> None:
@@ -186,8 +187,8 @@ def test_2_6_depends_on_what_each_variant_does() -> None:
             rows += rows_of("variants", metric, ("delay=5",), lines)
         return Measured(rows)
 
-    assert verdict("2.6", study(1)) == Verdict.LIMITS
-    assert verdict("2.6", study(1000)) == Verdict.FAILS
+    assert verdict("2.6", study(1)) == LIMITS
+    assert verdict("2.6", study(1000)) == FAILS
 
 
 def test_2_8_depends_on_what_each_special_case_carries() -> None:
@@ -198,8 +199,8 @@ def test_2_8_depends_on_what_each_special_case_carries() -> None:
             rows += rows_of("special", "entries_per_copy", (facet,), lines)
         return Measured(rows)
 
-    assert verdict("2.8", study(0)) == Verdict.HOLDS
-    assert verdict("2.8", study(1000)) == Verdict.FAILS
+    assert verdict("2.8", study(0)) == HOLDS
+    assert verdict("2.8", study(1000)) == FAILS
     missing = Measured(
         rows_of(
             "special", "entries_per_copy", ("unicast",), {"matrix": flat(9), "central": flat(0)}
@@ -215,9 +216,9 @@ def test_3_2_is_judged_where_the_bound_does_not_act() -> None:
         rows = rows_of("bounded", "entries_share", CASTS, same)
         return Measured(rows + rows_of("bounded", "extra_packets_per_message", CASTS, extra))
 
-    assert verdict("3.2", study(0.4)) == Verdict.HOLDS
-    assert verdict("3.2", study(0.85)) == Verdict.LIMITS
-    assert verdict("3.2", study(0.95)) == Verdict.FAILS
+    assert verdict("3.2", study(0.4)) == HOLDS
+    assert verdict("3.2", study(0.85)) == LIMITS
+    assert verdict("3.2", study(0.95)) == FAILS
 
 
 def buffered_study(latency: float, piped: float, acknowledgement: float) -> Measured:
@@ -241,13 +242,13 @@ def buffered_study(latency: float, piped: float, acknowledgement: float) -> Meas
 
 def test_4_5_has_three_parts_over_all_loads() -> None:
     good = outcome("4.5", buffered_study(1.05, 0.2, 6))
-    assert good.verdict == Verdict.HOLDS
+    assert good.verdict == HOLDS
     assert "buffered, FIFO channels, at 0.9: 1 of 3" in good.result
     slow = outcome("4.5", buffered_study(1.05, 0.9, 6))
-    assert slow.verdict == Verdict.LIMITS
+    assert slow.verdict == LIMITS
     assert "10% at 0.01" in slow.result
     assert "Pipelining removes most of the delay: did not hold" in slow.result
-    assert verdict("4.5", buffered_study(1000, 0.9, 6000)) == Verdict.FAILS
+    assert verdict("4.5", buffered_study(1000, 0.9, 6000)) == FAILS
 
 
 def test_open_questions_are_answered_from_the_figures(points: Rows, differences: Rows) -> None:
@@ -271,7 +272,8 @@ def test_missing_series_are_said_to_be_missing(name: str, points: Rows, differen
                 measured = Measured(kept, differences=given)
                 assert all(cell for row in claim_rows(measured) for cell in row)
                 shown = part_of(EXPERIMENTS[name], measured.of(name))
-                assert all(sentence.strip() for sentence in shown.findings)
+                texts = [block for block in shown.blocks if isinstance(block, Text)]
+                assert all(sentence.strip() for text in texts for sentence in text.paragraphs)
 
 
 def test_a_single_place_of_each_series_is_enough_not_to_crash(points: Rows) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pc
 
+from antecede import sim
 from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
 from antecede.pipeline.spark.masters import is_embedded
 from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.experiments.overhead import comparison
 from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
+from antecede.pipeline.studies.request import Request
+from antecede.pipeline.studies.results import Tables
 from antecede.report.study_page import files
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from antecede.pipeline.studies.request import Request
-    from antecede.pipeline.studies.results import Tables
 EMBEDDED = "local[*]"
 
 
@@ -55,7 +54,10 @@ class Campaign:
         """
         with self.folder as folder:
             folder.write_text(ASKED, json.dumps(self._asked) + "\n")
-            warming = _warming(self._master or EMBEDDED)
+            # Kernels are compiled or loaded while Spark starts, so that workers find them cached.
+            warming = threading.Thread(target=sim.warm, name="warm", daemon=True)
+            if is_embedded(self._master or EMBEDDED):
+                warming.start()
             with session(self._master, app="antecede study", light=True, wait=self._wait) as spark:
                 if warming.is_alive():
                     warming.join()
@@ -63,20 +65,6 @@ class Campaign:
                 found = tables(spark, runs)
             write(folder, found)
             return folder.finish(_result(folder, found))
-
-
-def _warming(master: str) -> threading.Thread:
-    """Compile or load the kernels while Spark starts, so that its workers find them cached."""
-
-    def compile_all() -> None:
-        from antecede import sim
-
-        sim.warm()
-
-    thread = threading.Thread(target=compile_all, name="warm", daemon=True)
-    if is_embedded(master):
-        thread.start()
-    return thread
 
 
 def write(folder: RunFolder, found: Tables) -> None:

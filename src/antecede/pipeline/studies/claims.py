@@ -6,13 +6,11 @@ the experiments that measure them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from antecede.pipeline.studies.design import Claim, Outcome, Verdict
+from antecede.pipeline.studies.design import Claim, Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
 
 PAPERS = {"0": "pruned", "1": "semantic", "2": "optimal", "3": "bounded", "4": "buffered"}
 """The first part of a claim's number, and the protocol of the paper that makes the claim."""
@@ -52,7 +50,7 @@ def _row(claim: Claim, experiment: str, measured: Measured) -> Row:
         outcome = claim.judge(points) if points else None
     if outcome is None:
         again = f"Not part of this study; run antecede study --experiment {experiment}."
-        outcome = Outcome(again, Verdict.NOT_RUN)
+        outcome = Outcome(again, NOT_RUN)
     result = outcome.result[0].upper() + outcome.result[1:]
     return Row(claim.id, claim.text, claim.test, result, outcome.verdict)
 
@@ -62,16 +60,19 @@ _ORACLE = (
     "(tests/protocols/test_properties.py)"
 )
 _EXPLORER = "the explorer (tests/check/test_explore.py)"
-_NOTHING_BUILT = "Needs a new algorithm, which is not implemented yet."
+
+
+def _open(number: str, question: str) -> Claim:
+    test = "Needs a new algorithm, which is not implemented yet."
+    return Claim(number, f"Open: {question}", test, Outcome("Open.", OPEN))
+
 
 TESTED: tuple[Claim, ...] = (
     Claim(
         "0.1",
         "Pruned keeps causal order and delivers everything, even if channels are not FIFO.",
         f"{_ORACLE}, tests/protocols/test_pruned.py, and {_EXPLORER}.",
-        Outcome(
-            "No violation, and everything is delivered; broken steps are detected.", Verdict.HOLDS
-        ),
+        Outcome("No violation, and everything is delivered; broken steps are detected.", HOLDS),
     ),
     Claim(
         "1.1",
@@ -79,7 +80,7 @@ TESTED: tuple[Claim, ...] = (
         "SENT never decrease.",
         "Lemma 1 and property 2 as invariants on random scripts "
         "(tests/protocols/test_semantic_paper.py).",
-        Outcome("Both held after every event.", Verdict.HOLDS),
+        Outcome("Both held after every event.", HOLDS),
     ),
     Claim(
         "1.2",
@@ -89,7 +90,7 @@ TESTED: tuple[Claim, ...] = (
             "Lemmas 2 and 4 held after every event. Lemma 3 is not exact at receivers: SENT_PREV "
             "may lack the last message of the prefix, which SENT_CONC then counts. No order is "
             "lost (docs/errata.md).",
-            Verdict.LIMITS,
+            LIMITS,
         ),
     ),
     Claim(
@@ -101,113 +102,86 @@ TESTED: tuple[Claim, ...] = (
             "Held as repaired, without assumptions on channels and with unbounded buffers. As "
             "printed it needs FIFO channels and one destination per message: E7 and DELIV lose "
             "order if a channel reorders, and R3 does in multicast (docs/errata.md).",
-            Verdict.LIMITS,
+            LIMITS,
         ),
     ),
     Claim(
         "1.7",
         "In figure 2, M3 need not wait for M1.",
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
-        Outcome("Semantic delivers M3 at once; matrix holds it.", Verdict.HOLDS),
+        Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
     ),
-    Claim(
-        "1.open",
-        "Open: the same idea on top of algorithms that carry less than a matrix.",
-        _NOTHING_BUILT,
-        Outcome("Open.", Verdict.OPEN),
-    ),
+    _open("1.open", "the same idea on top of algorithms that carry less than a matrix."),
     Claim(
         "2.1",
         "The delivery condition and the propagation constraints are necessary and sufficient, and "
         "the algorithm meets both.",
         f"{_ORACLE}; after every event, the log is compared with the set that the constraints "
         f"allow (tests/protocols/test_optimal_paper.py); {_EXPLORER}.",
-        Outcome("The log equals that set exactly; no message is lost or late.", Verdict.HOLDS),
+        Outcome("The log equals that set exactly; no message is lost or late.", HOLDS),
     ),
     Claim(
         "2.2",
         "Lemmas 1 to 7 hold for every log and message.",
         "As invariants on random scripts (tests/protocols/test_optimal_paper.py).",
-        Outcome("Held after every event.", Verdict.HOLDS),
+        Outcome("Held after every event.", HOLDS),
     ),
     Claim(
         "2.7",
         "Chains longer than two need n² units in the worst case; chains of two need n.",
         "The constructions of theorem 8 and lemma 8 as tests "
         "(tests/protocols/test_optimal_paper.py, tests/protocols/test_two_hop.py).",
-        Outcome(
-            "Theorem 8's chain breaks the O(n) protocol and fills optimal's log.", Verdict.HOLDS
-        ),
+        Outcome("Theorem 8's chain breaks the O(n) protocol and fills optimal's log.", HOLDS),
     ),
     Claim(
         "2.9",
         "Processes may join and leave at run time.",
         "Joins and leaves in random scripts (tests/protocols/test_optimal_remarks.py, "
         "tests/core/test_membership.py).",
-        Outcome(
-            "Safe and live; messages that wait for a removed process are released.", Verdict.HOLDS
-        ),
+        Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
     ),
-    Claim(
-        "2.open",
-        "Open: ordering only between groups of events.",
-        _NOTHING_BUILT,
-        Outcome("Open.", Verdict.OPEN),
-    ),
+    _open("2.open", "ordering only between groups of events."),
     Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
         "reorder.",
         f"{_ORACLE}, and tests/protocols/test_bounded.py.",
-        Outcome(
-            "Never more than k entries; no violation, and everything is delivered.", Verdict.HOLDS
-        ),
+        Outcome("Never more than k entries; no violation, and everything is delivered.", HOLDS),
     ),
     Claim(
         "4.1",
         "Causal order and liveness without control information; lemmas 2 to 4.",
         f"{_ORACLE}, tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py.",
-        Outcome("No violation, and everything is delivered; the lemmas held.", Verdict.HOLDS),
+        Outcome("No violation, and everything is delivered; the lemmas held.", HOLDS),
     ),
     Claim(
         "4.2",
         "The exchange of figures 1 and 3, which deadlocks synchronously, does not deadlock.",
         "The figures as tests (tests/protocols/test_buffered_paper.py, test_synchronous.py).",
-        Outcome("It runs under buffered and deadlocks under synchronous.", Verdict.HOLDS),
+        Outcome("It runs under buffered and deadlocks under synchronous.", HOLDS),
     ),
     Claim(
         "4.3",
         "The matrix delays at the receiver, the buffers at the sender (figures 4 to 6).",
         "The figures as tests (tests/protocols/test_buffered_paper.py).",
-        Outcome("As drawn.", Verdict.HOLDS),
+        Outcome("As drawn.", HOLDS),
     ),
     Claim(
         "4.4",
         "Selective receive: one program blocks under both; overlapping crowns run; nested crowns "
         "run under the matrix only; a third program sometimes blocks under buffers.",
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
-        Outcome("Each behaves as the paper says.", Verdict.HOLDS),
+        Outcome("Each behaves as the paper says.", HOLDS),
     ),
-    Claim(
-        "4.open.1",
-        "Open: combining the matrix and the buffers.",
-        _NOTHING_BUILT,
-        Outcome("Open.", Verdict.OPEN),
-    ),
+    _open("4.open.1", "combining the matrix and the buffers."),
     Claim(
         "4.open.2",
         "Open: fault tolerance of both.",
         "Snapshots and restarts of every endpoint (tests/protocols); lost processes only where a "
         "protocol can remove them (tests/core/test_membership.py).",
         Outcome(
-            "A stopped process resumes from its snapshot; a lost process is not covered.",
-            Verdict.PARTLY,
+            "A stopped process resumes from its snapshot; a lost process is not covered.", PARTLY
         ),
     ),
-    Claim(
-        "4.open.3",
-        "Open: buffers for causal broadcast.",
-        _NOTHING_BUILT,
-        Outcome("Open.", Verdict.OPEN),
-    ),
+    _open("4.open.3", "buffers for causal broadcast."),
 )

@@ -7,17 +7,13 @@ show their labels.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from antecede.core.registry import PROTOCOLS
+from antecede.pipeline.studies.measured import Points
 from antecede.pipeline.studies.measures import Measure, measure_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from antecede.pipeline.studies.measured import Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,37 +131,15 @@ class Chart:
     """Show only these; all if None."""
 
 
-class Verdict(StrEnum):
-    """What became of a claim."""
-
-    HOLDS = "holds"
-    LIMITS = "holds with limits"
-    FAILS = "does not hold"
-    OPEN = "open"
-    ANSWERED = "answered"
-    PARTLY = "answered in part"
-    NOT_RUN = "not measured here"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What was found, and the verdict."""
 
     result: str
-    verdict: Verdict
-
-    @classmethod
-    def judged(cls, result: str, *, always: bool, sometimes: bool = True) -> Outcome:
-        """Return the outcome of a claim that held always, sometimes or never."""
-        rest = Verdict.LIMITS if sometimes else Verdict.FAILS
-        return cls(result, Verdict.HOLDS if always else rest)
+    verdict: str
 
 
-def part(held: Sequence[bool]) -> str:
-    """Return in words whether a part of a claim held at each of its points."""
-    if all(held):
-        return "held"
-    return f"held at {sum(held)} of {len(held)} points" if any(held) else "did not hold"
+Judge = Callable[[Points], Outcome | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +154,12 @@ class Claim:
     text: str
     test: str
     outcome: Outcome | None = None
-    judge: Callable[[Points], Outcome | None] | None = None
+    judge: Judge | None = None
+
+
+def claim(number: str, text: str, test: str) -> Callable[[Judge], Claim]:
+    """Turn the function below, which judges a claim from its experiment's points, into it."""
+    return lambda judge: Claim(number, text, test, judge=judge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,10 +169,7 @@ class Experiment:
     name: str
     rank: int
     """Experiments are reported in this order."""
-    protocol: str = ""
-    """The protocol whose paper asks the question, if one does."""
-    place: str = ""
-    """Where in the paper."""
+    paper: str
     question: str
     how: str
     """What was run, for the report."""
@@ -207,18 +183,12 @@ class Experiment:
     levels: tuple[str, ...] = ()
     """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """How pages write the keys of series and facets."""
+    """How pages write the keys of series and facets; by default as :func:`label` does."""
     measure: Measure = measure_run
     """What an executor measures of one run."""
-    findings: Callable[[Points], list[str]] = lambda _: []
+    findings: Callable[[Points], Iterable[str]] = lambda _: ()
     """What the results say, in a few sentences; a point that was not measured gets none."""
     claims: tuple[Claim, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """The heading of its part of the page: its name, the paper and the place in it."""
-        places = (paper(self.protocol), self.place) if self.protocol else (self.place,)
-        return f"{self.name.capitalize()}: {', '.join(place for place in places if place)}"
 
     def label(self, key: str) -> str:
         """Return how pages write a series."""

@@ -6,20 +6,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from antecede.core.tables import STUDY_COLUMNS
 from antecede.pipeline.spark.ship import use_unpacked
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pyspark.sql import DataFrame
-
-    Execute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Execute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 METRICS: tuple[str, ...] = STUDY_COLUMNS[
     STUDY_COLUMNS.index("deliveries") : STUDY_COLUMNS.index("saturated")
@@ -27,19 +24,19 @@ METRICS: tuple[str, ...] = STUDY_COLUMNS[
 """The measured columns of the ``study`` table, in its order."""
 IDENTITY = ("run_id", "experiment", "protocol", "options", "workload", "cast", "n", "seed")
 PLACE = ("schedule", "series", "facet", "x", "arguments")
-
 _TYPES: dict[str, T.DataType] = {
-    **dict.fromkeys(IDENTITY[:6], T.StringType()),
+    **dict.fromkeys((*IDENTITY, *PLACE), T.StringType()),
     **dict.fromkeys(("n", "seed", "deliveries"), T.LongType()),
-    **dict.fromkeys(METRICS[1:], T.DoubleType()),
-    "saturated": T.BooleanType(),
-    "seconds": T.DoubleType(),
-    **dict.fromkeys(PLACE[:3], T.StringType()),
     "x": T.DoubleType(),
-    "arguments": T.StringType(),
+    "saturated": T.BooleanType(),
     "extras": T.MapType(T.StringType(), T.DoubleType()),
 }
-RUNS = T.StructType([T.StructField(name, kind) for name, kind in _TYPES.items()])
+RUNS = T.StructType(
+    [
+        T.StructField(name, _TYPES.get(name, T.DoubleType()))
+        for name in (*IDENTITY, *METRICS, "saturated", "seconds", *PLACE, "extras")
+    ]
+)
 """One row per run: the columns of ``study``, then the run's place in its experiment's charts."""
 
 
@@ -57,7 +54,7 @@ def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from antecede.pipeline.studies.runner import execute  # from the unpacked copy
+        from antecede.pipeline.studies.experiments import execute  # from the unpacked copy
 
         chosen = execute if run is None else run
         schema = to_arrow_schema(RUNS)
@@ -81,30 +78,17 @@ def _run_named(run: Execute, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def result_row(row: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
     """Join a run's identity with its metrics; those without a column go to ``extras``."""
-    named = {name: row[name] for name in (*IDENTITY, *PLACE)}
     known = {*METRICS, "saturated", "seconds"}
-    values = {name: _number(measured.get(name)) for name in METRICS}
-    values["deliveries"] = int(measured["deliveries"])
-    extras = {
+    numbers = {
         name: float(value)
         for name, value in measured.items()
-        if name not in known and isinstance(value, int | float) and math.isfinite(value)
+        if isinstance(value, int | float) and math.isfinite(value)
     }
     return {
-        **named,
-        **values,
+        **{name: row[name] for name in (*IDENTITY, *PLACE)},
+        **{name: numbers.get(name) for name in METRICS},
+        "deliveries": int(measured["deliveries"]),
         "saturated": bool(measured.get("saturated")),
         "seconds": float(measured["seconds"]),
-        "extras": extras,
+        "extras": {name: value for name, value in numbers.items() if name not in known},
     }
-
-
-def _number(value: object) -> float | None:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def pending(grid: DataFrame, done: DataFrame) -> DataFrame:
-    """Return the rows of ``grid`` that are not yet ``done``."""
-    return grid.join(done.select("run_id"), on="run_id", how="left_anti")

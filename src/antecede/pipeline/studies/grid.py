@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from antecede.pipeline.runs import version
+from antecede.pipeline.studies.design import Case
 from antecede.sim.engine import choose_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from antecede.pipeline.studies.design import Case
 
 _TEXT = (
     *("run_id", "experiment", "protocol", "options", "workload", "cast"),
     *("arguments", "schedule", "series", "facet"),
 )
 
-_TEXTS: dict[str, pa.DataType] = dict.fromkeys(_TEXT, pa.string())
-_OTHER: dict[str, pa.DataType] = {
-    "n": pa.int64(),
-    "seed": pa.int64(),
-    "x": pa.float64(),
-    "data": pa.binary(),
-}
-GRID = pa.schema(_TEXTS | _OTHER)
+_OTHER = [("n", pa.int64()), ("seed", pa.int64()), ("x", pa.float64()), ("data", pa.binary())]
+GRID = pa.schema([*((name, pa.string()) for name in _TEXT), *_OTHER])
 """The columns of a grid, one row per run. Runs with equal ``schedule`` run on the same schedule."""
 
 UNIT_SECONDS = 1.5

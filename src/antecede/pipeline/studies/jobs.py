@@ -14,27 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from antecede.pipeline.runs import PARTS, STAGE
+from antecede.pipeline.runs import PARTS, STAGE, RunFolder
 from antecede.pipeline.spark.session import parallelism
 from antecede.pipeline.studies.aggregates import differences, overview, points
-from antecede.pipeline.studies.entry import RUNS, pending, study
+from antecede.pipeline.studies.design import Experiment
+from antecede.pipeline.studies.entry import RUNS, Execute, study
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.grid import GRID, cost, digest, units
 from antecede.pipeline.studies.results import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from antecede.pipeline.runs import RunFolder
-    from antecede.pipeline.studies.design import Experiment
-    from antecede.pipeline.studies.entry import Execute
-
 
 RUNS_TABLE = "runs"
 CANCEL_SECONDS = 5
@@ -105,22 +99,12 @@ def run_grid(
 
     Only a resumed study reuses the runs in its folder, of an interrupted or a finished study.
     """
-    earlier = to_arrow_schema(RUNS).empty_table()
-    if folder.resumed:
-        earlier = finished_runs(folder.path)
-    grid = spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=GRID))
-    wanted = {row["run_id"] for row in rows}
-    if earlier.num_rows:
-        left = pending(grid, spark.createDataFrame(earlier)).select("run_id").toArrow()
-        missing = set(left.column("run_id").to_pylist())
-    else:
-        missing = set(wanted)
-    todo = [row for row in rows if row["run_id"] in missing]
+    earlier = finished_runs(folder.path) if folder.resumed else to_arrow_schema(RUNS).empty_table()
+    done = set(earlier.column("run_id").to_pylist())
+    todo = [row for row in rows if row["run_id"] not in done]
     tally = _Tally(rows, progress)
     tally.add(earlier, earlier=True)
-    fresh = []
-    if todo:
-        fresh = _run_units(spark, units(todo), folder, tally=tally, run=run)
+    fresh = _run_units(spark, units(todo), folder, tally=tally, run=run) if todo else []
     together = pa.concat_tables([earlier, *fresh])
     order = {row["run_id"]: number for number, row in enumerate(rows)}
     ids = [str(value) for value in together.column("run_id").to_pylist()]

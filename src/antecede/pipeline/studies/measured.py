@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+Line = tuple[str, str, str]  # metric, facet, series
 
-    Line = tuple[str, str, str]  # metric, facet, series
+HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
+ANSWERED, PARTLY = "answered", "answered in part"
+NOT_RUN = "not measured here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +23,6 @@ class Point:
     low: float | None
     high: float | None
     runs: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A series compared with its experiment's baseline on the schedules that both ran on."""
-
-    difference: float
-    ratio: float | None
-    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +56,15 @@ class Measured:
             point = Point(row["mean"], row["low"], row["high"], row.get("runs") or 0)
             lines = self._points.setdefault(row["experiment"], {})
             lines.setdefault(_line_of(row), {})[row["x"]] = point
-        self._pairs: dict[str, dict[Line, dict[float, Pair]]] = {}
+        self._ratios: dict[str, dict[Line, dict[float, float]]] = {}
         for row in differences:
-            pair = Pair(row["mean"], row["ratio"], row["runs"])
-            pairs = self._pairs.setdefault(row["experiment"], {})
-            pairs.setdefault(_line_of(row), {})[row["x"]] = pair
+            if row["ratio"] is not None:
+                ratios = self._ratios.setdefault(row["experiment"], {})
+                ratios.setdefault(_line_of(row), {})[row["x"]] = row["ratio"]
 
     def of(self, experiment: str) -> Points:
         """Return one experiment's points; falsy if it was not run."""
-        points, pairs = self._points.get(experiment, {}), self._pairs.get(experiment, {})
-        return Points(self, points, pairs)
+        return Points(self, self._points.get(experiment, {}), self._ratios.get(experiment, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ class Points:
 
     study: Measured
     _points: Mapping[Line, Mapping[float, Point]]
-    _pairs: Mapping[Line, Mapping[float, Pair]]
+    _ratios: Mapping[Line, Mapping[float, float]]
 
     def __bool__(self) -> bool:
         return bool(self._points)
@@ -98,9 +90,9 @@ class Points:
         """Return the mean of a series that does not depend on x."""
         return next(iter(self.means(metric, facet, series).values()), None)
 
-    def paired(self, metric: str, facet: str, series: str) -> dict[float, Pair]:
-        """Return a series compared with the experiment's baseline, by x."""
-        return dict(sorted(self._pairs.get((metric, facet, series), {}).items()))
+    def ratios(self, metric: str, facet: str, series: str) -> dict[float, float]:
+        """Return a series as a multiple of the baseline on the same schedules, by x."""
+        return dict(sorted(self._ratios.get((metric, facet, series), {}).items()))
 
     def facets(self) -> list[str]:
         """Return the facets in the order in which they are shown."""
@@ -140,3 +132,15 @@ def crossing(line: Mapping[float, float], level: float) -> float | None:
         if y0 < level <= y1:
             return x0 + (level - y0) / (y1 - y0) * (x1 - x0)
     return None
+
+
+def judged(*, always: bool, sometimes: bool = True) -> str:
+    """Return the verdict on a claim that held always, sometimes or never."""
+    return HOLDS if always else LIMITS if sometimes else FAILS
+
+
+def part(held: Sequence[bool]) -> str:
+    """Return in words whether a part of a claim held at each of its points."""
+    if all(held):
+        return "held"
+    return f"held at {sum(held)} of {len(held)} points" if any(held) else "did not hold"

@@ -8,19 +8,16 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import antecede
+from antecede import sim
 from antecede.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from antecede.sim.engine import Run
-    from antecede.sim.schedule import Schedule
-    from antecede.sim.trace import Trace
+from antecede.sim import workloads
+from antecede.sim.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Task:
     protocol: str
     series: str
     options: dict[str, Any]
-    schedule: Schedule
+    schedule: sim.Schedule
     warm_up: int
 
 
@@ -67,24 +64,19 @@ def measure_acknowledged(task: Task) -> dict[str, Any]:
     return {**found, "acknowledgement_bytes_per_message": packets and each * packets}
 
 
-def run(protocol: str, task: Task) -> Run:
+def run(protocol: str, task: Task) -> sim.Run:
     """Run a protocol on the task's schedule; the kernel is loaded before the clock starts."""
-    from antecede import sim
-
     _load(protocol)
     return sim.run(protocol, task.schedule, options=task.options, warm_up=task.warm_up)
 
 
 @cache
 def _load(protocol: str) -> None:
-    from antecede import sim
-    from antecede.sim.workloads import paper
-
     if protocol in sim.KERNELS:
-        sim.run(protocol, paper(n=2, received=2))
+        sim.run(protocol, workloads.paper(n=2, received=2))
 
 
-def metrics(task: Task, found: Run) -> dict[str, Any]:
+def metrics(task: Task, found: sim.Run) -> dict[str, Any]:
     """Return the metrics of a run of the task's protocol.
 
     Only a protocol that queues messages can saturate. In others, held copies wait for copies in
@@ -114,14 +106,15 @@ def acknowledgement_bytes(protocol: str, names: tuple[str, ...]) -> int:
 
 
 @lru_cache(maxsize=1)
-def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> Schedule:
+def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> sim.Schedule:
     """Return a row's schedule; the last one is kept, because neighbouring rows share it."""
-    from antecede.sim import workloads
-
     chosen: dict[str, Any] = json.loads(arguments)
     semantics = chosen.pop("semantics", None)
     if data is not None:
-        schedule = _replayed(data, seed=seed, delay=chosen["delay"])
+        with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+            file.write(zlib.decompress(data))
+            file.flush()
+            schedule = workloads.replay_edges(file.name, seed=seed, **chosen)
     else:
         schedule = workloads.WORKLOADS[workload](seed=seed, **chosen)
     if semantics is not None:
@@ -131,8 +124,6 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> S
 
 def pack_edges(path: Path) -> bytes:
     """Read an edge list into bytes that travel in a row of the grid; refuse any other file."""
-    from antecede.sim import workloads
-
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -144,12 +135,3 @@ def pack_edges(path: Path) -> bytes:
         msg = f"cannot replay --traffic {path}: {error}"
         raise UsageError(msg) from error
     return zlib.compress(content)
-
-
-def _replayed(data: bytes, *, seed: int, delay: str) -> Schedule:
-    from antecede.sim import workloads
-
-    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write(zlib.decompress(data))
-        file.flush()
-        return workloads.replay_edges(file.name, seed=seed, delay=delay)

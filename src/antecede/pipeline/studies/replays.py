@@ -7,13 +7,10 @@ at the same moments, so one trace serves them all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from antecede.sim.schedule import Schedule
-    from antecede.sim.trace import Trace
+from antecede.sim.schedule import Schedule
+from antecede.sim.trace import Trace
 
 Info = dict[int, dict[int, int]]
 """Sender to clock to a bit set of remaining destinations: CI of [JPCY97]."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -13,7 +12,7 @@ from antecede.core.registry import protocol_class
 from antecede.errors import UsageError
 from antecede.pipeline.runs import ASKED, STAGE
 from antecede.pipeline.studies.design import PRESETS, Scale
-from antecede.pipeline.studies.experiments import chosen
+from antecede.pipeline.studies.experiments import chosen, require_known
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measures import pack_edges
 from antecede.sim.workloads import check_seed
@@ -79,11 +78,7 @@ class Request:
         return {**asdict(self), "experiment": [*self.experiment], "protocol": [*self.protocol]}
 
     def _scale(self) -> Scale:
-        if self.preset not in PRESETS:
-            near = difflib.get_close_matches(self.preset, PRESETS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(PRESETS)}"
-            msg = f"unknown preset {self.preset!r}; {hint}"
-            raise UsageError(msg)
+        require_known("preset", self.preset, PRESETS)
         scale = PRESETS[self.preset]
         if self.traffic is not None:
             return replace(scale, traffic=pack_edges(Path(self.traffic)))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from antecede.pipeline.studies.claims import PAPERS, claim_rows
 from antecede.pipeline.studies.design import Chart, Experiment, label, paper
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measured import Measured, Points, fit
-from antecede.report.page import Page, Table
-from antecede.report.study_page import Panel, Part, Picture, build
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pyarrow as pa
+from antecede.report.page import Page, Section, Table
+from antecede.report.study_page import Picture, blocks_of, build
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +48,21 @@ def study_page(
 
 
 def _label(experiment: str, key: str) -> str:
-    known = EXPERIMENTS.get(experiment)
-    return known.label(key) if known is not None else label(key)
+    return EXPERIMENTS[experiment].label(key) if experiment in EXPERIMENTS else label(key)
 
 
-def part_of(experiment: Experiment, points: Points) -> Part:
+def part_of(experiment: Experiment, points: Points) -> Section:
     """Return what the page shows of one experiment."""
-    return Part(
-        experiment.name,
-        experiment.title,
-        experiment.question,
-        experiment.how,
-        experiment.findings(points),
-        [_picture(experiment, chart, points) for chart in experiment.charts],
-        [_fits(experiment, points)] if experiment.fits else [],
-    )
+    pictures = [_picture(experiment, chart, points) for chart in experiment.charts]
+    fits = [_fits(experiment, points)] if experiment.fits else []
+    blocks = blocks_of(list(experiment.findings(points)), pictures, fits, experiment.how)
+    title = f"{experiment.name.capitalize()}: {experiment.paper}"
+    return Section(experiment.name, title, blocks, experiment.question)
 
 
 def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
     names = [name for name in points.series() if chart.series is None or name in chart.series]
-    panels = []
+    panels = {}
     for facet in points.facets():
         rows = [
             {
@@ -83,7 +76,7 @@ def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
             for x, point in points.line(chart.metric, facet, name).items()
         ]
         if rows:
-            panels.append(Panel(experiment.facet_label(facet), rows))
+            panels[experiment.facet_label(facet)] = rows
     return Picture(
         name=f"{experiment.name}-{chart.name}",
         title=chart.title,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import antecede
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, Verdict
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import ANSWERED, Points, judged
 from antecede.pipeline.studies.measures import Task, measure_run, timing
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 DELAY = "exponential:0.05"
 CASTS = ("unicast", "multicast")
@@ -37,7 +36,7 @@ def cases(scale: Scale) -> list[Case]:
     for cast in CASTS:
         arguments = scale.arguments(n=n, cast=cast, delay=DELAY, side=True)
         for seed in scale.seeds:
-            found += [Case(name, "paper", arguments, seed, name, 0, cast) for name in (KS, RST)]
+            found += [Case(name, "paper", arguments, seed, name, 0.0, cast) for name in (KS, RST)]
             for factor in (*scale.thin(FACTORS), float(n)):
                 options = {"k": max(n + 1, round(factor * n))}
                 found.append(Case("bounded", "paper", arguments, seed, SAME, factor, cast, options))
@@ -61,7 +60,7 @@ def _uneven_cases(scale: Scale) -> list[Case]:
             for seed in seeds
             for series, limit in ((SAME, k), (MIXED, mixed))
         ]
-    return found + [Case(KS, "paper", arguments, seed, KS, 0, UNEVEN) for seed in seeds]
+    return found + [Case(KS, "paper", arguments, seed, KS, 0.0, UNEVEN) for seed in seeds]
 
 
 def measure(task: Task) -> dict[str, Any]:
@@ -87,9 +86,8 @@ def _measure_mixed(task: Task) -> dict[str, Any]:
     return {**found, **timing(task, trace), "seconds": seconds, "saturated": False}
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Say which k makes the total least."""
-    said = []
     for facet in points.facets():
         total = points.means("total_bytes_per_message", facet, SAME)
         best = points.level("total_bytes_per_message", facet, KS)
@@ -97,16 +95,19 @@ def findings(points: Points) -> list[str]:
         if not total or best is None:
             continue
         k, name = min(total, key=lambda x: total[x]), EXPERIMENT.facet_label(facet)
-        said.append(
+        yield (
             f"{name[0].upper()}{name[1:]}: with one k for all, the total is least at k = {k:g} n: "
             f"{figure(total[k])} bytes per message, compared with optimal's {figure(best)}, and "
             f"{figure(extra.get(k))} extra messages each."
         )
-    return said
 
 
-def thinning(points: Points) -> Outcome | None:
-    """Judge claim 3.2: how sparse the matrix is with k = n², where the bound never acts."""
+@claim(
+    "3.2",
+    "A zero own column and clearing a column at each send already thin the matrix.",
+    "Experiment bounded with k = n², where the bound never acts.",
+)
+def _thinning(points: Points) -> Outcome | None:
     parts, shares = [], []
     for cast in CASTS:
         ours = points.means("entries_share", cast, SAME)
@@ -122,11 +123,15 @@ def thinning(points: Points) -> Outcome | None:
         f"to {THINNED:g} n²."
     )
     thin = all(share <= THIN for share in shares)
-    return Outcome.judged(result, always=thin, sometimes=any(share <= THINNED for share in shares))
+    return Outcome(result, judged(always=thin, sometimes=any(share <= THINNED for share in shares)))
 
 
-def extra_messages(points: Points) -> Outcome | None:
-    """Answer question 3.open.1: extra messages per message."""
+@claim(
+    "3.open.1",
+    "Question: how many extra messages are sent in practice?",
+    "Experiment bounded: extra messages per message over k.",
+)
+def _extra_messages(points: Points) -> Outcome | None:
     parts = []
     for cast in CASTS:
         ours = points.means("extra_packets_per_message", cast, SAME)
@@ -135,16 +140,24 @@ def extra_messages(points: Points) -> Outcome | None:
         parts.append(
             f"{cast}: " + ", ".join(f"{figure(y)} at k = {x:g} n" for x, y in ours.items())
         )
-    return Outcome(f"Extra messages per message, {'; '.join(parts)}.", Verdict.ANSWERED)
+    return Outcome(f"Extra messages per message, {'; '.join(parts)}.", ANSWERED)
 
 
-def total_bytes(points: Points) -> Outcome | None:
-    """Answer question 3.open.2: total bytes, compared with optimal."""
+@claim(
+    "3.open.2",
+    "Question: how does the total size compare with optimal's?",
+    "Experiment bounded: control information of messages and extra messages together.",
+)
+def _total_bytes(points: Points) -> Outcome | None:
     return _against_optimal(points, "total_bytes_per_message", "Total bytes", "x{:.2f}", 0)
 
 
-def delay(points: Points) -> Outcome | None:
-    """Answer question 3.open.4: the time lost."""
+@claim(
+    "3.open.4",
+    "Question: how much time is lost waiting for extra messages?",
+    "Experiment bounded: mean time from send to delivery, compared with optimal's.",
+)
+def _delay(points: Points) -> Outcome | None:
     return _against_optimal(points, "latency_mean", "Time from send to delivery", "{:+.1%}", 1)
 
 
@@ -158,11 +171,15 @@ def _against_optimal(
             return None
         told = (f"{form.format(y / best - less)} at k = {x:g} n" for x, y in ours.items())
         parts.append(f"{cast}: {', '.join(told)}")
-    return Outcome(f"{what} compared with optimal, {'; '.join(parts)}.", Verdict.ANSWERED)
+    return Outcome(f"{what} compared with optimal, {'; '.join(parts)}.", ANSWERED)
 
 
-def mixed_limits(points: Points) -> Outcome | None:
-    """Answer question 3.open.3: mixed k, compared with one k for all."""
+@claim(
+    "3.open.3",
+    "Question: what if processes have different k?",
+    "Experiment bounded: half the processes with less than k, half with more.",
+)
+def _mixed_limits(points: Points) -> Outcome | None:
     parts = []
     for metric, what in (
         ("total_bytes_per_message", "total bytes"),
@@ -175,14 +192,13 @@ def mixed_limits(points: Points) -> Outcome | None:
             parts.append(f"{what} {', '.join(told)}")
     if not parts:
         return None
-    return Outcome(f"Mixed k compared with one k for all: {'; '.join(parts)}.", Verdict.ANSWERED)
+    return Outcome(f"Mixed k compared with one k for all: {'; '.join(parts)}.", ANSWERED)
 
 
 EXPERIMENT = Experiment(
     name="bounded",
     rank=80,
-    protocol="bounded",
-    place="section 5",
+    paper=f"{paper('bounded')}, section 5",
     question=(
         "If control information is bounded by k entries, how many extra messages, bytes in total "
         "and time does that cost, and is it better to give processes different bounds?"
@@ -216,36 +232,5 @@ EXPERIMENT = Experiment(
         Chart("penalty", "From send to delivery", "latency_mean", "seconds", logs="x"),
     ),
     findings=findings,
-    claims=(
-        Claim(
-            "3.2",
-            "A zero own column and clearing a column at each send already thin the matrix.",
-            "Experiment bounded with k = n², where the bound never acts.",
-            judge=thinning,
-        ),
-        Claim(
-            "3.open.1",
-            "Question: how many extra messages are sent in practice?",
-            "Experiment bounded: extra messages per message over k.",
-            judge=extra_messages,
-        ),
-        Claim(
-            "3.open.2",
-            "Question: how does the total size compare with optimal's?",
-            "Experiment bounded: control information of messages and extra messages together.",
-            judge=total_bytes,
-        ),
-        Claim(
-            "3.open.3",
-            "Question: what if processes have different k?",
-            "Experiment bounded: half the processes with less than k, half with more.",
-            judge=mixed_limits,
-        ),
-        Claim(
-            "3.open.4",
-            "Question: how much time is lost waiting for extra messages?",
-            "Experiment bounded: mean time from send to delivery, compared with optimal's.",
-            judge=delay,
-        ),
-    ),
+    claims=(_thinning, _extra_messages, _total_bytes, _mixed_limits, _delay),
 )

@@ -5,7 +5,9 @@ Claim 0.6 rests on this experiment and on ``overhead``, which judges it.
 
 from __future__ import annotations
 
-from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale
+from collections.abc import Iterator
+
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale, paper
 from antecede.pipeline.studies.measured import Points, crossing
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.01, 0.1, 1.0, 10.0)}
@@ -31,25 +33,22 @@ def cases(scale: Scale) -> list[Case]:
     return found
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Say above which size PRS costs more than RST, for each delay."""
-    said = []
     for series in points.series(PRS):
         name, line = EXPERIMENT.label(series), points.means("rst_share", PRS, series)
         where = crossing(line, 1.0)
         if where is not None:
-            said.append(f"{name}: PRS costs more than RST in unicast above {where:.1f} processes.")
+            yield f"{name}: PRS costs more than RST in unicast above {where:.1f} processes."
         elif line:
             side = "more" if min(line.values()) >= 1 else "less"
-            said.append(f"{name}: PRS costs {side} than RST at every size measured.")
-    return said
+            yield f"{name}: PRS costs {side} than RST at every size measured."
 
 
 EXPERIMENT = Experiment(
     name="crossover",
     rank=30,
-    protocol="pruned",
-    place="section 6.3",
+    paper=f"{paper('pruned')}, section 6.3",
     question=(
         "The paper says that PRS costs more than RST in unicast above 25 processes, but does not "
         "state the delays. For which delays is that so?"

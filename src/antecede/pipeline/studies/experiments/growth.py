@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
-from antecede.pipeline.studies.measured import Points, fit
+from collections.abc import Iterator
+
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import Points, fit, judged, part
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.1, 1.0, 4.0)}
 """The series: mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
@@ -40,13 +42,9 @@ def cases(scale: Scale) -> list[Case]:
                     continue
                 if n > scale.slow_n and ratio > 1 and cast != "unicast":
                     continue
-                arguments = {
-                    "n": n,
-                    "cast": cast,
-                    "delay": f"exponential:{ratio / 10:g}",
-                    "received": received,
-                    "warm_up": received,
-                }
+                lengths = {"received": received, "warm_up": received}
+                delay = f"exponential:{ratio / 10:g}"
+                arguments = {"n": n, "cast": cast, "delay": delay, **lengths}
                 found += [
                     Case("optimal", "paper", arguments, seed, series, n, cast)
                     for seed in scale.seeds[: 3 if n <= SLOW_N else 2]
@@ -54,22 +52,16 @@ def cases(scale: Scale) -> list[Case]:
     return found
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Say with which power of n the entries per copy grow."""
-    said = []
     for cast in points.facets():
-        fits = {
-            series: fit(points.means("entries_per_copy", cast, series))
-            for series in points.series(cast)
-        }
         known = [
             f"n^{found.exponent:.2f} ({EXPERIMENT.label(series)})"
-            for series, found in fits.items()
-            if found is not None
+            for series in points.series(cast)
+            if (found := fit(points.means("entries_per_copy", cast, series)))
         ]
         if known:
-            said.append(f"In {cast}, entries per copy grow as {', '.join(known)}.")
-    return said
+            yield f"In {cast}, entries per copy grow as {', '.join(known)}."
 
 
 def _lines(points: Points, metric: str) -> dict[str, dict[float, float]]:
@@ -80,8 +72,12 @@ def _lines(points: Points, metric: str) -> dict[str, dict[float, float]]:
     }
 
 
-def bound(points: Points) -> Outcome | None:
-    """Judge claim 2.3: never more than n²."""
+@claim(
+    "2.3",
+    "At most n² units; by sender the sum of nd_i, with nd_i at most n/2 using complements.",
+    "As bounds on every log (tests/protocols/test_optimal_paper.py); experiment growth.",
+)
+def _bound(points: Points) -> Outcome | None:
     shares = {
         name: max(y / (x * x) for x, y in line.items())
         for name, line in _lines(points, "log_entries_peak").items()
@@ -95,11 +91,15 @@ def bound(points: Points) -> Outcome | None:
         f"entries ({worst}). An entry is one message with its set of destinations. The tests check "
         "units (one per destination) and the bounds by sender, which held."
     )
-    return Outcome.judged(result, always=shares[worst] <= 1, sometimes=False)
+    return Outcome(result, judged(always=shares[worst] <= 1, sometimes=False))
 
 
-def average(points: Points) -> Outcome | None:
-    """Judge claim 2.4: exponents of entries and logs, and their share of n²."""
+@claim(
+    "2.4",
+    "Overhead and log are much smaller than n² on average.",
+    "Experiment growth: sizes up to hundreds of processes, three casts, three delays.",
+)
+def _average(points: Points) -> Outcome | None:
     parts, small = [], []
     logs = _lines(points, "log_entries_mean")
     for name, entries in _lines(points, "entries_per_copy").items():
@@ -120,13 +120,18 @@ def average(points: Points) -> Outcome | None:
         f". Much smaller means an exponent below {MUCH_SMALLER[0]:g} and less than "
         f"{MUCH_SMALLER[1]:g} n² at the largest n; that {part(small)}."
     )
-    return Outcome.judged(result, always=all(small), sometimes=any(small))
+    return Outcome(result, judged(always=all(small), sometimes=any(small)))
 
 
-def work(points: Points) -> Outcome | None:
-    """Judge claim 2.5: time per delivery against n, an upper bound for sends and receipts."""
-    fits = {name: fit(line) for name, line in _lines(points, "microseconds_per_delivery").items()}
-    known = {name: found for name, found in fits.items() if found is not None}
+@claim(
+    "2.5",
+    "A send takes cubic time as printed, quadratic with the common computation; a receipt "
+    "takes quadratic time.",
+    "Experiment growth: the compiled kernel's own time per delivery, including sends.",
+)
+def _work(points: Points) -> Outcome | None:
+    lines = _lines(points, "microseconds_per_delivery")
+    known = {name: found for name, line in lines.items() if (found := fit(line))}
     if not known:
         return None
     parts = [f"{name} n^{found}" for name, found in known.items()]
@@ -137,14 +142,13 @@ def work(points: Points) -> Outcome | None:
         "refute the upper bound but not prove it. The cubic send as printed is not implemented, "
         "and sends and receipts were not timed separately."
     )
-    return Outcome.judged(result, always=False, sometimes=any(below))
+    return Outcome(result, judged(always=False, sometimes=any(below)))
 
 
 EXPERIMENT = Experiment(
     name="growth",
     rank=50,
-    protocol="optimal",
-    place="section 6",
+    paper=f"{paper('optimal')}, section 6",
     question=(
         "The bound is n² entries, and the paper says that the average is much smaller. How does it "
         "grow with n, with the number of destinations, and with the delay?"
@@ -173,25 +177,5 @@ EXPERIMENT = Experiment(
     ),
     fits=("entries_per_copy", "log_entries_mean", "microseconds_per_delivery"),
     findings=findings,
-    claims=(
-        Claim(
-            "2.3",
-            "At most n² units; by sender the sum of nd_i, with nd_i at most n/2 using complements.",
-            "As bounds on every log (tests/protocols/test_optimal_paper.py); experiment growth.",
-            judge=bound,
-        ),
-        Claim(
-            "2.4",
-            "Overhead and log are much smaller than n² on average.",
-            "Experiment growth: sizes up to hundreds of processes, three casts, three delays.",
-            judge=average,
-        ),
-        Claim(
-            "2.5",
-            "A send takes cubic time as printed, quadratic with the common computation; a receipt "
-            "takes quadratic time.",
-            "Experiment growth: the compiled kernel's own time per delivery, including sends.",
-            judge=work,
-        ),
-    ),
+    claims=(_bound, _average, _work),
 )

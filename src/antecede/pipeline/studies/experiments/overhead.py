@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, Verdict
-from antecede.pipeline.studies.measured import Points, crossing, fit
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import FAILS, NOT_RUN, Points, crossing, fit, judged
 from antecede.report.numbers import figure
 
 DELAY = "exponential:0.05"
@@ -52,21 +52,19 @@ def _vectors(scale: Scale, n: int, cast: str) -> list[Case]:
     return [Case("vectors", "paper", arguments, seed, VECTORS, n, cast) for seed in scale.seeds[:2]]
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Compare what a copy carries at the largest size."""
-    said = []
     for cast in CASTS:
         found = _at_largest(points, "entries_per_copy", cast, (RST, PRS, PRUNED, KS))
         if found is None:
             continue
         n, at = found
-        said.append(
+        yield (
             f"In {cast} with {n:.0f} processes, a copy carries {figure(at[RST])} dependents under "
             f"RST, {figure(at[PRS])} under PRS, {figure(at[PRUNED])} under pruned and "
             f"{figure(at[KS])} under optimal. Pruned carries {at[RST] / at[PRUNED]:.0f} times "
             f"fewer than RST."
         )
-    return said
 
 
 def _at_largest(
@@ -81,8 +79,13 @@ def _at_largest(
     return n, {name: line[n] for name, line in lines.items()}
 
 
-def dependents(points: Points) -> Outcome | None:
-    """Judge claim 0.3: how many dependents each protocol carries."""
+@claim(
+    "0.3",
+    "Dependents per message: n² for RST, towards two thirds of n² for PRS, fewest for "
+    "pruned, which gains more in multicast.",
+    "Experiment overhead (figure 2).",
+)
+def _dependents(points: Points) -> Outcome | None:
     parts, gains, fewest = [], {}, True
     share = 0.0
     for cast in CASTS:
@@ -104,11 +107,16 @@ def dependents(points: Points) -> Outcome | None:
     beyond = share > 2 / 3
     if beyond:
         result += " Our PRS, which is reconstructed, goes beyond two thirds of n²."
-    return Outcome.judged(result, always=fewest and more and not beyond, sometimes=fewest)
+    return Outcome(result, judged(always=fewest and more and not beyond, sometimes=fewest))
 
 
-def dependents_per_sender(points: Points) -> Outcome | None:
-    """Judge claim 0.4: a dependent per known sender, and more dependents than destinations."""
+@claim(
+    "0.4",
+    "Pruned keeps a dependent for every known sender, so dependents usually outnumber the "
+    "destinations in them.",
+    "Experiment overhead; tests/protocols/test_pruned.py checks one entry per sender.",
+)
+def _dependents_per_sender(points: Points) -> Outcome | None:
     parts, enough, more = [], True, []
     for cast in CASTS:
         entries = points.means("entries_per_copy", cast, PRUNED)
@@ -121,11 +129,16 @@ def dependents_per_sender(points: Points) -> Outcome | None:
         parts.append(
             f"{cast}, n = {n:.0f}: {figure(entries[n])} dependents, {figure(dests[n])} destinations"
         )
-    return Outcome.judged("; ".join(parts) + ".", always=enough and all(more), sometimes=enough)
+    verdict = judged(always=enough and all(more), sometimes=enough)
+    return Outcome("; ".join(parts) + ".", verdict)
 
 
-def dependent_size(points: Points) -> Outcome | None:
-    """Judge claim 0.5: the bytes per dependent."""
+@claim(
+    "0.5",
+    "The mean size of a dependent is largest for pruned, then PRS, then RST.",
+    "Experiment overhead: bytes divided by dependents.",
+)
+def _dependent_size(points: Points) -> Outcome | None:
     parts, right = [], []
     for cast in CASTS:
         found = _at_largest(points, "bytes_per_entry", cast)
@@ -133,7 +146,8 @@ def dependent_size(points: Points) -> Outcome | None:
             return None
         right.append(found[1][PRUNED] > found[1][PRS] > found[1][RST])
         parts.append(f"{_compared(cast, *found)} bytes")
-    return Outcome.judged("; ".join(parts) + ".", always=all(right), sometimes=any(right))
+    verdict = judged(always=all(right), sometimes=any(right))
+    return Outcome("; ".join(parts) + ".", verdict)
 
 
 def _compared(cast: str, n: float, at: Mapping[str, float]) -> str:
@@ -143,8 +157,13 @@ def _compared(cast: str, n: float, at: Mapping[str, float]) -> str:
     )
 
 
-def bytes_crossover(points: Points) -> Outcome | None:
-    """Judge claim 0.6: the bytes per message, and where PRS passes RST."""
+@claim(
+    "0.6",
+    "Bytes per message: fewest and slowly growing for pruned; more for PRS than for RST in "
+    "unicast from 25 processes on.",
+    "Experiments overhead (figure 3) and crossover, with delays from 0.01 to 10 gaps.",
+)
+def _bytes_crossover(points: Points) -> Outcome | None:
     parts, least = [], True
     for cast in CASTS:
         found = _at_largest(points, "model_bytes_per_message", cast)
@@ -156,21 +175,22 @@ def bytes_crossover(points: Points) -> Outcome | None:
     other = points.study.of("crossover")
     lines = [other.means("rst_share", PRS, name) for name in other.series(PRS)]
     places = [where for line in lines if (where := crossing(line, 1.0)) is not None]
-    if not lines:
-        parts.append(
-            "the size at which PRS passes RST was not measured "
-            "(run antecede study --experiment crossover)"
-        )
-        return Outcome("; ".join(parts) + ".", Verdict.NOT_RUN if least else Verdict.FAILS)
     if places:
         parts.append(
             f"our PRS passes RST in unicast at {min(places):.1f} to {max(places):.1f} processes, "
             "depending on the delay"
         )
-    else:
-        parts.append("our PRS does not pass RST at any size and delay measured")
     agrees = bool(places) and min(places) <= EXPECTED_CROSSING <= max(places)
-    return Outcome.judged("; ".join(parts) + ".", always=least and agrees, sometimes=least)
+    verdict = judged(always=least and agrees, sometimes=least)
+    if not lines:
+        parts.append(
+            "the size at which PRS passes RST was not measured "
+            "(run antecede study --experiment crossover)"
+        )
+        verdict = NOT_RUN if least else FAILS
+    elif not places:
+        parts.append("our PRS does not pass RST at any size and delay measured")
+    return Outcome("; ".join(parts) + ".", verdict)
 
 
 def _passes_in_multicast(points: Points) -> list[str]:
@@ -181,16 +201,20 @@ def _passes_in_multicast(points: Points) -> list[str]:
     return [] if where is None else [f"in multicast our PRS passes RST at {where:.1f} processes"]
 
 
-def pruned_exponent(points: Points) -> Outcome | None:
-    """Judge claim 0.7: nearly linear growth."""
-    fits = {cast: fit(points.means("model_bytes_per_copy", cast, PRUNED)) for cast in CASTS}
-    known = {cast: found for cast, found in fits.items() if found is not None}
-    if len(known) < len(fits):
+@claim(
+    "0.7",
+    "Pruned is O(n²) in the worst case and nearly O(n) on average.",
+    "Experiment overhead: the exponent of n fitted to bytes per copy.",
+)
+def _pruned_exponent(points: Points) -> Outcome | None:
+    lines = {cast: points.means("model_bytes_per_copy", cast, PRUNED) for cast in CASTS}
+    known = {cast: found for cast, line in lines.items() if (found := fit(line))}
+    if len(known) < len(CASTS):
         return None
     result = ", ".join(f"n^{found} in {cast}" for cast, found in known.items())
     linear = [found.exponent < NEARLY_LINEAR for found in known.values()]
-    return Outcome.judged(
-        f"Bytes per copy grow as {result}.", always=all(linear), sometimes=any(linear)
+    return Outcome(
+        f"Bytes per copy grow as {result}.", judged(always=all(linear), sometimes=any(linear))
     )
 
 
@@ -239,8 +263,7 @@ def comparison_title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
 EXPERIMENT = Experiment(
     name="overhead",
     rank=10,
-    protocol="pruned",
-    place="figures 2 and 3",
+    paper=f"{paper('pruned')}, figures 2 and 3",
     question="How much control information does a message carry as the number of processes grows?",
     how=(
         "Every process sends at exponential intervals (mean 0.1 s) to one uniformly chosen "
@@ -272,38 +295,10 @@ EXPERIMENT = Experiment(
     fits=("entries_per_copy", "model_bytes_per_copy", "total_bytes_per_message"),
     findings=findings,
     claims=(
-        Claim(
-            "0.3",
-            "Dependents per message: n² for RST, towards two thirds of n² for PRS, fewest for "
-            "pruned, which gains more in multicast.",
-            "Experiment overhead (figure 2).",
-            judge=dependents,
-        ),
-        Claim(
-            "0.4",
-            "Pruned keeps a dependent for every known sender, so dependents usually outnumber the "
-            "destinations in them.",
-            "Experiment overhead; tests/protocols/test_pruned.py checks one entry per sender.",
-            judge=dependents_per_sender,
-        ),
-        Claim(
-            "0.5",
-            "The mean size of a dependent is largest for pruned, then PRS, then RST.",
-            "Experiment overhead: bytes divided by dependents.",
-            judge=dependent_size,
-        ),
-        Claim(
-            "0.6",
-            "Bytes per message: fewest and slowly growing for pruned; more for PRS than for RST in "
-            "unicast from 25 processes on.",
-            "Experiments overhead (figure 3) and crossover, with delays from 0.01 to 10 gaps.",
-            judge=bytes_crossover,
-        ),
-        Claim(
-            "0.7",
-            "Pruned is O(n²) in the worst case and nearly O(n) on average.",
-            "Experiment overhead: the exponent of n fitted to bytes per copy.",
-            judge=pruned_exponent,
-        ),
+        _dependents,
+        _dependents_per_sender,
+        _dependent_size,
+        _bytes_crossover,
+        _pruned_exponent,
     ),
 )

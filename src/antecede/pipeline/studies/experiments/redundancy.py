@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import Points, judged
 from antecede.pipeline.studies.measures import Task, run, timing
 from antecede.pipeline.studies.replays import KINDS, redundancy
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 _N = 8
 _RECEIVED = 100
@@ -52,29 +51,30 @@ def measure(task: Task) -> dict[str, Any]:
 def _factors(points: Points, cast: str) -> dict[str, float]:
     """Return the bytes per copy of each series as a multiple of those with all four pruned."""
     base = points.level(_BYTES, cast, ALL)
-    own = {series: points.level(_BYTES, cast, series) for series in points.series(cast)}
-    return {
-        series: value / base
-        for series, value in own.items()
-        if series in WITHOUT and base and value is not None
-    }
+    names = [series for series in points.series(cast) if series in WITHOUT]
+    own = {series: points.level(_BYTES, cast, series) for series in names}
+    return {series: size / base for series, size in own.items() if base and size is not None}
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Say how much larger messages get without each kind."""
-    said = []
     for cast in points.facets():
         parts = [f"{x:.2f} {EXPERIMENT.label(s)}" for s, x in _factors(points, cast).items()]
         if parts:
-            said.append(
+            yield (
                 f"In {cast}, bytes per copy as a multiple of those with all four kinds pruned: "
                 f"{', '.join(parts)}."
             )
-    return said
 
 
-def four_kinds(points: Points) -> Outcome | None:
-    """Judge claim 0.2: without any kind, messages grow; but not every kind has its own step."""
+@claim(
+    "0.2",
+    "There are four kinds of redundant information (just or already, delivered or "
+    "replaced), each pruned by its own step.",
+    "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy "
+    "for what each saves.",
+)
+def _four_kinds(points: Points) -> Outcome | None:
     found = {cast: _factors(points, cast) for cast in points.facets()}
     if any(points.level(_BYTES, cast, ALL) is None for cast in found):
         return None
@@ -91,14 +91,13 @@ def four_kinds(points: Points) -> Outcome | None:
         "both already delivered and already replaced destinations, which a receiver cannot tell "
         "apart (here vector clocks do), and R8 never finds anything to do (docs/errata.md)."
     )
-    return Outcome.judged(result, always=False, sometimes=min(factors) > 1.0)
+    return Outcome(result, judged(always=False, sometimes=min(factors) > 1.0))
 
 
 EXPERIMENT = Experiment(
     name="redundancy",
     rank=20,
-    protocol="pruned",
-    place="section 3",
+    paper=f"{paper('pruned')}, section 3",
     question="How much does each of the four kinds of pruning save?",
     how=(
         f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is "
@@ -117,14 +116,5 @@ EXPERIMENT = Experiment(
         Chart("kept", "Dependents per copy", "entries_per_copy", "dependents", kind="bar"),
     ),
     findings=findings,
-    claims=(
-        Claim(
-            "0.2",
-            "There are four kinds of redundant information (just or already, delivered or "
-            "replaced), each pruned by its own step.",
-            "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy "
-            "for what each saves.",
-            judge=four_kinds,
-        ),
-    ),
+    claims=(_four_kinds,),
 )

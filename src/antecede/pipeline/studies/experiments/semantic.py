@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import Points, judged
 from antecede.pipeline.studies.measures import Task, metrics, run
 from antecede.sim.semantics import false_causality
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 PROBABILITIES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 EXPONENTIAL = "exponential"
@@ -54,9 +53,8 @@ def measure(task: Task) -> dict[str, Any]:
     return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Compare the copies held when about half of the messages depend on something."""
-    said = []
     for facet in points.facets():
         ours = points.means("held_fraction", facet, OURS)
         theirs = points.means("held_fraction", facet, RST)
@@ -64,16 +62,19 @@ def findings(points: Points) -> list[str]:
         if not both:
             continue
         middle = both[(len(both) - 1) // 2]
-        said.append(
+        yield (
             f"With {EXPERIMENT.facet_label(facet)}, when {middle:.0%} of the messages depend on "
             f"something, semantic holds {ours[middle]:.1%} of the copies and matrix "
             f"{theirs[middle]:.1%}."
         )
-    return said
 
 
-def saving(points: Points) -> Outcome | None:
-    """Judge claim 1.4: delay and buffers, compared with the matrix."""
+@claim(
+    "1.4",
+    "Less delay and smaller buffers than the matrix.",
+    "Experiment semantic: both protocols on the same schedules, as dependence varies.",
+)
+def _saving(points: Points) -> Outcome | None:
     parts, better = [], []
     for facet in points.facets():
         for metric, what in (("added_delay_mean", "delay"), ("buffer_mean", "buffer")):
@@ -91,11 +92,18 @@ def saving(points: Points) -> Outcome | None:
             )
     if not parts:
         return None
-    return Outcome.judged("; ".join(parts) + ".", always=all(better), sometimes=any(better))
+    verdict = judged(always=all(better), sometimes=any(better))
+    return Outcome("; ".join(parts) + ".", verdict)
 
 
-def remaining(points: Points) -> Outcome | None:
-    """Judge claim 1.5: whether, with exponential delays, false causality is rare and distant."""
+@claim(
+    "1.5",
+    "The false causality that remains concerns the distant past and rarely causes delay if "
+    "delays are exponential; heavy tails are not discussed.",
+    "Experiment semantic: every hold checked against explicit sets of semantic causes, "
+    "with exponential delays and with heavy tails.",
+)
+def _remaining(points: Points) -> Outcome | None:
     parts, rare, distant = [], [], []
     for facet in points.facets():
         left = points.means("false_held_fraction", facet, OURS)
@@ -123,11 +131,15 @@ def remaining(points: Points) -> Outcome | None:
         "remains in the near past too (docs/errata.md)."
     )
     always = all(rare) and all(distant)
-    return Outcome.judged(result, always=always, sometimes=all(rare) or all(distant))
+    return Outcome(result, judged(always=always, sometimes=all(rare) or all(distant)))
 
 
-def cost(points: Points) -> Outcome | None:
-    """Judge claim 1.6: space and work, compared with the matrix."""
+@claim(
+    "1.6",
+    "Twice the matrix's space, and work of the same order.",
+    "Experiment semantic: entries per copy, and the engine's own time per delivery.",
+)
+def _cost(points: Points) -> Outcome | None:
     for facet in points.facets():
         ours = points.means("entries_per_copy", facet, OURS)
         theirs = points.means("entries_per_copy", facet, RST)
@@ -143,14 +155,14 @@ def cost(points: Points) -> Outcome | None:
             f"{space:.2f} times the entries and {work:.1f} times the engine's time per delivery, "
             "at one number of processes; how the work grows with that number was not measured."
         )
-        return Outcome.judged(result, always=False, sometimes=twice and same)
+        return Outcome(result, judged(always=False, sometimes=twice and same))
     return None
 
 
 EXPERIMENT = Experiment(
     name="semantic",
     rank=40,
-    protocol="semantic",
+    paper=paper("semantic"),
     question=(
         "How much delay and buffering does semantic causal order save over the matrix, as more of "
         "the messages depend on earlier ones?"
@@ -165,10 +177,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     measure=measure,
     baseline=RST,
-    labels={
-        EXPONENTIAL: "exponential delays",
-        "lognormal": "heavy tails (lognormal, sigma 1.5)",
-    },
+    labels={EXPONENTIAL: "exponential delays", "lognormal": "heavy tails (lognormal, sigma 1.5)"},
     charts=(
         Chart("held", "Messages held", "held_fraction", "share of copies held"),
         Chart("delay", "Delay added by holding", "added_delay_mean", "seconds per copy"),
@@ -181,26 +190,5 @@ EXPERIMENT = Experiment(
         Chart("buffer", "Messages in a process's buffer", "buffer_mean", "copies, on average"),
     ),
     findings=findings,
-    claims=(
-        Claim(
-            "1.4",
-            "Less delay and smaller buffers than the matrix.",
-            "Experiment semantic: both protocols on the same schedules, as dependence varies.",
-            judge=saving,
-        ),
-        Claim(
-            "1.5",
-            "The false causality that remains concerns the distant past and rarely causes delay if "
-            "delays are exponential; heavy tails are not discussed.",
-            "Experiment semantic: every hold checked against explicit sets of semantic causes, "
-            "with exponential delays and with heavy tails.",
-            judge=remaining,
-        ),
-        Claim(
-            "1.6",
-            "Twice the matrix's space, and work of the same order.",
-            "Experiment semantic: entries per copy, and the engine's own time per delivery.",
-            judge=cost,
-        ),
-    ),
+    claims=(_saving, _remaining, _cost),
 )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import Points, judged, part
 from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.report.numbers import figure
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from antecede.pipeline.studies.measured import Points
-
 _N = 10
+_NAMES = [f"p{number}" for number in range(_N)]
+OPTIONS = {"hierarchy": {"clusters": [_NAMES[:5], _NAMES[5:]]}}
 _DELAY = "exponential:0.02"
 RING = "ring"
 PROTOCOLS = {
@@ -35,22 +34,13 @@ def cases(scale: Scale) -> list[Case]:
     for facet, protocols in PROTOCOLS.items():
         is_ring = facet == RING
         arguments = common | ({"tokens": 1} if is_ring else {"cast": facet})
+        workload = "ring" if is_ring else "paper"
         found += [
-            Case(
-                name, "ring" if is_ring else "paper", arguments, seed, name, 0, facet,
-                _options(name),
-            )
+            Case(name, workload, arguments, seed, name, 0, facet, OPTIONS.get(name, {}))
             for seed in scale.seeds[:3]
             for name in protocols
-        ]  # fmt: skip
+        ]
     return found
-
-
-def _options(protocol: str) -> dict[str, object]:
-    if protocol == "hierarchy":
-        names = [f"p{number}" for number in range(_N)]
-        return {"clusters": [names[:5], names[5:]]}
-    return {}
 
 
 def measure(task: Task) -> dict[str, Any]:
@@ -70,8 +60,14 @@ BOUNDS: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
 """Facet, protocol, and the paper's largest number of entries that a copy may carry there."""
 
 
-def costs(points: Points) -> Outcome | None:
-    """Judge claim 2.8: the paper's table of special cases."""
+@claim(
+    "2.8",
+    "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous "
+    "or acknowledged; also central and hierarchical relays.",
+    "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
+    "token going round.",
+)
+def _costs(points: Points) -> Outcome | None:
     parts, held = [], []
     for facet, name, bound, limit in BOUNDS:
         place = f"{name} in {EXPERIMENT.facet_label(facet)}"
@@ -91,14 +87,13 @@ def costs(points: Points) -> Outcome | None:
         "cross (claim 4.2), so it runs where none do. Our serial keeps the entries on its token, "
         "so that a multicast carries one instead of n."
     )
-    return Outcome.judged(result, always=all(held), sometimes=any(held))
+    return Outcome(result, judged(always=all(held), sometimes=any(held)))
 
 
 EXPERIMENT = Experiment(
     name="special",
     rank=70,
-    protocol="optimal",
-    place="section 7.1",
+    paper=f"{paper('optimal')}, section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
     how=(
         f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message "
@@ -123,14 +118,5 @@ EXPERIMENT = Experiment(
         ),
         Chart("delay", "From send to delivery", "latency_mean", "seconds", kind="bar"),
     ),
-    claims=(
-        Claim(
-            "2.8",
-            "Special cases cost less: n entries for broadcast, 1 if serialised, 0 if synchronous "
-            "or acknowledged; also central and hierarchical relays.",
-            "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
-            "token going round.",
-            judge=costs,
-        ),
-    ),
+    claims=(_costs,),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale
+from antecede.pipeline.studies.measured import Points
 from antecede.pipeline.studies.measures import Task, measure_run
 from antecede.report.numbers import figure
-
-if TYPE_CHECKING:
-    from antecede.pipeline.studies.measured import Points
 
 KS = "optimal"
 DELAYS = {"seconds": "exponential:2", "minutes": "exponential:120"}
@@ -32,25 +31,23 @@ def measure(task: Task) -> dict[str, Any]:
     return {**measure_run(task), "matrix_bytes": 4 * task.schedule.n**2}
 
 
-def findings(points: Points) -> list[str]:
+def findings(points: Points) -> Iterator[str]:
     """Compare optimal with the matrix that would have been needed."""
-    said = []
     for facet in points.facets():
         own = points.level("model_bytes_per_copy", facet, KS)
         matrix = points.level("matrix_bytes", facet, KS)
         held = points.level("held_fraction", facet, KS)
         if own is not None and matrix is not None and held is not None:
-            said.append(
-                f"With a {EXPERIMENT.facet_label(facet)}, optimal carries {figure(own)} bytes per "
-                f"copy where a matrix would take {figure(matrix)}, and holds {held:.2%} of the copies."
+            yield (
+                f"With a {EXPERIMENT.facet_label(facet)}, optimal carries {figure(own)} bytes per copy "
+                f"where a matrix would take {figure(matrix)}, and holds {held:.2%} of the copies."
             )
-    return said
 
 
 EXPERIMENT = Experiment(
     name="traffic",
     rank=100,
-    place="real traffic",
+    paper="real traffic",
     question="What would causal order have cost people who wrote to each other?",
     how=(
         "The given edge list; lines with the same source and time are one multicast. Network "

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from antecede.pipeline.studies.design import Case, Chart, Claim, Experiment, Outcome, Scale, part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from antecede.pipeline.studies.measured import Points
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import Points, judged, part
 
 PRINTED = "optimal"
 LOOKAHEAD = "optimal:lookahead"
@@ -42,8 +38,14 @@ def cases(scale: Scale) -> list[Case]:
     return found
 
 
-def gains(points: Points) -> Outcome | None:
-    """Judge claim 2.6: bytes and logs of the variants, compared with the algorithm as printed."""
+@claim(
+    "2.6",
+    "Hardware multicast costs extra on that message only; lookahead purges earlier; FIFO "
+    "channels allow sending differences.",
+    "Experiment variants, on the same schedules; tests/protocols/test_optimal_remarks.py "
+    "shows where lookahead as printed loses order.",
+)
+def _gains(points: Points) -> Outcome | None:
     judges: dict[str, tuple[str, str, Callable[[float], bool]]] = {
         HARDWARE: ("does not change the logs", _LOG, lambda ratio: abs(ratio - 1) <= UNCHANGED),
         LOOKAHEAD: ("keeps less", _LOG, lambda ratio: ratio < 1),
@@ -70,7 +72,7 @@ def gains(points: Points) -> Outcome | None:
         ". Lookahead as printed can lose order (docs/errata.md); as implemented it keeps carrying "
         "what it may not purge yet."
     )
-    return Outcome.judged(result, always=False, sometimes=any(held))
+    return Outcome(result, judged(always=False, sometimes=any(held)))
 
 
 def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
@@ -86,8 +88,7 @@ def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
 EXPERIMENT = Experiment(
     name="variants",
     rank=60,
-    protocol="optimal",
-    place="section 4.5",
+    paper=f"{paper('optimal')}, section 4.5",
     question="What do lookahead, hardware multicast and sending only differences change?",
     how=(
         "The same multicast schedules under each variant, with a delay shorter and one longer than "
@@ -109,14 +110,5 @@ EXPERIMENT = Experiment(
         Chart("bytes", "Bytes per copy", _BYTES, "bytes", kind="bar"),
         Chart("log", "Entries in the log", _LOG, "entries", kind="bar"),
     ),
-    claims=(
-        Claim(
-            "2.6",
-            "Hardware multicast costs extra on that message only; lookahead purges earlier; FIFO "
-            "channels allow sending differences.",
-            "Experiment variants, on the same schedules; tests/protocols/test_optimal_remarks.py "
-            "shows where lookahead as printed loses order.",
-            judge=gains,
-        ),
-    ),
+    claims=(_gains,),
 )
