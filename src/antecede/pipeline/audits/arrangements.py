@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlparse
 from antecede.pipeline.audits.blobs import Blobs
 from antecede.pipeline.audits.frame_cuts import find_cuts, survey
 from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
+from antecede.pipeline.audits.windows.rounds import Arrangement
 from antecede.pipeline.logs.sources import refuse_empty
 from antecede.pipeline.spark.events import validity
 from antecede.pipeline.spark.frames import rejected_rows
@@ -15,8 +16,6 @@ from antecede.pipeline.spark.session import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from antecede.pipeline.audits.windows.rounds import Arrangement
 
 #: Windows per core: enough to balance the load, few enough to keep crossing messages rare.
 WINDOWS_PER_CORE = 3

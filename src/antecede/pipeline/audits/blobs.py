@@ -6,11 +6,13 @@ alone would take longer than everything done here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from antecede.pipeline.audits.frame_cuts import Cuts
 from antecede.pipeline.audits.packing import (
     BLOB_SQL,
     ProcessCodes,
@@ -20,6 +22,8 @@ from antecede.pipeline.audits.packing import (
     unpack,
 )
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
+from antecede.pipeline.audits.windows.jit import Ints
+from antecede.pipeline.audits.windows.join import Open
 from antecede.pipeline.audits.windows.matching import Events, Owners
 from antecede.pipeline.audits.windows.rounds import (
     Arrangement,
@@ -38,13 +42,7 @@ from antecede.pipeline.spark.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
-
-    from antecede.pipeline.audits.frame_cuts import Cuts
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.join import Open
 
 
 class Blobs(Arrangement):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit_table
@@ -11,16 +14,10 @@ from antecede.pipeline.audits.illustrations import illustrate
 from antecede.pipeline.audits.neighbourhood import TableRows, neighbourhoods
 from antecede.pipeline.logs.base import read_utf8
 from antecede.pipeline.logs.formats.shiviz import clock_arrows, parse_log
+from antecede.pipeline.logs.sources import Log, Source
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from antecede.pipeline.logs.sources import Log, Source
 
 #: How many events are drawn if no message is named.
 SHOWN = 120

@@ -7,6 +7,7 @@ tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,6 @@ from antecede.pipeline.logs.sources import refuse_empty, sorted_out
 from antecede.pipeline.spark.events import plain_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 ENGINES = ("spark", "local")
 #: How many violations get their shortest chain.

@@ -8,18 +8,17 @@ from operator import add, or_
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.packing import ProcessCodes, packed_columns
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.spark.events import validity
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
-
-    from antecede.pipeline.audits.windows.jit import Ints
 
 #: How many times are sampled to cut the log into equal parts.
 SAMPLE_ROWS = 100_000

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from antecede.pipeline.audits.windows.columns import Lookup
 from antecede.pipeline.audits.windows.cuts import windows_of
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Ints
+from antecede.pipeline.audits.windows.matching import Events, Owners
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group
 from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.columns import Lookup
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.matching import Events, Owners
 
 
 class Local(Arrangement):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,14 +15,11 @@ import pyarrow.compute as pc
 from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Column, Ints
 from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
-
-    from antecede.pipeline.audits.windows.jit import Column, Ints
 #: How many events before and after a place are shown with it.
 CONTEXT = 3
 #: If at most this many events lie between two places of a process, they are shown as well.

@@ -7,18 +7,21 @@ skewed clocks or a lowered cut make it share them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from antecede.core.tables import EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
 from antecede.pipeline.audits.local import name_rows
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Flags, Ints
 from antecede.pipeline.audits.windows.matching import Events, Owners
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group, IncompleteError
 from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
@@ -26,12 +29,7 @@ from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
-
-    from antecede.pipeline.audits.windows.jit import Flags, Ints
 #: If the windows together would read the log more often than this, blobs are used instead.
 OVERLAP_MAX = 1.7
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,8 @@ from antecede.core.tables import (
     SENT_TWICE,
 )
 from antecede.pipeline import schemas
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from antecede.pipeline.audits.windows.join import Late
-    from antecede.pipeline.audits.windows.rounds import Answer
+from antecede.pipeline.audits.windows.join import Late
+from antecede.pipeline.audits.windows.rounds import Answer
 
 #: How many pairs of processes the summary lists.
 PAIRS = 10

@@ -6,21 +6,19 @@ in this process, in Spark tasks that read their own slices, or in Spark tasks th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.join import Joined, Late, Lost, Open
 from antecede.pipeline.audits.windows.matching import NO_OWNERS, Owners
+from antecede.pipeline.audits.windows.stitch import Needs
 from antecede.pipeline.audits.windows.window import Request, Window
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.stitch import Needs
 #: After this many rounds the log is checked as one window.
 ROUNDS_MAX = 12
 

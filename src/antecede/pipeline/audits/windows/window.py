@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from antecede.pipeline.audits.windows.chains import Chains, cyclic_deliveries
 from antecede.pipeline.audits.windows.clocks import Run, sweep
+from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
 from antecede.pipeline.audits.windows.matching import (
     ALONE,
     DELIVER,
@@ -19,11 +20,6 @@ from antecede.pipeline.audits.windows.matching import (
     Owners,
     match,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
 
 #: How many violations of a window get their chain right away.
 WORST = 100
