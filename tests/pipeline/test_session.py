@@ -75,21 +75,20 @@ def test_an_old_java_is_named_and_passed_over(
 @pytest.mark.parametrize(
     "master", ["lokal", "spark:/x", "local[0]", "spark://nohost", "spark://h:0"]
 )
-def test_a_master_that_is_none_is_refused_before_anything_starts(
-    master: str, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        session.start(master, scratch=tmp_path)
+def test_a_master_that_is_none_is_refused_before_anything_starts(master: str) -> None:
+    with pytest.raises(UsageError) as caught, session.session(master):
+        pass
     assert master in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_master_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_master_that_is_not_there_is_refused_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match="does not answer"):
-            session.start(f"spark://127.0.0.1:{port}", scratch=tmp_path)
+        master = f"spark://127.0.0.1:{port}"
+        with pytest.raises(UsageError, match="does not answer"), session.session(master):
+            pass
 
 
 def test_the_scratch_of_a_dead_run_is_swept(
@@ -179,18 +178,16 @@ def test_the_embedded_session_runs_this_very_package(spark: SparkSession) -> Non
 
 
 @pytest.mark.spark
-def test_a_master_that_listens_and_says_nothing_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_master_that_listens_and_says_nothing_is_given_up() -> None:
     """In a process of its own: the JVM that waits for the master would outlive the test."""
     code = """
         import sys
-        from pathlib import Path
         from antecede.errors import UsageError
         from antecede.pipeline.spark import session
 
         try:
-            session.start(sys.argv[1], scratch=Path(sys.argv[2]), light=True, wait=2)
+            with session.session(sys.argv[1], light=True, wait=2):
+                pass
         except UsageError as error:
             print(error)
     """
@@ -200,7 +197,7 @@ def test_a_master_that_listens_and_says_nothing_is_given_up(
         silent.listen()
         master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
         answer = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), master, str(tmp_path)],
+            [sys.executable, "-c", textwrap.dedent(code), master],
             capture_output=True,
             text=True,
             timeout=1800,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from antecede.pipeline.audits.drawings import illustrate
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
-from antecede.pipeline.audits.illustrations import illustrate
 from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
 from antecede.pipeline.logs.sources import Source, read, why_unauditable
 from antecede.pipeline.runs import RunFolder

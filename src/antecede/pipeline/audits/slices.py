@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,9 @@ from antecede.pipeline.audits.windows.columns import lookup_in, process_names, t
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Flags, Ints
-from antecede.pipeline.audits.windows.matching import Events, Owners
+from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group, IncompleteError
-from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
+from antecede.pipeline.audits.windows.window import Request, Window, run_window
 from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
 
@@ -183,6 +183,8 @@ def slice_names(spec: dict[str, Any]) -> dict[int, str]:
 class Slices(Arrangement):
     """A log in Parquet files, cut between row groups."""
 
+    facts: ClassVar = {"engine": "spark", "arrangement": "slices"}
+
     def __init__(
         self, spark: SparkSession, groups: list[RowGroup], windows: int, salt: int, *, dests: bool
     ) -> None:
@@ -289,15 +291,12 @@ class Slices(Arrangement):
             found.update(part)
         return found
 
-    def chains(
-        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
-    ) -> list[list[int]]:
-        """Return shortest chains between keys sent within a group of windows."""
+    def events_of(self, group: Group) -> Events:
+        """Return the events of a group of windows."""
         specs = [self._spec((k, k), Request()) for k in range(group[0], group[1] + 1)]
         parts: list[Events] = run_specs(self._spark, slice_events, specs)
         columns = zip(*((e.process, e.seq, e.kind, e.key, e.need) for e in parts), strict=True)
-        events = Events(*(np.concatenate(column) for column in columns))
-        return find_chains(events, self.hashes, owners, pairs)
+        return Events(*(np.concatenate(column) for column in columns))
 
 
 def _boundaries(groups: list[RowGroup], windows: int) -> list[int]:

@@ -95,21 +95,12 @@ def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa
 
 def findings(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
     """Return the inconsistencies of the log, sorted by kind and place."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind, (process, seq, key) in _findings(answer):
-        message = messages.get(key)
-        detail = _DETAILS[kind].format(process=names[process], message=message, seq=seq)
-        rows.append(
-            {
-                "kind": kind,
-                "process": names[process],
-                "seq": seq,
-                "message": message,
-                "detail": detail,
-            }
-        )
+        row = {"kind": kind, "process": names[process], "seq": seq, "message": messages.get(key)}
+        rows.append(row | {"detail": _DETAILS[kind].format(**row)})
     order = {kind: number for number, kind in enumerate(FINDING_KINDS)}
-    rows.sort(key=lambda r: (order[str(r["kind"])], r["process"], r["seq"], str(r["message"])))
+    rows.sort(key=lambda r: (order[r["kind"]], r["process"], r["seq"], str(r["message"])))
     return pa.Table.from_pylist(rows, schemas.FINDINGS)
 
 

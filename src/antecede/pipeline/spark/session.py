@@ -19,7 +19,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -66,13 +65,18 @@ def session(
     some seconds sooner, but is slower on large tables. ``config`` overrides any setting made here.
     ``wait`` is how many seconds a master may take to answer.
     """
+    master = master or "local[*]"
     scratch, jvm = make_scratch(), Jvm()
     try:
         with _terminable(), _unlogged():
             try:
-                spark = _start(
-                    master, app, memory, jvm, scratch=scratch, light=light, config=config, wait=wait
-                )
+                check_master(master, wait)
+                set_environment(master)
+                settings = settings_for(master, memory, scratch, light=light) | dict(config or {})
+                spark = _connect(master, app, settings, jvm, wait)
+                if not is_embedded(master):
+                    spark.addArtifacts(str(archive(scratch)), pyfile=True)
+                    _first_task(spark, master, wait)
                 try:
                     yield spark
                 finally:
@@ -81,49 +85,6 @@ def session(
                 jvm.end()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def start(
-    master: str | None = None,
-    *,
-    scratch: Path,
-    app: str = "antecede",
-    memory: str = "2g",
-    light: bool = False,
-    config: Mapping[str, str] | None = None,
-    wait: float = WAIT_SECONDS,
-) -> SparkSession:
-    """Start Spark with its files in ``scratch``; the caller stops it. Prefer :func:`session`."""
-    jvm = Jvm()
-    try:
-        return _start(
-            master, app, memory, jvm, scratch=scratch, light=light, config=config, wait=wait
-        )
-    except BaseException:
-        jvm.end()
-        raise
-
-
-def _start(
-    master: str | None,
-    app: str,
-    memory: str,
-    jvm: Jvm,
-    *,
-    scratch: Path,
-    light: bool,
-    config: Mapping[str, str] | None,
-    wait: float,
-) -> SparkSession:
-    master = master or "local[*]"
-    check_master(master, wait)
-    set_environment(master)
-    settings = settings_for(master, memory, scratch, light=light) | dict(config or {})
-    spark = _connect(master, app, settings, jvm, wait)
-    if not is_embedded(master):
-        spark.addArtifacts(str(archive(scratch)), pyfile=True)
-        _first_task(spark, master, wait)
-    return spark
 
 
 @contextlib.contextmanager
