@@ -75,9 +75,7 @@ def test_an_old_java_is_named_and_passed_over(
 @pytest.mark.parametrize(
     "master", ["lokal", "spark:/x", "local[0]", "spark://nohost", "spark://h:0"]
 )
-def test_a_master_that_is_none_is_refused_before_anything_starts(
-    master: str,
-) -> None:
+def test_a_master_that_is_none_is_refused_before_anything_starts(master: str) -> None:
     with pytest.raises(UsageError) as caught, session.session(master):
         pass
     assert master in str(caught.value)

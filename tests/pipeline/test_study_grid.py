@@ -57,6 +57,7 @@ def _experiment(cases: list[Case], baseline: str) -> dict[str, Experiment]:
     experiment = Experiment(
         name="test",
         rank=0,
+        paper="",
         question="?",
         how="",
         x="n",

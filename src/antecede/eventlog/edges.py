@@ -8,16 +8,13 @@ whose time is not a finite number, is rejected. Lines of equal source and time a
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from antecede.errors import LogError
 from antecede.eventlog.rule import Rejected, safe
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Sequence
 
 _QUOTED_CHARS = 200
 _SKIPPED = ("#", "%")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from antecede.core.tables import DESTS_SEPARATOR, EVENT_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog.rule import Event, Rejected, Row, is_text, require_columns, safe, values
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Mapping
-
-    #: A line's number, its text, and its row or the reason why it has none.
-    Line = tuple[int, str, Mapping[str, object] | str]
+#: A line's number, its text, and its row or the reason why it has none.
+Line = tuple[int, str, Mapping[str, object] | str]
 
 _scan_json = json.JSONDecoder().raw_decode
 

@@ -16,6 +16,7 @@ import os
 import platform
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -25,9 +26,6 @@ from typing import TYPE_CHECKING, Any, Self
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-
     import pyarrow as pa
 
 STAGE = ".unfinished"
@@ -108,7 +106,7 @@ class RunFolder:
     @property
     def has_parts(self) -> bool:
         """Whether there is finished work that a resumed run need not repeat."""
-        return _has_parts(self.stage)
+        return any(not part.name.startswith(".") for part in self.stage.glob(f"{PARTS}/*"))
 
     def keep_seconds(self) -> None:
         """Record the time spent beside the finished parts, for the call that resumes them."""
@@ -119,9 +117,7 @@ class RunFolder:
         import pyarrow.parquet as pq
 
         if by is None:
-            target = self.stage / f"{name}.parquet"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(table, target)
+            pq.write_table(table, self.stage / f"{name}.parquet")
             return
         rest = table.drop_columns([by])
         keys = [str(value) for value in table.column(by).to_pylist()]
@@ -172,12 +168,7 @@ class RunFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if not self._finished:
             if self.resumable and self.has_parts:
                 with contextlib.suppress(OSError):
@@ -200,7 +191,7 @@ class RunFolder:
             self._take_lock()
             self._check_contents()
             if self.resumed:
-                self._spent = _spent(self.path)
+                self._spent = self._spent_earlier()
             else:
                 shutil.rmtree(self.stage, ignore_errors=True)
             self.stage.mkdir(exist_ok=True)
@@ -211,6 +202,15 @@ class RunFolder:
             reason = error.strerror or str(error)
             msg = f"cannot write to --out {self.path} ({reason}); choose another folder"
             raise UsageError(msg) from error
+
+    def _spent_earlier(self) -> float:
+        """Return the seconds spent on the run to resume, interrupted or complete."""
+        try:
+            if self.has_parts:
+                return float((self.stage / PARTS / _SPENT).read_text(encoding="utf-8"))
+            return float(_summary(self.path).get("seconds", 0.0))
+        except (OSError, ValueError, TypeError):
+            return 0.0
 
     def _take_lock(self) -> None:
         """Lock the folder itself until the run or its process ends; this leaves no file behind."""
@@ -241,14 +241,14 @@ class RunFolder:
             )
             raise UsageError(msg)
         if self.resumed:
-            begun = _has_parts(self.stage) or (self.stage / ASKED).is_file()
+            begun = self.has_parts or (self.stage / ASKED).is_file()
             if not begun and _summary(self.path).get("verb") != self.verb:
                 msg = (
                     f"cannot resume: there is no {self.verb} in {self.path}; "
                     "give the --out of the first call, or leave --resume out"
                 )
                 raise UsageError(msg)
-        elif _has_parts(self.stage):
+        elif self.has_parts:
             msg = (
                 f"--out {self.path} holds an interrupted {self.verb}; continue it with --resume, "
                 f"choose another folder, or remove {self.stage}"
@@ -295,20 +295,6 @@ def _files_of(path: Path) -> set[str]:
     if not isinstance(names, list):
         return set()
     return {str(name) for name in names if Path(str(name)).name == str(name)}
-
-
-def _has_parts(stage: Path) -> bool:
-    return any(not part.name.startswith(".") for part in stage.glob(f"{PARTS}/*"))
-
-
-def _spent(path: Path) -> float:
-    """Return the seconds spent earlier on the run in a folder, interrupted or complete."""
-    try:
-        if _has_parts(path / STAGE):
-            return float((path / STAGE / PARTS / _SPENT).read_text(encoding="utf-8"))
-        return float(_summary(path).get("seconds", 0.0))
-    except (OSError, ValueError, TypeError):
-        return 0.0
 
 
 def _remove(path: Path) -> None:

@@ -22,60 +22,36 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
-class WeakGuarantee:
-    """The protocol does not promise both causal order and delivery."""
+class FaultKind(StrEnum):
+    """Why a protocol must not be recommended, with the words for it."""
 
-    guarantee: str
-
-    def __str__(self) -> str:
-        return f"its guarantee is too weak ({self.guarantee})"
-
-
-@dataclass(frozen=True, slots=True)
-class Undelivered:
-    """The protocol left copies undelivered."""
-
-    count: int
-    copies: int
-
-    def __str__(self) -> str:
-        return f"{self.count:,} of {self.copies:,} copies were never delivered"
+    WEAK_GUARANTEE = "its guarantee is too weak ({})"
+    UNDELIVERED = "{:,} of {:,} copies were never delivered"
+    ORDER_BROKEN = "it broke causal order on this traffic (violations: {:,})"
+    SATURATED = "it is saturated: its queues keep growing"
 
 
 @dataclass(frozen=True, slots=True)
-class OrderBroken:
-    """The protocol delivered messages after their effects."""
+class Fault:
+    """A fault of a protocol, with the values that its words need."""
 
-    violations: int
-
-    def __str__(self) -> str:
-        times = "once" if self.violations == 1 else f"{self.violations:,} times"
-        return f"it broke causal order {times} on this traffic"
-
-
-@dataclass(frozen=True, slots=True)
-class Saturated:
-    """The protocol's queues grew without bound."""
+    kind: FaultKind
+    values: tuple[object, ...] = ()
 
     def __str__(self) -> str:
-        return "it is saturated: its queues keep growing"
+        return self.kind.format(*self.values)
 
 
 #: The columns of the advice table that hold numbers.
 FIGURES = tuple(name for name in ADVISE_COLUMNS if name not in {"protocol", "status", "reason"})
 
-Fault = WeakGuarantee | Undelivered | OrderBroken | Saturated
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """One protocol's costs on the traffic.
+    """One protocol's costs on the traffic; of its figures, None means unknown.
 
-    ``faults`` say why it must not be recommended. ``is_partial`` means that it ran only on the
-    beginning of the traffic, ``carries_messages`` that its copies contain other messages. ``note``
-    says in words how the figures were found, or why there are none. The figures are the columns of
-    the advice table; None means unknown.
+    ``is_partial``: it ran only on the beginning of the traffic. ``carries_messages``: its copies
+    contain other messages. ``note`` says how the figures were found, or why there are none.
     """
 
     protocol: str
@@ -97,8 +73,8 @@ class Cost:
     @property
     def bytes_per_copy(self) -> float | None:
         """Bytes of control on each copy: as encoded if they were measured, else by the model."""
-        sizes = (self.wire_bytes_per_copy, self.model_bytes_per_copy)
-        return next((size for size in sizes if size is not None), None)
+        wire = self.wire_bytes_per_copy
+        return self.model_bytes_per_copy if wire is None else wire
 
     @property
     def is_eligible(self) -> bool:
@@ -109,10 +85,8 @@ class Cost:
     @property
     def reason(self) -> str:
         """What a reader has to know about the row; faults come first."""
-        faults = "; ".join(str(fault) for fault in self.faults)
-        return "; ".join(
-            part for part in (faults and f"not recommended: {faults}", self.note) if part
-        )
+        faults = "; ".join(map(str, self.faults))
+        return "; ".join(filter(None, (faults and f"not recommended: {faults}", self.note)))
 
     @property
     def record(self) -> dict[str, Any]:

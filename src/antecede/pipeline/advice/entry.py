@@ -8,26 +8,24 @@ order, breaks it, or leaves messages undelivered is not recommended.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import antecede
+from antecede.core.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.eventlog.rule import require_columns
 from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of
 from antecede.pipeline.advice.formulas import computed, why_not_run
-from antecede.pipeline.advice.replays import Replay, pack_schedule, promised_faults, replay
+from antecede.pipeline.advice.replays import pack_schedule, promised_faults, replay
 from antecede.pipeline.advice.traffic import schedule_of
 from antecede.pipeline.spark.tasks import run_specs
 from antecede.sim import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from antecede.core.info import ProtocolInfo
 
 
 def advise(
@@ -42,15 +40,14 @@ def advise(
     A Spark frame gives a Spark frame, anything else an Arrow table. ``delay`` names a model, such
     as ``exponential:0.05``, to use instead of the delays in the log.
     """
-    if isinstance(events_or_schedule, Schedule):
-        return table_of(costs_on(events_or_schedule, protocols))
-    if isinstance(events_or_schedule, pa.Table):
-        schedule = schedule_of(events_or_schedule, delay=delay, seed=seed)
-        return table_of(costs_on(schedule, protocols))
-    frame = events_or_schedule
-    require_columns(frame.columns)
-    schedule = schedule_of(frame.toArrow(), delay=delay, seed=seed)
-    spark = frame.sparkSession
+    given = events_or_schedule
+    if isinstance(given, Schedule):
+        return table_of(costs_on(given, protocols))
+    if isinstance(given, pa.Table):
+        return table_of(costs_on(schedule_of(given, delay=delay, seed=seed), protocols))
+    require_columns(given.columns)
+    schedule = schedule_of(given.toArrow(), delay=delay, seed=seed)
+    spark = given.sparkSession
     return spark.createDataFrame(table_of(costs_on(schedule, protocols, spark=spark)))
 
 
@@ -66,44 +63,32 @@ def costs_on(
     With ``spark``, protocols run as tasks; without, one after the other in this process, and
     ``progress`` is called with the name of each.
     """
-    replays, costs = _plan(schedule, protocols)
-    if spark is not None:
-        return ranked(costs + run_specs(spark, replay, replays))
-    for spec in replays:
-        if progress is not None:
-            progress(spec.protocol)
-        costs.append(replay(spec))
-    return ranked(costs)
-
-
-def _plan(schedule: Schedule, protocols: Sequence[str] | None) -> tuple[list[Replay], list[Cost]]:
-    """Return what to run, and the costs known without running."""
     names = list(antecede.PROTOCOLS) if protocols is None else protocols
     for name in names:
         if name not in antecede.PROTOCOLS:
             known = ", ".join(sorted(antecede.PROTOCOLS))
             msg = f"unknown protocol {name!r}; known: {known}"
             raise UsageError(msg)
-    replays, costs = [], []
     packed = pack_schedule(schedule)
-    for name, info in antecede.PROTOCOLS.items():
-        if name not in names:
-            continue
-        cost = _without_running(info, schedule)
-        if cost is None:
-            replays.append(Replay(name, packed))
-        else:
-            costs.append(cost)
-    return replays, costs
+    found = {n: _without_running(antecede.PROTOCOLS[n], schedule) for n in dict.fromkeys(names)}
+    costs = [cost for cost in found.values() if cost is not None]
+    specs = [(name, packed) for name, cost in found.items() if cost is None]
+    if spark is not None:
+        return ranked(costs + run_specs(spark, replay, specs))
+    for spec in specs:
+        if progress is not None:
+            progress(spec[0])
+        costs.append(replay(spec))
+    return ranked(costs)
 
 
 def _without_running(info: ProtocolInfo, schedule: Schedule) -> Cost | None:
     """Return the costs of a protocol that is not run, or None if it is to be run."""
     if info.reconstruction:
         note = "reconstructed from an abstract, so it is not advised"
-        return Cost(protocol=info.name, status=Status.SKIPPED, note=note)
-    if schedule.cast not in info.casts:
+    elif schedule.cast not in info.casts:
         note = f"supports {' and '.join(info.casts)}; the log has {schedule.cast}"
-        return Cost(protocol=info.name, status=Status.SKIPPED, note=note)
-    why = why_not_run(info, schedule.n)
-    return None if why is None else computed(info, schedule.n, why, promised_faults(info))
+    else:
+        why = why_not_run(info, schedule.n)
+        return None if why is None else computed(info, schedule.n, why, promised_faults(info))
+    return Cost(protocol=info.name, status=Status.SKIPPED, note=note)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from antecede.core.info import ProtocolInfo
 from antecede.pipeline.advice.costs import Cost, Fault, Status
 from antecede.sim import KERNELS
 
-if TYPE_CHECKING:
-    from antecede.core.info import ProtocolInfo
 #: A kernel that keeps a matrix per process may use this much memory in all.
 CUBE_BYTES_MAX = 1 << 30
 #: With more processes than this, a protocol that has a formula but no kernel is computed.

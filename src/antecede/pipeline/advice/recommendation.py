@@ -1,16 +1,12 @@
-"""Choose a protocol by its costs, and the alternatives worth a mention.
-
-Everything here is decided on typed rows; `wording` turns the choice into sentences.
-"""
+"""Choose a protocol by its costs, and the alternatives worth a mention."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
-from antecede.pipeline.advice.costs import Cost, Status
+from antecede.pipeline.advice.costs import Cost
 
 #: What a packet that a protocol adds costs besides its control.
 PACKET_BYTES = 40
@@ -54,24 +50,15 @@ class Choice:
     leaner: Cost | None
     smaller: Cost | None
     second: Cost | None
-    partial: tuple[Cost, ...]
-    carriers: tuple[Cost, ...]
+    partial: list[Cost]
+    carriers: list[Cost]
 
 
-class NoChoice(Enum):
-    """Why no protocol can be recommended."""
-
-    NONE_RAN = auto()
-    NONE_ELIGIBLE = auto()
-
-
-def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | NoChoice:
+def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | None:
     """Choose the fewest bytes among the protocols that add hardly more delay than they must."""
-    if not any(cost.status is Status.RUN for cost in costs):
-        return NoChoice.NONE_RAN
     eligible = [cost for cost in costs if cost.is_eligible]
     if not eligible:
-        return NoChoice.NONE_ELIGIBLE
+        return None
     # A copy that carries other messages costs as much as their payloads, which no log records.
     bare = [cost for cost in eligible if not cost.carries_messages] or eligible
     limit = min(map(added_delay, bare)) + SLACK * max(traffic.delay_mean, 1e-9)
@@ -89,16 +76,10 @@ def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | NoChoice:
         leaner=leaner,
         smaller=_smaller(quick, best),
         second=traffic.leanest(others) if others else None,
-        partial=tuple(
-            cost
-            for cost in quick
-            if cost.is_partial and cost is not leaner and traffic.total_bytes(cost) < size
-        ),
-        carriers=tuple(
-            cost
-            for cost in eligible
-            if cost.carries_messages and added_delay(cost) < added_delay(best)
-        ),
+        partial=[
+            c for c in quick if c.is_partial and c is not leaner and traffic.total_bytes(c) < size
+        ],
+        carriers=[c for c in eligible if c.carries_messages and added_delay(c) < added_delay(best)],
     )
 
 

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 import antecede
+from antecede.core.info import ProtocolInfo
 from antecede.errors import UsageError
-from antecede.pipeline.advice.costs import (
-    Cost,
-    Fault,
-    OrderBroken,
-    Saturated,
-    Status,
-    Undelivered,
-    WeakGuarantee,
-    known_figures,
-)
+from antecede.pipeline.advice.costs import Cost, Fault, FaultKind, Status, known_figures
 from antecede.pipeline.advice.formulas import state_bytes
 from antecede.pipeline.audits.entry import audit_table
 from antecede.sim import KERNELS, Run, Schedule, run
 from antecede.sim.events import event_table
 
-if TYPE_CHECKING:
-    from antecede.core.info import ProtocolInfo
 #: A protocol without a kernel runs on so many copies: this, divided by the number of processes.
 PLAIN_MAX = 500_000
 #: And never on more copies than this.
@@ -42,17 +30,9 @@ AUDITED_MAX, AUDITED_PRODUCT_MAX = 200_000, 50_000_000
 PROMISES_NEEDED = frozenset({"safety", "liveness"})
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What a task gets: a protocol and the packed schedule to run it on."""
-
-    protocol: str
-    schedule: bytes
-
-
-def replay(spec: Replay) -> Cost:
-    """Run one protocol on a schedule and return its costs."""
-    info, schedule = antecede.PROTOCOLS[spec.protocol], unpack_schedule(spec.schedule)
+def replay(spec: tuple[str, bytes]) -> Cost:
+    """Run a protocol, given by its name, on a packed schedule and return its costs."""
+    info, schedule = antecede.PROTOCOLS[spec[0]], unpack_schedule(spec[1])
     part = schedule if info.name in KERNELS else _beginning(schedule)
     sample = WIRE_SAMPLE if schedule.n <= WIRE_PROCESSES_MAX else 0
     try:
@@ -76,7 +56,9 @@ def replay(spec: Replay) -> Cost:
 
 def promised_faults(info: ProtocolInfo) -> tuple[Fault, ...]:
     """Return the fault of a protocol that promises less than is needed."""
-    return () if info.promises >= PROMISES_NEEDED else (WeakGuarantee(info.guarantee),)
+    if info.promises >= PROMISES_NEEDED:
+        return ()
+    return (Fault(FaultKind.WEAK_GUARANTEE, (info.guarantee,)),)
 
 
 def _beginning(schedule: Schedule) -> Schedule:
@@ -90,27 +72,21 @@ def _beginning(schedule: Schedule) -> Schedule:
 def _note(info: ProtocolInfo, schedule: Schedule, part: Schedule) -> str:
     """Say what the run was made on, and what its figures leave out."""
     extent = f" on the first {part.messages:,} messages (no kernel)" * (part is not schedule)
-    notes = [f"ran{extent} with {_delays_in_words(schedule)}"]
-    if info.carries_messages:
-        notes.append("its copies contain earlier messages, whose payloads count as empty here")
-    return "; ".join(notes)
-
-
-def _delays_in_words(schedule: Schedule) -> str:
-    return f"delays {schedule.about['delays']}" if "delays" in schedule.about else "its own delays"
+    known = "delays" in schedule.about
+    delays = f"delays {schedule.about['delays']}" if known else "its own delays"
+    carried = "; its copies contain earlier messages, whose payloads count as empty here"
+    return f"ran{extent} with {delays}{carried * info.carries_messages}"
 
 
 def _faults(schedule: Schedule, result: Run) -> tuple[Fault, ...]:
     """Return what went wrong in a run."""
-    faults: list[Fault] = []
-    undelivered = int(result.metrics["undelivered"] or 0)
-    if undelivered:
-        faults.append(Undelivered(undelivered, schedule.copies))
-    violations = violations_of(schedule, result)
-    if violations:
-        faults.append(OrderBroken(violations))
+    faults = []
+    if undelivered := int(result.metrics["undelivered"] or 0):
+        faults.append(Fault(FaultKind.UNDELIVERED, (undelivered, schedule.copies)))
+    if violations := violations_of(schedule, result):
+        faults.append(Fault(FaultKind.ORDER_BROKEN, (violations,)))
     if result.metrics["saturated"]:
-        faults.append(Saturated())
+        faults.append(Fault(FaultKind.SATURATED))
     return tuple(faults)
 
 
@@ -148,8 +124,7 @@ def _relayed(schedule: Schedule, result: Run) -> dict[str, float]:
 
 def pack_schedule(schedule: Schedule) -> bytes:
     """Return a schedule as bytes that a task can read."""
-    sink = io.BytesIO()
-    table = schedule.to_arrow()
+    table, sink = schedule.to_arrow(), io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from antecede.pipeline.advice.costs import Cost, table_of
 from antecede.pipeline.advice.recommendation import Traffic
 from antecede.pipeline.advice.wording import recommend
+from antecede.pipeline.logs.sources import Log
+from antecede.pipeline.runs import RunFolder
 from antecede.report.advise_page import advise_page, messages_in_words
+from antecede.sim import Schedule
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.pipeline.logs.sources import Log
-    from antecede.pipeline.runs import RunFolder
-    from antecede.sim import Schedule
 #: How many of the rejected rows are quoted.
 QUOTED = 3
 

@@ -8,22 +8,19 @@ the mean and the variance of the delays seen, or from that same model.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
 from antecede.pipeline.logs.sources import Log, sorted_out
+from antecede.sim import Schedule
 from antecede.sim.delays import Delay
 from antecede.sim.workloads.replay import replay_edges, replay_log
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.sim import Schedule
 #: The delays assumed where a log has no times.
 DELAY_MODEL = "exponential:0.05"
 #: How many messages of a log are replayed; more add time, not insight.

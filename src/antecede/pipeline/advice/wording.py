@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from antecede.pipeline.advice.recommendation import Choice, NoChoice, Traffic, added_delay, choose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.pipeline.advice.costs import Cost
+from antecede.pipeline.advice.costs import Cost, Status
+from antecede.pipeline.advice.recommendation import Choice, Traffic, added_delay, choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +23,13 @@ def recommend(
 ) -> Recommendation:
     """Choose a protocol and say why; ``messages`` names what they ran on."""
     choice = choose(costs, traffic)
-    if choice is NoChoice.NONE_RAN:
-        return Recommendation(None, f"No protocol could be run on {messages}.")
-    if choice is NoChoice.NONE_ELIGIBLE:
-        return Recommendation(
-            None, f"No protocol that ran on {messages} can be recommended: their remarks say why."
-        )
-    return Recommendation(
-        choice.best.protocol,
-        _because(choice, traffic, messages),
-        " ".join(_otherwise(choice, traffic)),
-    )
+    if choice is None:
+        reason = f"No protocol that ran on {messages} can be recommended: their remarks say why."
+        if not any(cost.status is Status.RUN for cost in costs):
+            reason = f"No protocol could be run on {messages}."
+        return Recommendation(None, reason)
+    otherwise = " ".join(_otherwise(choice, traffic))
+    return Recommendation(choice.best.protocol, _because(choice, traffic, messages), otherwise)
 
 
 def _because(choice: Choice, traffic: Traffic, messages: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from antecede.pipeline.audits.blobs import Blobs
 from antecede.pipeline.audits.frame_cuts import find_cuts, survey
 from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
+from antecede.pipeline.audits.windows.rounds import Arrangement
 from antecede.pipeline.logs.sources import refuse_empty
 from antecede.pipeline.spark.events import validity
 from antecede.pipeline.spark.frames import rejected_rows
@@ -15,8 +16,6 @@ from antecede.pipeline.spark.session import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from antecede.pipeline.audits.windows.rounds import Arrangement
 
 #: Windows per core: enough to balance the load, few enough to keep crossing messages rare.
 WINDOWS_PER_CORE = 3
@@ -31,18 +30,14 @@ def window_count(events: int, cores: int) -> int:
     return max(least, min(most, WINDOWS_PER_CORE * cores))
 
 
-def arrange_blobs(
-    frame: DataFrame, windows: int | None, salt: int
-) -> tuple[Arrangement, int, dict[str, Any]]:
+def arrange_blobs(frame: DataFrame, windows: int | None, salt: int) -> Arrangement:
     """Arrange any DataFrame as blobs."""
     stats = survey(frame)
     if not stats.events:
         refuse_empty("the log", rejected_rows(frame, "", stats.rejected), stats.rejected)
     good = frame.filter(validity(frame)) if stats.rejected else frame
     count = windows or window_count(stats.events, parallelism(frame.sparkSession))
-    cuts = find_cuts(good, stats, count, salt)
-    facts = {"engine": "spark", "arrangement": "blobs"}
-    return Blobs(good, cuts, salt), stats.rejected, facts
+    return Blobs(good, stats, find_cuts(good, stats, count, salt), salt)
 
 
 def plain_files(frame: DataFrame) -> list[str] | None:
@@ -63,26 +58,14 @@ def plain_files(frame: DataFrame) -> list[str] | None:
     return sorted(unquote(urlparse(file).path) for file in files)
 
 
-def arrange_slices(
-    frame: DataFrame, windows: int | None, salt: int
-) -> tuple[Arrangement, int, dict[str, Any]] | None:
-    """Arrange Parquet files as slices, or return None if their row groups are not in order."""
+def arrange(frame: DataFrame, windows: int | None, salt: int) -> Arrangement:
+    """Arrange Parquet files as slices if their row groups are in order, anything else as blobs."""
     files = plain_files(frame)
     groups = row_groups(files) if files else None
-    if not groups:
-        return None
-    spark = frame.sparkSession
-    rows = sum(group.rows for group in groups)
-    count = windows or window_count(rows, parallelism(spark))
-    arrangement = Slices(spark, groups, count, salt, dests="dests" in frame.columns)
-    if arrangement.windows > 1 and arrangement.overlap() > OVERLAP_MAX:
-        return None
-    return arrangement, 0, {"engine": "spark", "arrangement": "slices"}
-
-
-def arrange(
-    frame: DataFrame, windows: int | None, salt: int, *, sliced: bool = True
-) -> tuple[Arrangement, int, dict[str, Any]]:
-    """Return the arrangement of a log, how many of its rows are not events, and its facts."""
-    found = arrange_slices(frame, windows, salt) if sliced else None
-    return found or arrange_blobs(frame, windows, salt)
+    if groups:
+        spark = frame.sparkSession
+        count = windows or window_count(sum(group.rows for group in groups), parallelism(spark))
+        found = Slices(spark, groups, count, salt, dests="dests" in frame.columns)
+        if found.windows == 1 or found.overlap() <= OVERLAP_MAX:
+            return found
+    return arrange_blobs(frame, windows, salt)

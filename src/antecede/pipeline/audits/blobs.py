@@ -6,11 +6,13 @@ alone would take longer than everything done here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from antecede.pipeline.audits.frame_cuts import Stats
 from antecede.pipeline.audits.packing import (
     BLOB_SQL,
     ProcessCodes,
@@ -20,14 +22,16 @@ from antecede.pipeline.audits.packing import (
     unpack,
 )
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
-from antecede.pipeline.audits.windows.matching import Events, Owners
+from antecede.pipeline.audits.windows.jit import Ints
+from antecede.pipeline.audits.windows.join import Open
+from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import (
     Arrangement,
     Group,
     HashCollisionError,
     IncompleteError,
 )
-from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
+from antecede.pipeline.audits.windows.window import Request, Window, run_window
 from antecede.pipeline.spark.tasks import (
     RESULT_SQL,
     Batches,
@@ -38,23 +42,21 @@ from antecede.pipeline.spark.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
-
-    from antecede.pipeline.audits.frame_cuts import Cuts
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.join import Open
 
 
 class Blobs(Arrangement):
     """A log in a DataFrame, cut by ``cuts``."""
 
-    def __init__(self, frame: DataFrame, cuts: Cuts, salt: int) -> None:
+    facts: ClassVar = {"engine": "spark", "arrangement": "blobs"}
+
+    def __init__(self, frame: DataFrame, stats: Stats, cuts: Ints, salt: int) -> None:
         self.frame = frame  # valid events only
-        self.names = cuts.names
-        self.hashes = hash_names(cuts.names)
-        self.windows = len(cuts.seqs) + 1
+        self.names = stats.names
+        self.hashes = hash_names(stats.names)
+        self.windows = len(cuts) + 1
+        self.rejected = stats.rejected
+        self._events = stats.events
         self._cuts = cuts
         self._salt = salt
         self._processes = ProcessCodes(self.hashes)
@@ -67,7 +69,7 @@ class Blobs(Arrangement):
             group_of[first : last + 1] = number
         spec = {
             "processes": self._processes,
-            "cuts": self._cuts.seqs,
+            "cuts": self._cuts,
             "group_of": group_of,
             "groups": len(groups),
         }
@@ -86,7 +88,7 @@ class Blobs(Arrangement):
 
     def confirm(self, windows: Sequence[Window]) -> None:
         """Check that every event is in exactly one window."""
-        if sum(window.events for window in windows) != self._cuts.events:
+        if sum(window.events for window in windows) != self._events:
             raise IncompleteError
 
     def _rows_of(self, keys: Sequence[int], *columns: str) -> list[Any]:
@@ -123,13 +125,10 @@ class Blobs(Arrangement):
         # If rows contradict each other, take the one that the windows take.
         return {key: min(several, key=_need) for key, several in stated.items()}
 
-    def chains(
-        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
-    ) -> list[list[int]]:
-        """Return shortest chains between keys sent within a group of windows."""
+    def events_of(self, group: Group) -> Events:
+        """Return the events of a group of windows."""
         table = self._packed([group]).toArrow()
-        events = unpack([blob.as_buffer() for blob in table.column("blob")])
-        return find_chains(events, self.hashes, owners, pairs)
+        return unpack([blob.as_buffer() for blob in table.column("blob")])
 
 
 def run_blobs(batches: Batches, spec: dict[str, Any]) -> Batches:

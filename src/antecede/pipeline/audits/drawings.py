@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.audits.illustrations import illustrate
-from antecede.pipeline.audits.neighbourhood import TableRows, neighbourhoods
+from antecede.pipeline.audits.neighbourhood import Rows, TableRows, neighbourhoods
+from antecede.pipeline.audits.sentences import sentence
 from antecede.pipeline.logs.base import read_utf8
 from antecede.pipeline.logs.formats.shiviz import clock_arrows, parse_log
+from antecede.pipeline.logs.sources import Log, Source
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from antecede.pipeline.logs.sources import Log, Source
 
 #: How many events are drawn if no message is named.
 SHOWN = 120
@@ -42,6 +39,16 @@ def draw(log: Log, source: Source, around: str | None) -> Drawing:
     if around is None:
         return _beginning(log.events)
     return _around(log.events, around)
+
+
+def illustrate(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Illustration]:
+    """Return each violation in a sentence, with the events around it drawn."""
+    found = []
+    for near in neighbourhoods(rows, violations):
+        title = f"{near.row['message']} came late to {near.row['process']}"
+        diagram = diagram_of(title, near.events, near.row, near.places)
+        found.append(Illustration(title, sentence(near.row), diagram))
+    return found
 
 
 def _around(events: pa.Table, message: str) -> Drawing:
@@ -104,11 +111,8 @@ def _by_clocks(source: Source, around: str | None) -> Drawing:
         key=lambda i: (entries[i].host, entries[i].clock[entries[i].host]),
     )
     number = {i: k for k, i in enumerate(chosen)}
-    nodes = []
-    for i in chosen:
-        entry = entries[i]
-        seq = entry.clock[entry.host]
-        nodes.append(Node(entry.host, seq, "local", f"{entry.host} {seq}: {entry.text}"))
+    shown = [(e.host, e.clock[e.host], e.text) for e in (entries[i] for i in chosen)]
+    nodes = [Node(host, seq, "local", f"{host} {seq}: {text}") for host, seq, text in shown]
     arrows = [
         Arrow(number[a], number[b], f"{entries[b].host} learnt of {entries[a].text}")
         for a, b in clock_arrows(parsed)

@@ -7,7 +7,9 @@ tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pyarrow as pa
 from antecede.core.validation import shown
 from antecede.errors import UsageError
 from antecede.pipeline.audits import tables as results
-from antecede.pipeline.audits.arrangements import arrange
+from antecede.pipeline.audits.arrangements import arrange, arrange_blobs
 from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.sentences import sentence
 from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, Verdict, decide
@@ -32,9 +34,7 @@ from antecede.pipeline.logs.sources import refuse_empty, sorted_out
 from antecede.pipeline.spark.events import plain_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 ENGINES = ("spark", "local")
 #: How many violations get their shortest chain.
 WORST = 100
@@ -63,12 +63,6 @@ class Audit:
                 return sentence(row)
         msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
         raise UsageError(msg)
-
-
-@dataclass(frozen=True)
-class _Options:
-    explain: frozenset[str]
-    undecidable: str | None
 
 
 def audit(
@@ -108,9 +102,13 @@ def audit(
     if engine == "local":
         found = audit_table(events.toArrow(), explain=explain, undecidable=undecidable)
     else:
-        options = _Options(frozenset(explain), undecidable)
-        found = _salted(lambda salt: _on_spark(events, windows, salt, options))
-    return _framed(found, events.sparkSession)
+        try:  # Let tasks read their own slices where that works, else pack and shuffle.
+            found = _checked(partial(arrange, events, windows), explain, undecidable)
+        except IncompleteError:
+            arranged = partial(arrange_blobs, events, windows)
+            found = _checked(arranged, explain, undecidable)
+    violations, missing, findings = map(events.sparkSession.createDataFrame, found.tables.values())
+    return replace(found, violations=violations, missing=missing, findings=findings)
 
 
 def require_windows(windows: int) -> None:
@@ -120,45 +118,37 @@ def require_windows(windows: int) -> None:
         raise UsageError(msg)
 
 
-def _on_spark(events: DataFrame, windows: int | None, salt: int, options: _Options) -> Audit:
-    """Let tasks read their own slices where that works, else pack and shuffle."""
-    try:
-        return _checked(*arrange(events, windows, salt), options)
-    except IncompleteError:
-        return _checked(*arrange(events, windows, salt, sliced=False), options)
-
-
 def audit_table(
     table: pa.Table, *, explain: Sequence[str] = (), undecidable: str | None = None
 ) -> Audit:
     """Check a log in memory, in this process."""
     found = sorted_out(table, "")
-    log, rejected = found.events, found.bad
+    log = found.events
     if not len(log):
-        refuse_empty("the log", found.rejected, rejected)
-    names = process_names(log)
-    options = _Options(frozenset(explain), undecidable)
-
-    def once(salt: int) -> Audit:
-        arrangement = Local(to_events(log, names, salt), names, lookup_in(log))
-        return _checked(arrangement, rejected, {"engine": "local"}, options)
-
-    return _salted(once)
+        refuse_empty("the log", found.rejected, found.bad)
+    names, lookup = process_names(log), lookup_in(log)
+    return _checked(
+        lambda salt: Local(to_events(log, names, salt), names, lookup, rejected=found.bad),
+        explain,
+        undecidable,
+    )
 
 
-def _salted(once: Callable[[int], Audit]) -> Audit:
-    """Hash again with another salt if two names have the same hash."""
+def _checked(
+    arranged: Callable[[int], Arrangement], explain: Sequence[str], undecidable: str | None
+) -> Audit:
+    """Check a log; hash again with another salt if two names have the same hash."""
     for salt in range(_SALTS):
         try:
-            return once(salt)
+            return _checked_once(arranged(salt), frozenset(explain), undecidable)
         except HashCollisionError:
             continue
     msg = f"names collided under {_SALTS} different hashes"
     raise AssertionError(msg)
 
 
-def _checked(
-    arrangement: Arrangement, rejected: int, facts: dict[str, Any], options: _Options
+def _checked_once(
+    arrangement: Arrangement, explain: frozenset[str], undecidable: str | None
 ) -> Audit:
     """Check a log wherever its windows run, and replace hashes by names."""
     answer = check(arrangement)
@@ -168,7 +158,7 @@ def _checked(
     # Ties are broken by name, so all names come first; the few chains add none.
     messages = _message_names(arrangement, answer)
     ordered = results.worst_first(answer, names, messages)
-    asked = [late for late in ordered[WORST:] if messages[late.key] in options.explain]
+    asked = [late for late in ordered[WORST:] if messages[late.key] in explain]
     wanted = ordered[:WORST] + asked
     add_chains(arrangement, answer, wanted)
     kept = {(late.process, late.key) for late in wanted}
@@ -180,10 +170,10 @@ def _checked(
         "missing": results.missing(answer, names, messages),
         "findings": results.findings(answer, names, messages),
     }
-    rejected += sum(window.rejected for window in answer.windows)
+    rejected = arrangement.rejected + sum(window.rejected for window in answer.windows)
     summary = results.summarise(answer, names, tables, rejected)
-    verdict, reason = decide(summary, options.undecidable)
-    summary |= {"verdict": verdict, "reason": reason, **facts}
+    verdict, reason = decide(summary, undecidable)
+    summary |= {"verdict": verdict, "reason": reason, **arrangement.facts}
     summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
     violations, missing, findings = tables.values()
     return Audit(verdict, reason, violations, missing, findings, tables, summary)
@@ -202,8 +192,3 @@ def _message_names(
     if unknown:
         names.update(arrangement.names_of(sorted(unknown)))
     return names
-
-
-def _framed(found: Audit, spark: SparkSession) -> Audit:
-    violations, missing, findings = map(spark.createDataFrame, found.tables.values())
-    return replace(found, violations=violations, missing=missing, findings=findings)

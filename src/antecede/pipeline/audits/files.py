@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from antecede.pipeline.audits.drawings import illustrate
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
-from antecede.pipeline.audits.illustrations import illustrate
 from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
 from antecede.pipeline.logs.sources import Source, read, why_unauditable
+from antecede.pipeline.runs import RunFolder
 from antecede.pipeline.spark.events import plain_frame
 from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
 from antecede.report.audit_page import ROWS_MAX, audit_page
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
-
-    from antecede.pipeline.runs import RunFolder
 #: How many violations the page draws.
 DRAWN = 12
 

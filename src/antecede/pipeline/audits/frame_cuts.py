@@ -8,18 +8,17 @@ from operator import add, or_
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.packing import ProcessCodes, packed_columns
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.spark.events import validity
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
-
-    from antecede.pipeline.audits.windows.jit import Ints
 
 #: How many times are sampled to cut the log into equal parts.
 SAMPLE_ROWS = 100_000
@@ -32,16 +31,9 @@ WIDENINGS = 3
 
 
 @dataclass
-class Cuts:
-    """The processes of a log, and one row of seqs per cut."""
+class Stats:
+    """What the survey of a log found; ``low`` and ``high`` are each process's ends."""
 
-    names: list[str]
-    events: int
-    seqs: Ints
-
-
-@dataclass
-class _Stats:
     names: list[str]
     events: int
     rejected: int
@@ -52,7 +44,7 @@ class _Stats:
     late: float
 
 
-def survey(frame: DataFrame) -> _Stats:
+def survey(frame: DataFrame) -> Stats:
     """Count the events and list the processes with their seqs and times."""
     from pyspark.sql import functions as F
 
@@ -78,7 +70,7 @@ def survey(frame: DataFrame) -> _Stats:
         row["timed"] == row["rows"] and np.isfinite([row["early"], row["late"]]).all()
         for row in known
     )
-    return _Stats(
+    return Stats(
         [row["process"] for row in known],
         sum(row["rows"] for row in known),
         rejected,
@@ -90,7 +82,7 @@ def survey(frame: DataFrame) -> _Stats:
     )
 
 
-def with_hint(frame: DataFrame, stats: _Stats) -> DataFrame:
+def with_hint(frame: DataFrame, stats: Stats) -> DataFrame:
     """Add ``hint``: the time, or what fraction of its own events the process has behind it."""
     from pyspark.sql import functions as F
 
@@ -105,17 +97,14 @@ def with_hint(frame: DataFrame, stats: _Stats) -> DataFrame:
     return joined.withColumn("hint", (F.col("seq") - F.col("low")) / F.col("span"))
 
 
-def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
-    """Return cuts that are consistent as far as the events around them show."""
+def find_cuts(frame: DataFrame, stats: Stats, windows: int, salt: int) -> Ints:
+    """Return cuts, one row of seqs each, as consistent as the events around them show."""
     n = len(stats.names)
-    none = np.empty((0, n), np.int64)
     hinted = with_hint(frame, stats)
     places = _places(hinted, stats, windows)
     if not places.size:
-        return Cuts(stats.names, stats.events, none)
-    gap = float(
-        np.min(np.diff(np.concatenate((places, [2 * places[-1] - places[0]]))), initial=np.inf)
-    )
+        return np.empty((0, n), np.int64)
+    gap = float(np.min(np.diff(np.append(places, 2 * places[-1] - places[0])), initial=np.inf))
     width = BAND * (gap if np.isfinite(gap) and gap > 0 else 1.0)
     events, hint = _band(hinted, stats, places, width, salt)
     ahead = offsets(events, hint, n) if stats.timed else np.zeros(n)
@@ -131,11 +120,10 @@ def find_cuts(frame: DataFrame, stats: _Stats, windows: int, salt: int) -> Cuts:
         near = np.flatnonzero(np.abs(hint - place) <= width)
         around = events.take(near)
         found.append(lower(propose(around, hint[near], place + ahead), around))
-    seqs = np.array(rising(_with_silent(hinted, stats, found, places, ahead)))
-    return Cuts(stats.names, stats.events, seqs)
+    return np.array(rising(_with_silent(hinted, stats, found, places, ahead)))
 
 
-def _places(hinted: DataFrame, stats: _Stats, windows: int) -> NDArray[np.float64]:
+def _places(hinted: DataFrame, stats: Stats, windows: int) -> NDArray[np.float64]:
     """Return the hints that cut the log into equal parts."""
     parts = np.arange(1, windows) / windows
     if not stats.timed:
@@ -162,7 +150,7 @@ def _around(places: NDArray[np.float64], width: float) -> Column:
 
 
 def _band(
-    hinted: DataFrame, stats: _Stats, places: NDArray[np.float64], width: float, salt: int
+    hinted: DataFrame, stats: Stats, places: NDArray[np.float64], width: float, salt: int
 ) -> tuple[Events, NDArray[np.float64]]:
     """Collect the events around all places."""
     near = hinted.filter(_around(places, width))
@@ -174,7 +162,7 @@ def _band(
 
 def _with_silent(
     hinted: DataFrame,
-    stats: _Stats,
+    stats: Stats,
     cuts: list[Ints],
     places: NDArray[np.float64],
     ahead: NDArray[np.float64],

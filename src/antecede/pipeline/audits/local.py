@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
+from antecede.pipeline.audits.windows.columns import Lookup
 from antecede.pipeline.audits.windows.cuts import windows_of
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Ints
+from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group
-from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.columns import Lookup
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.matching import Events, Owners
+from antecede.pipeline.audits.windows.window import Request, Window, run_window
 
 
 class Local(Arrangement):
     """A log in memory, cut by ``cuts`` (one row of seqs per cut) or left whole."""
 
+    facts: ClassVar = {"engine": "local"}
+
     def __init__(
-        self, events: Events, names: list[str], lookup: Lookup, cuts: Ints | None = None
+        self,
+        events: Events,
+        names: list[str],
+        lookup: Lookup,
+        cuts: Ints | None = None,
+        rejected: int = 0,
     ) -> None:
+        self.rejected = rejected
         self.events = events
         self.names = names
         self.hashes = hash_names(names)
         self._lookup = lookup
-        count = 0 if cuts is None else len(cuts)
-        self.windows = count + 1
-        self._window = None
-        if cuts is not None and count:
-            self._window = windows_of(events.process, events.seq, cuts)
+        self.windows = 1 if cuts is None else len(cuts) + 1
+        self._window = windows_of(events.process, events.seq, () if cuts is None else cuts)
 
     def _rows(self, group: Group) -> Ints:
-        if self._window is None:
-            return np.arange(len(self.events))
         return np.flatnonzero((group[0] <= self._window) & (self._window <= group[1]))
 
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
@@ -57,15 +57,12 @@ class Local(Arrangement):
     def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
         """Return the names of messages that no window has named, by key."""
         rows = np.flatnonzero(np.isin(self.events.key, np.array(keys, np.int64)))
-        found = self._lookup(rows)
-        named = zip(self.events.key[rows].tolist(), found, strict=True)
+        named = zip(self.events.key[rows].tolist(), self._lookup(rows), strict=True)
         return {key: name for key, (name, _) in named if name is not None}
 
-    def chains(
-        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
-    ) -> list[list[int]]:
-        """Return shortest chains between keys sent within a group of windows."""
-        return find_chains(self.events.take(self._rows(group)), self.hashes, owners, pairs)
+    def events_of(self, group: Group) -> Events:
+        """Return the events of a group of windows."""
+        return self.events.take(self._rows(group))
 
 
 def name_rows(window: Window, keys: Ints, rows: Ints, lookup: Lookup) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,14 +15,11 @@ import pyarrow.compute as pc
 from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.jit import Column, Ints
 from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
-
-    from antecede.pipeline.audits.windows.jit import Column, Ints
 #: How many events before and after a place are shown with it.
 CONTEXT = 3
 #: If at most this many events lie between two places of a process, they are shown as well.
@@ -40,11 +38,9 @@ class Rows(Protocol):
 
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""
-        ...
 
     def near(self, points: Points) -> Lines:
         """Return the events around some places of processes' orders, ``REACH`` on each side."""
-        ...
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
@@ -178,20 +174,11 @@ def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list
 
 
 def _events(table: pa.Table) -> list[Event]:
-    found = []
-    for row in table.to_pylist():
-        dests = row.get("dests")
-        found.append(
-            Event(
-                str(row["process"]),
-                int(row["seq"]),
-                str(row["kind"]),
-                row.get("message"),
-                None if dests is None else tuple(dests),
-                row.get("time"),
-            )
-        )
-    return found
+    rows = table.to_pylist()
+    for row in rows:
+        if row.get("dests") is not None:
+            row["dests"] = tuple(row["dests"])
+    return [Event(**row) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -262,10 +249,7 @@ def _key_events(events: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
         if event.message not in names:
             continue
         here = event.process == row.get("process") if event.message in ends else True
-        if (
-            event.kind == SEND
-            or alone
-            or (event.process in wanted and (here or event.process in senders))
-        ):
+        told = event.process in wanted and (here or event.process in senders)
+        if event.kind == SEND or alone or told:
             found.append(event)
     return [e for e in found if alone or e.kind in {SEND, DELIVER}]

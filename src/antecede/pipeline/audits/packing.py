@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.cuts import windows_of
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.spark.tasks import Batches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
-
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.spark.tasks import Batches
 
 #: The low bits of a process's hash, which hold the kind of event instead.
 KIND_BITS = 7

@@ -7,31 +7,29 @@ skewed clocks or a lowered cut make it share them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from antecede.core.tables import EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
 from antecede.pipeline.audits.local import name_rows
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.audits.windows.matching import Events, Owners
+from antecede.pipeline.audits.windows.jit import Flags, Ints
+from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group, IncompleteError
-from antecede.pipeline.audits.windows.window import Request, Window, find_chains, run_window
+from antecede.pipeline.audits.windows.window import Request, Window, run_window
 from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
-
-    from antecede.pipeline.audits.windows.jit import Flags, Ints
 #: If the windows together would read the log more often than this, blobs are used instead.
 OVERLAP_MAX = 1.7
 
@@ -185,6 +183,8 @@ def slice_names(spec: dict[str, Any]) -> dict[int, str]:
 class Slices(Arrangement):
     """A log in Parquet files, cut between row groups."""
 
+    facts: ClassVar = {"engine": "spark", "arrangement": "slices"}
+
     def __init__(
         self, spark: SparkSession, groups: list[RowGroup], windows: int, salt: int, *, dests: bool
     ) -> None:
@@ -291,15 +291,12 @@ class Slices(Arrangement):
             found.update(part)
         return found
 
-    def chains(
-        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
-    ) -> list[list[int]]:
-        """Return shortest chains between keys sent within a group of windows."""
+    def events_of(self, group: Group) -> Events:
+        """Return the events of a group of windows."""
         specs = [self._spec((k, k), Request()) for k in range(group[0], group[1] + 1)]
         parts: list[Events] = run_specs(self._spark, slice_events, specs)
         columns = zip(*((e.process, e.seq, e.kind, e.key, e.need) for e in parts), strict=True)
-        events = Events(*(np.concatenate(column) for column in columns))
-        return find_chains(events, self.hashes, owners, pairs)
+        return Events(*(np.concatenate(column) for column in columns))
 
 
 def _boundaries(groups: list[RowGroup], windows: int) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,8 @@ from antecede.core.tables import (
     SENT_TWICE,
 )
 from antecede.pipeline import schemas
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from antecede.pipeline.audits.windows.join import Late
-    from antecede.pipeline.audits.windows.rounds import Answer
+from antecede.pipeline.audits.windows.join import Late
+from antecede.pipeline.audits.windows.rounds import Answer
 
 #: How many pairs of processes the summary lists.
 PAIRS = 10
@@ -98,21 +95,12 @@ def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa
 
 def findings(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
     """Return the inconsistencies of the log, sorted by kind and place."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind, (process, seq, key) in _findings(answer):
-        message = messages.get(key)
-        detail = _DETAILS[kind].format(process=names[process], message=message, seq=seq)
-        rows.append(
-            {
-                "kind": kind,
-                "process": names[process],
-                "seq": seq,
-                "message": message,
-                "detail": detail,
-            }
-        )
+        row = {"kind": kind, "process": names[process], "seq": seq, "message": messages.get(key)}
+        rows.append(row | {"detail": _DETAILS[kind].format(**row)})
     order = {kind: number for number, kind in enumerate(FINDING_KINDS)}
-    rows.sort(key=lambda r: (order[str(r["kind"])], r["process"], r["seq"], str(r["message"])))
+    rows.sort(key=lambda r: (order[r["kind"]], r["process"], r["seq"], str(r["message"])))
     return pa.Table.from_pylist(rows, schemas.FINDINGS)
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs import base
+from antecede.pipeline.logs.base import Log, Source
 from antecede.pipeline.logs.sources import form_of, read, require_file
 from antecede.pipeline.spark.events import plain_columns, validity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-    from antecede.pipeline.logs.base import Log, Source
 
 #: Words in the errors of Spark, Java or Arrow about a file that is not what it should be.
 _UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")

@@ -18,6 +18,8 @@ import signal
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from antecede.errors import MasterError
@@ -27,9 +29,6 @@ from antecede.pipeline.spark.settings import make_scratch, set_environment, sett
 from antecede.pipeline.spark.ship import archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import FrameType
-
     from pyspark.sql import SparkSession
 
 WAIT_SECONDS = 180.0

@@ -25,28 +25,12 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %p %c{1}: %m%n%ex{3}
-# The driver raises the error of a failed task; do not print its trace twice.
-logger.tasks.name = org.apache.spark.scheduler
-logger.tasks.level = off
-logger.executor.name = org.apache.spark.executor
-logger.executor.level = off
-logger.python.name = org.apache.spark.api.python
-logger.python.level = off
 # Spark announces a change of level unless its gateway has the root's level.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-logger.util.name = org.apache.spark.util.Utils
-logger.util.level = off
-# The driver reports a lost master in one line.
-logger.network.name = org.apache.spark.network
-logger.network.level = off
-logger.deploy.name = org.apache.spark.deploy
-logger.deploy.level = off
-logger.rpc.name = org.apache.spark.rpc
-logger.rpc.level = off
-logger.netty.name = io.netty
-logger.netty.level = off
 """
+#: Loggers that would repeat what the driver raises: a failed task's error, or a lost master.
+_SILENT = ("scheduler", "executor", "api.python", "util.Utils", "network", "deploy", "rpc")
 
 
 def make_scratch() -> Path:
@@ -79,7 +63,10 @@ def set_environment(master: str) -> None:
 def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dict[str, str]:
     """Return Spark's settings; ``light`` suits work that is done in Python."""
     log4j = scratch / "log4j2.properties"
-    log4j.write_text(_QUIET, encoding="utf-8")
+    silent = [f"org.apache.spark.{name}" for name in _SILENT] + ["io.netty"]
+    off = "logger.off{0}.name = {1}\nlogger.off{0}.level = off\n"
+    loggers = "".join(off.format(number, name) for number, name in enumerate(silent))
+    log4j.write_text(_QUIET + loggers, encoding="utf-8")
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": (

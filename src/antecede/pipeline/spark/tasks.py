@@ -31,22 +31,19 @@ def on_batches(work: Callable[[Batches, Any], Batches], argument: object) -> Tas
     packed = _packed(argument)
 
     def task(batches: Batches) -> Batches:
-        yield from _load(module, name)(batches, _unpacked(packed))
+        from antecede.pipeline.spark.ship import use_unpacked
+
+        use_unpacked()
+        yield from getattr(import_module(module), name)(batches, _unpacked(packed))
 
     return task
 
 
-def on_specs(work: Callable[[Any], Any]) -> Task:
-    """Return the task that runs ``work`` on each pickled specification of a partition."""
-    module, name = work.__module__, work.__name__
-
-    def task(batches: Batches) -> Batches:
-        function = _load(module, name)
-        for batch in batches:
-            for number, spec in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield result(number, function(_unpacked(spec)))
-
-    return task
+def run_each(batches: Batches, work: Callable[[Any], Any]) -> Batches:
+    """Run ``work`` on each pickled specification of a partition."""
+    for batch in batches:
+        for number, spec in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield result(number, work(_unpacked(spec)))
 
 
 def run_specs(
@@ -58,7 +55,8 @@ def run_specs(
     numbers = pa.array(range(len(specs)), pa.int64())
     data = pa.array([_packed(spec) for spec in specs], pa.binary())
     frame = spark.createDataFrame(pa.table({"id": numbers, "spec": data}))
-    found = results_of(by_number(frame, len(specs)).mapInArrow(on_specs(work), RESULT_SQL))
+    task = on_batches(run_each, work)
+    found = results_of(by_number(frame, len(specs)).mapInArrow(task, RESULT_SQL))
     return [found[number] for number in range(len(specs))]
 
 
@@ -85,17 +83,9 @@ def results_of(frame: DataFrame) -> dict[int, Any]:
     return {number: _unpacked(value) for number, value in zip(numbers, data, strict=True)}
 
 
-def _load(module: str, name: str) -> Callable[..., Any]:
-    from antecede.pipeline.spark.ship import use_unpacked
-
-    use_unpacked()
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
-
-
 def _packed(value: object) -> bytes:
     return pickle.dumps(value, protocol=5)
 
 
-def _unpacked(data: bytes | pa.Buffer) -> object:
+def _unpacked(data: bytes | pa.Buffer) -> Any:  # noqa: ANN401  (whatever was packed)
     return pickle.loads(data)  # noqa: S301  (driver and tasks are both ours)

@@ -94,13 +94,11 @@ class Chains:
         self._copies, self._delivery = _deliveries(matched.link)
         self._parent = np.full(matched.kind.size, -1, np.int64)
 
-    def shortest(self, cause: int, effect: int, past: Vectors | None = None) -> Ints:
+    def shortest(self, cause: int, effect: int, past: Vectors) -> Ints:
         """Return the sends of a shortest chain; ``past`` is the vector of ``effect``'s send."""
-        start = self._matched.start
-        below = start[1:].copy()
-        if past is not None:
-            below = np.minimum(below, start[:-1] + np.maximum(past[: below.size], 0))
         m = self._matched
+        known = np.maximum(past[: m.start.size - 1], 0)
+        below = np.minimum(m.start[1:], m.start[:-1] + known)
         return _search(
             cause, effect, m.who, m.kind, self._copies, self._delivery, below, self._parent
         )

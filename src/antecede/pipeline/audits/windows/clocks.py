@@ -230,43 +230,22 @@ def _sweep(
     return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first
 
 
-def sweep(
-    matched: Matched,
-    *,
-    keep: Ints | None = None,
-    senders: Ints | None = None,
-    asked: Ints | None = None,
-) -> Run:
+def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:
     """Run the vectors over a window.
 
-    ``keep`` are sends whose vectors are wanted; ``senders`` are, per incoming key, its sender
-    where known (-1 elsewhere), the keys of one sender in the order it sent them; ``asked`` are
-    queries (process, sender, rank), sorted: which delivery there was the first effect of that?
+    ``senders`` are, per incoming key, its sender where known (-1 elsewhere), the keys of one sender
+    in the order it sent them; ``keep`` are sends whose vectors are wanted; ``asked`` are queries
+    (process, sender, rank), sorted: which delivery there was the first effect of that?
     """
-    n, incoming = matched.start.size - 1, matched.incoming.size
-    who_sent = np.full(incoming, -1, np.int64) if senders is None else senders
-    codes, cross = codes_of(who_sent, n)
-    words = (incoming + 31) // 32 if (who_sent < 0).any() else 0
-    numbers = np.full(matched.kind.size, -1, np.int64)
+    n = m.start.size - 1
+    codes, cross = codes_of(senders, n)
+    words = (m.incoming.size + 31) // 32 if (senders < 0).any() else 0
+    kept = np.full(m.kind.size, -1, np.int64)
     if keep is not None:
-        numbers[keep] = np.arange(keep.size)
+        kept[keep] = np.arange(keep.size)
     queries = np.empty((0, 3), np.int64) if asked is None else asked
-    return Run(
-        *_sweep(
-            n,
-            words,
-            matched.start,
-            matched.who,
-            matched.kind,
-            matched.link,
-            matched.uses,
-            numbers,
-            who_sent,
-            codes,
-            cross,
-            queries,
-        )
-    )
+    events = m.start, m.who, m.kind, m.link, m.uses
+    return Run(*_sweep(n, words, *events, kept, senders, codes, cross, queries))
 
 
 def codes_of(senders: Ints, n: int) -> tuple[Ints, Ints]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.pipeline.audits.windows.hashing import hash_column, hash_lists
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import KNOWN, Events
 from antecede.pipeline.logs.columns import KIND_CODES, codes_of, strings_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from antecede.pipeline.audits.windows.jit import Ints
-
-    #: Row of the log -> (name of its message, its destinations)
-    Lookup = Callable[[Ints], list[tuple[str | None, tuple[str, ...] | None]]]
+#: Row of the log -> (name of its message, its destinations)
+Lookup = Callable[[Ints], list[tuple[str | None, tuple[str, ...] | None]]]
 
 
 def process_names(table: pa.Table) -> list[str]:

@@ -7,6 +7,7 @@ are known. The join finds what is still wrong.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def rising(cuts: list[Ints]) -> list[Ints]:
     return found
 
 
-def windows_of(process: NDArray[Any], seq: Ints, cuts: Ints) -> Ints:
+def windows_of(process: NDArray[Any], seq: Ints, cuts: Iterable[Ints]) -> Ints:
     """Return the number of cuts each event lies after; ``cuts`` is (cuts, processes)."""
     found = np.zeros(process.size, np.int64)
     for cut in cuts:

@@ -8,19 +8,16 @@ message to check that none was sent twice.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from antecede.pipeline.audits.windows.clocks import codes_of
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.stitch import Needs, ask, decide, first_rise, resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.window import Window
+from antecede.pipeline.audits.windows.window import Window
 
 
 class Open(NamedTuple):

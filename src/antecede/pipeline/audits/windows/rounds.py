@@ -6,21 +6,19 @@ in this process, in Spark tasks that read their own slices, or in Spark tasks th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
+from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.join import Joined, Late, Lost, Open
-from antecede.pipeline.audits.windows.matching import NO_OWNERS, Owners
-from antecede.pipeline.audits.windows.window import Request, Window
+from antecede.pipeline.audits.windows.matching import NO_OWNERS, Events, Owners
+from antecede.pipeline.audits.windows.stitch import Needs
+from antecede.pipeline.audits.windows.window import Request, Window, find_chains
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.jit import Ints
-    from antecede.pipeline.audits.windows.stitch import Needs
 #: After this many rounds the log is checked as one window.
 ROUNDS_MAX = 12
 
@@ -38,21 +36,20 @@ class IncompleteError(Exception):
 class Arrangement(Protocol):
     """Where and how windows run."""
 
+    facts: ClassVar[dict[str, str]]  # for the summary
+    rejected: int = 0  # rows that are not events, where windows do not count them
     names: list[str]  # all processes, sorted
     hashes: Ints  # of these names
     windows: int
 
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
         """Run each group of windows as one window."""
-        ...
 
     def confirm(self, windows: Sequence[Window]) -> None:
         """Raise :class:`IncompleteError` unless every event is in exactly one window."""
-        ...
 
     def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
         """Return the names of messages that no window has named, by key."""
-        ...
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
         """Return the destinations of messages for which no window gave them, by key.
@@ -61,11 +58,8 @@ class Arrangement(Protocol):
         """
         return dict.fromkeys(message.key for message in messages)
 
-    def chains(
-        self, group: Group, owners: Owners, pairs: Sequence[tuple[int, int]]
-    ) -> list[list[int]]:
-        """Return shortest chains between keys sent within a group of windows."""
-        ...
+    def events_of(self, group: Group) -> Events:
+        """Return the events of a group of windows."""
 
 
 @dataclass
@@ -129,9 +123,7 @@ class _Questions:
         for number, group in enumerate(self.groups):
             window = self.results[group]
             sent = keys.intersection(window.sends[np.isin(window.sends, list(keys))].tolist())
-            number_of = dict(
-                zip(window.open_key.tolist(), range(window.open_key.size), strict=True)
-            )
+            number_of = {key: u for u, key in enumerate(window.open_key.tolist())}
             if sent - set(number_of):
                 unknown[number] = sent
             for key in sent & set(number_of):
@@ -144,16 +136,10 @@ class _Questions:
             self._set_owners(owners)
 
     def _set_owners(self, owners: dict[int, tuple[int, int]]) -> None:
-        known = dict(
-            zip(self.owners.keys.tolist(), zip(*self.owners[1:], strict=True), strict=True)
-        )
-        known.update(owners)
-        keys = sorted(known)
-        self.owners = Owners(
-            np.array(keys, np.int64),
-            np.array([known[key][0] for key in keys], np.int64),
-            np.array([known[key][1] for key in keys], np.int64),
-        )
+        old = zip(*(column.tolist() for column in self.owners), strict=True)
+        known = {key: tuple(place) for key, *place in old} | owners
+        rows = np.array([(key, *known[key]) for key in sorted(known)], np.int64).reshape(-1, 3)
+        self.owners = Owners(*(rows[:, column].copy() for column in range(3)))
         for group in self.groups:
             if np.isin(self.results[group].sends, self.owners.keys).any():
                 self.results.pop(group)
@@ -191,11 +177,8 @@ def check(arrangement: Arrangement) -> Answer:
         windows = questions.ask()
         arrangement.confirm(windows)
         joined = Joined(windows, arrangement.hashes, questions.owners.keys)
-        lost = (
-            []
-            if joined.needs
-            else joined.lost(partial(_destinations, arrangement, windows), arrangement.names)
-        )
+        dests = partial(_destinations, arrangement, windows)
+        lost = [] if joined.needs else joined.lost(dests, arrangement.names)
         if not joined.needs:
             return Answer(joined, lost, windows, questions.groups, questions.owners, rounds)
         questions.follow(joined.needs)
@@ -224,7 +207,8 @@ def add_chains(arrangement: Arrangement, answer: Answer, wanted: Sequence[Late])
             spans.setdefault((first, last), []).append(late)
     for span, lates in _cover(spans).items():
         pairs = [(late.key, late.effect.key) for late in lates]
-        found = arrangement.chains(span, answer.owners, pairs)
+        events = arrangement.events_of(span)
+        found = find_chains(events, arrangement.hashes, answer.owners, pairs)
         keys = ((late.process, late.key) for late in lates)
         chains.update(zip(keys, found, strict=True))
 

@@ -6,18 +6,14 @@ describe, or which cuts separate nothing and have to go.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from antecede.pipeline.audits.windows.clocks import NOTHING
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, jit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from antecede.pipeline.audits.windows.window import Window
+from antecede.pipeline.audits.windows.window import Window
 
 
 @dataclass

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from antecede.pipeline.audits.windows.chains import Chains, cyclic_deliveries
 from antecede.pipeline.audits.windows.clocks import Run, sweep
+from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
 from antecede.pipeline.audits.windows.matching import (
     ALONE,
     DELIVER,
@@ -20,11 +21,6 @@ from antecede.pipeline.audits.windows.matching import (
     match,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
-
 #: How many violations of a window get their chain right away.
 WORST = 100
 #: Incoming messages with an unknown sender have a bit each: at most this many, or per process.
@@ -34,6 +30,7 @@ BITS_PER_PROCESS = 32
 DETAILED_MAX = 8_000_000
 
 _NO_KEYS = np.empty(0, np.int64)
+_none = np.empty((0, 9), np.int64).copy  # a table without rows
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Request:
     senders: Mapping[int, tuple[int, int]] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Window:
     """The result of one window; positions count a process's events in it from 1."""
 
@@ -70,21 +67,31 @@ class Window:
     open_left: Ints  # exclusive or of the destinations still to come
     open_known: Flags
     open_detailed: Ints  # the u that the next two tables describe, sorted
-    open_vector: Vectors  # one row for each of these
-    open_first: Ints  # rows (u, process, effect's key, sender, position, seq)
+    open_vector: Vectors = field(default_factory=_none)  # one row for each of these
+    open_first: Ints = field(
+        default_factory=_none
+    )  # rows (u, process, effect's key, sender, position, seq)
     open_got: Ints  # rows (u, process): it has delivered u here
-    rises: Ints  # rows (process, position, seq, key, sender or -1, symbol), in order
-    state: Vectors
-    delivered: Vectors
-    late: Ints  # rows (process, position, seq, key, sender; effect's key, sender, position, seq)
-    chains: dict[int, list[int]]  # row of ``late`` -> keys
+    rises: Ints = field(
+        default_factory=_none
+    )  # rows (process, position, seq, key, sender or -1, symbol), in order
+    state: Vectors = field(default_factory=_none)
+    delivered: Vectors = field(default_factory=_none)
+    late: Ints = field(
+        default_factory=_none
+    )  # rows (process, position, seq, key, sender; effect's key, sender, position, seq)
+    chains: dict[int, list[int]] = field(default_factory=dict)  # row of ``late`` -> keys
     redelivered: Ints  # rows (process, seq, key)
-    cycles: Ints
+    cycles: Ints = field(default_factory=_none)
     clashes: Ints
     resent: Ints
     cross: Ints  # b -> sender, where the driver gave senders; else -1
-    rows: Ints  # rows of the input that name the messages mentioned above
-    owns: Flags  # row of these -> it is the send that owns its message
+    rows: Ints = field(
+        default_factory=_NO_KEYS.copy
+    )  # rows of the input that name the messages mentioned above
+    owns: Flags = field(
+        default_factory=_none
+    )  # row of these -> it is the send that owns its message
     kinds: Ints  # sends, deliveries, local events
     names: dict[int, str] = field(default_factory=dict)
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
@@ -142,12 +149,12 @@ class _Work:
     def run(self) -> Run:
         """Run the vectors; if there are cycles, cut them out and run again."""
         keep = self.opens[self.detailed]
-        found = sweep(self.m, keep=keep, senders=self.symbols)
+        found = sweep(self.m, self.symbols, keep=keep)
         if found.stalled:
             self.cycles = cyclic_deliveries(self.m, found.place)
             np.subtract.at(self.m.uses, self.m.link[self.cycles], 1)
             self.m.link[self.cycles] = ALONE
-            found = sweep(self.m, keep=keep, senders=self.symbols)
+            found = sweep(self.m, self.symbols, keep=keep)
             assert not found.stalled
         return found
 
@@ -176,21 +183,13 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     order = np.lexsort((asked[:, 2], asked[:, 1], asked[:, 0]))
     first = np.full(len(asked), -1, np.int64)
     if len(asked):
-        first[order] = sweep(m, senders=work.symbols, asked=asked[order]).first
+        first[order] = sweep(m, work.symbols, asked=asked[order]).first
     window.late = _late(m, work, late, first[: late.size])
     window.open_first = _first_effects(m, work, pairs, first[late.size :])
     paths = _worst_paths(work, late, first[: late.size])
     window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
-    named = [
-        late,
-        first,
-        run.rises[:, 0],
-        work.crossing,
-        work.cycles,
-        m.redelivered,
-        *paths.values(),
-    ]
-    events_named = _named_events(work, np.concatenate(named))
+    named = (late, first, run.rises[:, 0], work.crossing, work.cycles, m.redelivered)
+    events_named = _named_events(work, np.concatenate((*named, *paths.values())))
     window.rows, window.owns = m.row[events_named], m.kind[events_named] == SEND
     return window
 
@@ -214,7 +213,6 @@ def _describe(work: _Work, events: Events) -> Window:
     got = np.stack((number[m.link[inside]], m.who[inside].astype(np.int64)), axis=1)
     sends = np.sort(events.key[(events.kind & 3) == SEND])
     deliveries = int((events.kind == DELIVER).sum())
-    none = np.empty((0, 6), np.int64)
     return Window(
         events=len(events),
         count=count,
@@ -231,21 +229,11 @@ def _describe(work: _Work, events: Events) -> Window:
         open_left=m.left[opens],
         open_known=m.known[opens],
         open_detailed=work.detailed,
-        open_vector=np.empty((0, 0), np.int32),
-        open_first=none,
         open_got=got,
-        rises=none,
-        state=np.empty((0, 0), np.int32),
-        delivered=np.empty((0, 0), np.int32),
-        late=np.empty((0, 9), np.int64),
-        chains={},
         redelivered=_rows(m, m.redelivered),
-        cycles=none[:, :3],
         clashes=_rows(m, m.clash),
         resent=_rows(m, m.resent),
         cross=work.senders,
-        rows=_NO_KEYS,
-        owns=np.empty(0, np.bool_),
         kinds=np.array([sends.size, deliveries, len(events) - sends.size - deliveries]),
     )
 
@@ -317,7 +305,7 @@ def _between(work: _Work, pairs: Ints) -> list[Ints]:
     if not len(pairs):
         return []
     effects, at = np.unique(pairs[:, 1], return_inverse=True)
-    past = sweep(work.m, keep=effects, senders=work.symbols).kept
+    past = sweep(work.m, work.symbols, keep=effects).kept
     search = Chains(work.m)
     return [search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True)]
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from antecede import eventlog
+from antecede.eventlog import Rejected
 from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
-
-if TYPE_CHECKING:
-    from antecede.eventlog import Rejected
 
 
 def _read(source: Source) -> Log:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,14 +18,11 @@ import pyarrow.json as pj
 
 from antecede import eventlog
 from antecede.core.tables import EVENT_COLUMNS
+from antecede.eventlog import Rejected
 from antecede.pipeline import schemas
 from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
 from antecede.pipeline.logs.columns import is_event
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from antecede.eventlog import Rejected
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
 
 
