@@ -103,7 +103,7 @@ def _edges(path: Path) -> bytes:
     try:
         return pack_edges(path)
     except UsageError as error:
-        if str(path) in str(error):
+        if "--traffic" in str(error):
             raise
         msg = f"--traffic {path}: {error}"
         raise UsageError(msg) from error
