@@ -106,7 +106,7 @@ class Direct(Endpoint):
         return sum(map(len, self._barriers.values()))
 
     @staticmethod
-    def _entries(control: object) -> int:
+    def _entry_count(control: object) -> int:
         return sum(map(len, cast("Sets", control)))
 
     def _check(self, packet: Packet) -> None:

@@ -85,7 +85,7 @@ class Matrix(Endpoint):
         return len(self.members) ** 2
 
     @staticmethod
-    def _entries(control: object) -> int:
+    def _entry_count(control: object) -> int:
         return len(cast("Rows", control)) ** 2
 
     def _check(self, packet: Packet) -> None:

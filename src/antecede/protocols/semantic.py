@@ -126,7 +126,7 @@ class Semantic(Endpoint):
         return {"covered": self._covered}
 
     @staticmethod
-    def _entries(control: object) -> int:
+    def _entry_count(control: object) -> int:
         return 2 * len(cast("tuple[Rows, Rows]", control)[0]) ** 2
 
     def _check(self, packet: Packet) -> None:
