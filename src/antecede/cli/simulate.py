@@ -55,14 +55,9 @@ def simulate(
 
     Example: `antecede simulate optimal -n 50 --cast multicast --received 1000`
     """
-    try:
-        from antecede.pipeline.runs import RunFolder
-        from antecede.sim import run
-    except ModuleNotFoundError as error:
-        msg = (
-            f"simulate needs {error.name}, which is not installed; run: pip install 'antecede[all]'"
-        )
-        raise UsageError(msg) from None
+    from antecede.pipeline.runs import RunFolder
+    from antecede.sim import run
+
     asked: dict[str, Any] = {
         "protocol": protocol, "workload": workload, "n": n, "cast": cast, "received": received,
         "warm_up": warm_up, "delay": delay, "fifo": fifo, "semantics": semantics,
@@ -190,4 +185,4 @@ def _show(summary: dict[str, Any], path: Path) -> None:
         if result.get(name) is not None:
             table.add_row(label, figure(result[name]))
     table.add_row("page", str(path / "index.html"))
-    Console().print(table)
+    Console(markup=False).print(table)
