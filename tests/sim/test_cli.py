@@ -72,6 +72,14 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "--edges", "nowhere.txt"], "cannot read the edge list"),
         (["optimal", "--seed", "-1"], "--seed -1 is out of range"),
         (["optimum"], "did you mean optimal"),
+        (
+            ["optimal", "-n", "100000", "--received", "1000000"],
+            "100,010,000,000 copies would take about 18,628 GiB of memory, but this machine has ",
+        ),
+        (
+            ["optimal", "-n", "100000", "--received", "1000000", "--workload", "ring"],
+            "use fewer processes or a smaller --received",
+        ),
     ],
 )
 def test_a_wrong_call_is_one_line_and_leaves_nothing(
