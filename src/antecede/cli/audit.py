@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -62,7 +63,7 @@ def audit(
 
     Example: `antecede audit shop.jsonl --local`
     """
-    from antecede.pipeline.audits.allowance import Allowance
+    from antecede.pipeline.audits.allowance import allowance, compiled, counted
     from antecede.pipeline.audits.entry import require_windows
     from antecede.pipeline.audits.files import audit_here, audit_on, write_results
     from antecede.pipeline.logs.sources import Source, form_of, require_file
@@ -70,7 +71,7 @@ def audit(
     from antecede.pipeline.spark.session import session
 
     source = Source(log, form, pattern, send, deliver, strict)
-    allowance = Allowance.of(max_violations, ignore or [])
+    ignored = compiled(ignore or [])
     if windows is not None:
         require_windows(windows)
     options = {
@@ -87,23 +88,24 @@ def audit(
         "master": None if local else master or "local[*]",
     }
     require_file(source)
-    with RunFolder.open(out, "audit", options=options) as folder:
-        if local:
-            audited = audit_here(source)
-            summary = write_results(folder, audited, allowance.facts(audited.audit))
-        else:
-            with session(master, app="antecede-audit", memory=memory, wait=wait) as spark:
-                audited = audit_on(spark, source, windows)
-                summary = write_results(folder, audited, allowance.facts(audited.audit))
+    with (
+        RunFolder.open(out, "audit", options=options) as folder,
+        nullcontext()
+        if local
+        else session(master, app="antecede-audit", memory=memory, wait=wait) as spark,
+    ):
+        audited = audit_on(spark, source, windows) if spark else audit_here(source)
+        allowed = allowance(audited.audit, max_violations, ignored)
+        summary = write_results(folder, audited, allowed)
     result = summary["result"]
     if result["verdict"] == "undecidable":
         typer.echo(f"antecede: undecidable: {log.name}: {result['reason']}", err=True)
-    rows = audited.audit.tables["violations"].to_pylist()
     if as_json:
+        rows = audited.audit.tables["violations"].to_pylist()
         typer.echo(json.dumps({**summary, "violations": rows}, indent=2))
     else:
         _show(result)
-        _show_violations([row for row in rows if allowance.counts(row)], result, max_violations)
+        _show_violations(counted(audited.audit, "violations", ignored), result, max_violations)
         typer.echo(f"Tables and page: {folder.path / 'index.html'}")
     raise typer.Exit(0 if result["allowed"] else EXIT_CODES[result["verdict"]])
 
@@ -121,9 +123,8 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
     if result["ignored"]:
         typer.echo(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
     if result["allowed"]:
-        typer.echo(
-            f"Violations that count: {result['counted']:,}; allowed: {most:,}; exit status 0."
-        )
+        count = f"{result['counted']:,}"
+        typer.echo(f"Violations that count: {count}; allowed: {most:,}; exit status 0.")
 
 
 def _show(result: dict[str, Any]) -> None:

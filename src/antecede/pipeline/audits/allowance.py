@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from antecede.core.tables import CAUSAL_CYCLE
@@ -17,40 +16,29 @@ def label(row: Mapping[str, Any]) -> str:
     return f"{row['sender']} -> {row['process']}: {row['message']}"
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """How many violations may be found, and which do not count."""
+def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
+    """Compile the patterns of ``--ignore``, or say which is wrong."""
+    text = ""
+    try:
+        return [re.compile(text := pattern) for pattern in patterns]
+    except re.error as error:
+        msg = f"--ignore {text!r} is not a regular expression: {error}"
+        raise UsageError(msg) from None
 
-    most: int
-    ignore: tuple[re.Pattern[str], ...]
 
-    @classmethod
-    def of(cls, most: int, ignore: Sequence[str]) -> Allowance:
-        """Compile the patterns, or say which is wrong."""
-        patterns = []
-        for text in ignore:
-            try:
-                patterns.append(re.compile(text))
-            except re.error as error:
-                msg = f"--ignore {text!r} is not a regular expression: {error}"
-                raise UsageError(msg) from None
-        return cls(most, tuple(patterns))
+def counted(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
+    """Return the rows of a table, violations or missing, that no pattern ignores."""
+    rows: list[dict[str, Any]] = found.tables[name].to_pylist()
+    return [row for row in rows if not any(one.search(label(row)) for one in ignore)]
 
-    def counts(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row of violations or missing counts."""
-        return not any(pattern.search(label(row)) for pattern in self.ignore)
 
-    def facts(self, found: Audit) -> dict[str, Any]:
-        """Return for the summary how many violations count, and whether they are allowed.
+def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dict[str, Any]:
+    """Return for the summary how many violations count, and whether they are allowed.
 
-        The verdict on the log stays as it is. Late deliveries and missing messages can be allowed;
-        a causal cycle cannot.
-        """
-        rows = [row for name in ("violations", "missing") for row in found.tables[name].to_pylist()]
-        counted = sum(map(self.counts, rows))
-        cycles = found.summary["findings_by_kind"].get(CAUSAL_CYCLE, 0)
-        return {
-            "ignored": len(rows) - counted,
-            "counted": counted,
-            "allowed": found.verdict == "broken" and counted <= self.most and not cycles,
-        }
+    The verdict stays as it is. Late and missing messages can be allowed, a causal cycle cannot.
+    """
+    count = sum(len(counted(found, name, ignore)) for name in ("violations", "missing"))
+    ignored = found.summary["violations"] + found.summary["missing"] - count
+    cycles = found.summary["findings_by_kind"].get(CAUSAL_CYCLE, 0)
+    allowed = found.verdict == "broken" and count <= most and not cycles
+    return {"ignored": ignored, "counted": count, "allowed": allowed}

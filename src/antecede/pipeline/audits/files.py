@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -60,13 +61,10 @@ def audit_on(spark: SparkSession, source: Source, windows: int | None = None) ->
 
 
 def write_results(
-    folder: RunFolder, audited: AuditedFile, facts_too: Mapping[str, Any] | None = None
+    folder: RunFolder, audited: AuditedFile, more: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Write tables, page and summary into the run's folder; return the summary.
-
-    ``facts_too`` is added to the summary's result.
-    """
-    result = {**audited.audit.summary, "rejected_kept": len(audited.rejected), **(facts_too or {})}
+    """Write tables, page and summary (with ``more`` in its result); return the summary."""
+    result = {**audited.audit.summary, "rejected_kept": len(audited.rejected), **more}
     tables = {**audited.audit.tables, "rejected": audited.rejected}
     for name, table in tables.items():
         folder.write_table(name, table)
