@@ -22,6 +22,16 @@ from antecede.cli.options import (
     Wait,
 )
 
+MaxViolations = Annotated[
+    int, typer.Option(min=0, help="Exit with 0 if no more violations than this count.")
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Do not count violations that match this regular expression, which is searched "
+        "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
+    ),
+]
 #: How many violations the terminal lists.
 WORST = 10
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
@@ -43,16 +53,8 @@ def audit(
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "4g",
-    max_violations: Annotated[
-        int, typer.Option(min=0, help="Exit with 0 if no more violations than this count.")
-    ] = 0,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Do not count violations that match this regular expression, which is searched "
-            "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
-        ),
-    ] = None,
+    max_violations: MaxViolations = 0,
+    ignore: Ignore = None,
     as_json: AsJson = False,
 ) -> None:
     """Check whether, where and how often causal order was broken in a log.
