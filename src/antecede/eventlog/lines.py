@@ -6,7 +6,7 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -17,9 +17,7 @@ from antecede.eventlog.rule import Event, Rejected, Row, is_text, require_column
 #: A line's number, its text, and its row or the reason why it has none.
 Line = tuple[int, str, Mapping[str, object] | str]
 
-#: A quoted CSV field with more line breaks than this is taken for a torn line.
-_RECORD_LINES_MAX = 100
-
+_RECORD_LINES_MAX = 100  # A quoted CSV field of more lines is taken for a torn line.
 _scan_json = json.JSONDecoder().raw_decode
 
 
@@ -42,7 +40,7 @@ def read_rows(
     found: list[Row] = []
     # Bytes that are not UTF-8 become lone surrogates, so their lines can be told.
     with (
-        ours("read", source),
+        ours("read the event log", source),
         source.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
     ):
         for line, text, row in csv_rows(file) if is_csv else json_rows(file):
@@ -59,13 +57,13 @@ def read_rows(
 
 
 @contextlib.contextmanager
-def ours(verb: str, path: Path) -> Iterator[None]:
-    """Turn errors of the system into ours: the log cannot be read or written."""
+def ours(what: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn an error of the system into ours, which says what cannot be done."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        msg = f"cannot {verb} the event log {str(path)!r}: {reason}"
+        msg = f"cannot {what} {str(path)!r}: {reason}"
         raise LogError(msg, path=path, reason=reason) from None
 
 
@@ -94,9 +92,9 @@ class _CsvLines:
     so no record runs into a line that is an event by itself.
     """
 
-    def __init__(self, file: Iterable[str], is_event: Callable[[str], bool]) -> None:
+    def __init__(self, file: Iterable[str]) -> None:
         self._file = iter(file)
-        self._is_event = is_event
+        self.header: list[str] = []
         self._back: list[str] = []
         self.record: list[str] = []
         self.number = 1
@@ -118,14 +116,20 @@ class _CsvLines:
         self.number += lines
         self.record.clear()
 
+    def _is_event(self, line: str) -> bool:
+        if any(kind in line for kind in EVENT_KINDS):
+            with contextlib.suppress(csv.Error):
+                row = _csv_row(self.header, next(csv.reader([line], strict=True), []))
+                return not isinstance(row, str) and isinstance(values(row), tuple)
+        return False
+
 
 def csv_rows(file: Iterable[str]) -> Iterator[Line]:
     """Yield the rows of CSV with a header; a torn line costs itself only."""
-    header: list[str] = []
-    lines = _CsvLines(file, lambda line: _is_csv_event(header, line))
+    lines = _CsvLines(file)
     reader = csv.reader(lines, strict=True)
     try:
-        header += next(reader, [])
+        lines.header = header = next(reader, [])
     except csv.Error as error:
         msg = f"the first line is not a CSV header: {error}"
         raise UsageError(msg) from None
@@ -147,7 +151,7 @@ def csv_rows(file: Iterable[str]) -> Iterator[Line]:
             return
         text, row = ",".join(fields), fault or _csv_row(header, fields)
         number, taken = lines.number, len(lines.record)
-        if fault or (taken > 1 and not _is_event(row)):
+        if fault or (taken > 1 and (isinstance(row, str) or isinstance(values(row), str))):
             text, row, taken = lines.record[0].strip(), fault or "not CSV: a quote is not closed", 1
         lines.end(taken)
         if fields or fault:
@@ -160,19 +164,6 @@ def _csv_row(header: Sequence[str], fields: Sequence[str]) -> Mapping[str, objec
     if len(fields) != len(header):
         return f"{len(fields)} fields, expected {len(header)}"
     return _typed(dict(zip(header, fields, strict=True)))
-
-
-def _is_event(row: Mapping[str, object] | str) -> bool:
-    return not isinstance(row, str) and not isinstance(values(row), str)
-
-
-def _is_csv_event(header: Sequence[str], line: str) -> bool:
-    if not any(kind in line for kind in EVENT_KINDS):
-        return False
-    try:
-        return _is_event(_csv_row(header, next(csv.reader([line], strict=True), [])))
-    except csv.Error:
-        return False
 
 
 def _typed(fields: Mapping[str, str]) -> dict[str, object]:

@@ -34,8 +34,7 @@ from antecede.eventlog.rule import Event, fault, parse
 
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-#: No CSV row is longer: every field at its limit, and every character of it a quote.
-_CSV_CHARS_MAX = 2 * len(EVENT_COLUMNS) * (csv.field_size_limit() + 2)
+_CSV_CHARS_MAX = 3 * len(EVENT_COLUMNS) * csv.field_size_limit()  # No row is that long.
 _CSV_HEADER = ",".join(EVENT_COLUMNS) + "\n"
 
 
@@ -48,11 +47,6 @@ class EventLog:
         The file, created if absent; ``.csv`` means CSV, anything else JSON lines.
     process
         The name of the process whose events these are.
-
-    Raises
-    ------
-    LogError
-        The file cannot be opened or written, or is a CSV with other columns.
     """
 
     def __init__(self, path: str | os.PathLike[str], process: str) -> None:
@@ -64,7 +58,7 @@ class EventLog:
         self._csv = self.path.suffix == ".csv"
         _line(Event(process, 0, LOCAL), is_csv=self._csv)  # refuses a name that cannot be written
         self._lock = threading.Lock()
-        with ours("write", self.path):
+        with ours("write the event log", self.path):
             self._seq = _last_seq(self.path, process)
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         self._open = True
@@ -98,7 +92,7 @@ class EventLog:
         with self._lock:
             if self._open:
                 self._open = False
-                with ours("write", self.path):
+                with ours("write the event log", self.path):
                     os.close(self._file)
 
     def __enter__(self) -> Self:
@@ -109,12 +103,12 @@ class EventLog:
 
     def _put(self, line: bytes) -> None:
         """Write ``line`` in one call, behind a new CSV's header or the end of a torn last line."""
-        with ours("write", self.path):
-            size = os.fstat(self._file).st_size
-            if size == 0:
-                data = _CSV_HEADER.encode() + line if self._csv else line
-            else:
-                data = line if os.pread(self._file, 1, size - 1) == b"\n" else b"\n" + line
+        with ours("write the event log", self.path):
+            data, size = line, os.fstat(self._file).st_size
+            if size == 0 and self._csv:
+                data = _CSV_HEADER.encode() + line
+            elif size and os.pread(self._file, 1, size - 1) != b"\n":
+                data = b"\n" + line
             missing = len(data) - os.write(self._file, data) if data else 0
             if missing > 1:  # If only the line break is missing, the next call adds it.
                 raise OSError(errno.ENOSPC, f"{missing} of {len(data)} bytes found no room")
@@ -157,7 +151,7 @@ def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     target = Path(path)
     is_csv = target.suffix == ".csv"
     part = Path(f"{target}.part")
-    with ours("write", target):
+    with ours("write the event log", target):
         try:
             with part.open("wb") as file:
                 file.write(_CSV_HEADER.encode() if is_csv else b"")
@@ -206,8 +200,7 @@ def _last_seq(path: Path, process: str) -> int:
     with path.open("rb") as file:
         if is_csv:
             _check_header(path, file.readline(_TAIL_BYTES).decode("utf-8-sig", "replace"))
-        texts = (raw.decode("utf-8-sig", "replace") for raw in _lines_backwards(file))
-        found = (_seq_of(text, process, is_csv=is_csv) for text in texts)
+        found = (_seq_of(raw, process, is_csv=is_csv) for raw in _lines_backwards(file))
         return next((seq for seq in found if seq is not None), 0)
 
 
@@ -236,11 +229,11 @@ def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
     yield b"".join(reversed(tail))
 
 
-def _seq_of(text: str, process: str, *, is_csv: bool) -> int | None:
+def _seq_of(raw: bytes, process: str, *, is_csv: bool) -> int | None:
     """Return the seq of one line if it is an event of ``process``."""
-    if process not in text and "\\" not in text and '""' not in text:  # or it may be escaped
-        return None
-    if is_csv and len(text) > _CSV_CHARS_MAX:
+    text = raw.decode("utf-8-sig", "replace")
+    may_be_its = process in text or "\\" in text or '""' in text  # which may be escapes
+    if not may_be_its or (is_csv and len(text) > _CSV_CHARS_MAX):
         return None
     rows = csv_rows([_CSV_HEADER, text]) if is_csv else json_rows([text])
     found = [parse(row) for _, _, row in rows if not isinstance(row, str)]
