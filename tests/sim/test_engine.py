@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -141,8 +143,9 @@ def test_every_protocol_runs_on_some_schedule(protocol: str) -> None:
 )
 def test_what_cannot_be_run_is_one_line(arguments: dict[str, object], told: str) -> None:
     schedule = paper(n=4, received=30, cast="multicast")
+    wrong: Any = {"protocol": "optimal", "schedule": schedule, **arguments}
     with pytest.raises(UsageError) as error:
-        sim.run(**{"protocol": "optimal", "schedule": schedule, **arguments})  # type: ignore[arg-type]
+        sim.run(**wrong)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 

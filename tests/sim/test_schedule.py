@@ -115,8 +115,11 @@ def test_the_head_is_a_schedule_of_its_own() -> None:
     assert schedule.head(10**9).messages == schedule.messages
 
 
-@pytest.mark.parametrize("text", ["", "fast", "constant", "exponential:x", "uniform:0.1", "uniform:2:1",
-                                  "constant:-1", "lognormal:0", "exponential:inf"])  # fmt: skip
+BAD_DELAYS = """ fast constant exponential:x uniform:0.1 uniform:2:1 constant:-1 lognormal:0
+exponential:inf"""
+
+
+@pytest.mark.parametrize("text", ["", *BAD_DELAYS.split()])
 def test_a_bad_delay_is_one_line(text: str) -> None:
     with pytest.raises(UsageError) as error:
         delay(text)

@@ -87,8 +87,10 @@ def test_groups_overlap_as_told() -> None:
 @pytest.mark.parametrize("workload", list(WORKLOADS))
 def test_fifo_channels_never_let_a_copy_overtake(workload: str) -> None:
     for fifo in (True, False):
-        schedule = WORKLOADS[workload](n=4, received=150, seed=2, fifo=fifo, delay="lognormal:0.05:2",
-                                       mean_gap=0.01)  # fmt: skip
+        made = WORKLOADS[workload]
+        schedule = made(
+            n=4, received=150, seed=2, fifo=fifo, delay="lognormal:0.05:2", mean_gap=0.01
+        )
         trace = sim.run("optimal", schedule).trace
         message = schedule.plan().message
         overtakes = 0

@@ -72,14 +72,16 @@ class Hooks:
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the packet's control by the model of [JPCY97].
-
-        By default each integer of the control, with the names around it, is an entry.
-        """
+        """Return the size of the packet's control by the model of [JPCY97]."""
         entry_bytes = cls.INFO.bytes_per_entry
         assert entry_bytes is not None, f"{cls.INFO.name} does not measure {packet}"
-        entries = _integers(packet.control) if entry_bytes else 0
+        entries = cls._entry_count(packet.control) if entry_bytes else 0
         return ControlSize(entries, 0, entry_bytes * entries)
+
+    @staticmethod
+    def _entry_count(control: object) -> int:
+        """Count a control's entries: by default its integers, each with the names around it."""
+        return _integers(control)
 
 
 def _integers(value: object) -> int:

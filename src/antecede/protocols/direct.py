@@ -105,6 +105,10 @@ class Direct(Endpoint):
         """Return the pairs in all barriers."""
         return sum(map(len, self._barriers.values()))
 
+    @staticmethod
+    def _entry_count(control: object) -> int:
+        return sum(map(len, cast("Sets", control)))
+
     def _check(self, packet: Packet) -> None:
         sets, n = packet.control, len(self.members)
         is_sets = type(sets) is tuple and len(sets) == n and all(map(is_pairs, sets))

@@ -84,6 +84,10 @@ class Matrix(Endpoint):
         """Return the size of the matrix."""
         return len(self.members) ** 2
 
+    @staticmethod
+    def _entry_count(control: object) -> int:
+        return len(cast("Rows", control)) ** 2
+
     def _check(self, packet: Packet) -> None:
         rows, n = packet.control, len(self.members)
         is_matrix = type(rows) is tuple and len(rows) == n and all(is_counts(r, n) for r in rows)

@@ -125,6 +125,10 @@ class Semantic(Endpoint):
         """Return ``covered``: the number of the last own event in MCV."""
         return {"covered": self._covered}
 
+    @staticmethod
+    def _entry_count(control: object) -> int:
+        return 2 * len(cast("tuple[Rows, Rows]", control)[0]) ** 2
+
     def _check(self, packet: Packet) -> None:
         n, control = len(self.members), packet.control
         if packet.kind != "data" or not _is_pair(control, n):

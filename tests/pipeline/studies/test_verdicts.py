@@ -13,7 +13,6 @@ from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, special
 from antecede.pipeline.studies.experiments.overhead import PRS, PRUNED, RST
 from antecede.pipeline.studies.measured import FAILS, HOLDS, LIMITS, NOT_RUN, Measured
 from antecede.pipeline.studies.results import part_of
-from antecede.report.page import Text
 
 Rows = list[dict[str, Any]]
 Line = dict[float, float]
@@ -271,9 +270,9 @@ def test_missing_series_are_said_to_be_missing(name: str, points: Rows, differen
             for given in (both, []):
                 measured = Measured(kept, differences=given)
                 assert all(cell for row in claim_rows(measured) for cell in row)
-                shown = part_of(EXPERIMENTS[name], measured.of(name))
-                texts = [block for block in shown.blocks if isinstance(block, Text)]
-                assert all(sentence.strip() for text in texts for sentence in text.paragraphs)
+                assert all(each.strip() for each in EXPERIMENTS[name].findings(measured.of(name)))
+            shown = Measured(kept).of(name)
+            assert not shown.facets() or part_of(EXPERIMENTS[name], shown).blocks
 
 
 def test_a_single_place_of_each_series_is_enough_not_to_crash(points: Rows) -> None:

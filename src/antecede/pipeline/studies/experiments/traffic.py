@@ -39,8 +39,9 @@ def findings(points: Points) -> Iterator[str]:
         held = points.level("held_fraction", facet, KS)
         if own is not None and matrix is not None and held is not None:
             yield (
-                f"With a {EXPERIMENT.facet_label(facet)}, optimal carries {figure(own)} bytes per copy "
-                f"where a matrix would take {figure(matrix)}, and holds {held:.2%} of the copies."
+                f"With a {EXPERIMENT.facet_label(facet)}, optimal carries {figure(own)} bytes per "
+                f"copy where a matrix would take {figure(matrix)}, and holds {held:.2%} of the "
+                "copies."
             )
 
 
