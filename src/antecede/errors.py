@@ -67,7 +67,7 @@ class MasterError(UsageError):
 
 
 class LogError(UsageError):
-    """A log cannot be read or holds no events: ``path`` (or a name for it) and ``reason``."""
+    """A log cannot be read or written, or has no events: ``path`` (or a name) and ``reason``."""
 
     def __init__(self, message: str, *, path: object, reason: str) -> None:
         super().__init__(message)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from antecede.errors import LogError
+from antecede.eventlog.lines import ours
 from antecede.eventlog.rule import Rejected, safe
 
 _QUOTED_CHARS = 200
@@ -32,12 +32,8 @@ class Multicast:
 
 def read_edges(path: str | os.PathLike[str], rejected: list[Rejected]) -> list[Multicast]:
     """Read an edge list, messages in the order of time; invalid lines go to ``rejected``."""
-    try:
+    with ours("read the edge list", path):
         text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        msg = f"cannot read the edge list {str(path)!r}: {reason}"
-        raise LogError(msg, path=path, reason=reason) from None
     return multicasts(_edges(text.split("\n"), rejected), rejected)
 
 

@@ -6,16 +6,18 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
-from antecede.core.tables import DESTS_SEPARATOR, EVENT_COLUMNS
-from antecede.errors import UsageError
+from antecede.core.tables import DESTS_SEPARATOR, EVENT_COLUMNS, EVENT_KINDS
+from antecede.errors import LogError, UsageError
 from antecede.eventlog.rule import Event, Rejected, Row, is_text, require_columns, safe, values
 
 #: A line's number, its text, and its row or the reason why it has none.
 Line = tuple[int, str, Mapping[str, object] | str]
 
+_RECORD_LINES_MAX = 100  # A quoted CSV field of more lines is taken for a torn line.
 _scan_json = json.JSONDecoder().raw_decode
 
 
@@ -36,23 +38,33 @@ def read_rows(
     source = Path(path)
     is_csv = source.suffix == ".csv" if form is None else form == "csv"
     found: list[Row] = []
-    try:
-        # Bytes that are not UTF-8 become lone surrogates, so their lines can be told.
-        with source.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for line, text, row in csv_rows(file) if is_csv else json_rows(file):
-                event = row if isinstance(row, str) else values(row)
-                if isinstance(event, tuple):
-                    found.append(event)
-                    continue
-                bad = Rejected(line, safe(text), event)
-                if rejected is None:
-                    msg = f"{source.name} {bad}"
-                    raise UsageError(msg)
-                rejected.append(bad)
-    except OSError as error:
-        msg = f"cannot read the event log {str(source)!r}: {error.strerror}"
-        raise UsageError(msg) from None
+    # Bytes that are not UTF-8 become lone surrogates, so their lines can be told.
+    with (
+        ours("read the event log", source),
+        source.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
+    ):
+        for line, text, row in csv_rows(file) if is_csv else json_rows(file):
+            event = row if isinstance(row, str) else values(row)
+            if isinstance(event, tuple):
+                found.append(event)
+                continue
+            bad = Rejected(line, safe(text), event)
+            if rejected is None:
+                msg = f"{source.name} {bad}"
+                raise UsageError(msg)
+            rejected.append(bad)
     return found
+
+
+@contextlib.contextmanager
+def ours(what: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn an error of the system into ours, which says what cannot be done."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        msg = f"cannot {what} {str(path)!r}: {reason}"
+        raise LogError(msg, path=path, reason=reason) from None
 
 
 def json_rows(file: Iterable[str]) -> Iterator[Line]:
@@ -73,35 +85,85 @@ def json_rows(file: Iterable[str]) -> Iterator[Line]:
             yield line, text, row if isinstance(row, dict) else "not a JSON object"
 
 
+class _CsvLines:
+    """The lines of a CSV file, as its reader takes them for one record after the other.
+
+    A record has one line, or more if a quoted field holds line breaks. A torn line looks the same,
+    so no record runs into a line that is an event by itself.
+    """
+
+    def __init__(self, file: Iterable[str]) -> None:
+        self._file = iter(file)
+        self.header: list[str] = []
+        self._back: list[str] = []
+        self.record: list[str] = []
+        self.number = 1
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        line = self._back.pop() if self._back else next(self._file)
+        if self.record and (len(self.record) == _RECORD_LINES_MAX or self._is_event(line)):
+            self._back.append(line)
+            raise StopIteration
+        self.record.append(line)
+        return line
+
+    def end(self, lines: int) -> None:
+        """End the record after some of the lines taken for it; the next one begins there."""
+        self._back += reversed(self.record[lines:])
+        self.number += lines
+        self.record.clear()
+
+    def _is_event(self, line: str) -> bool:
+        if any(kind in line for kind in EVENT_KINDS):
+            with contextlib.suppress(csv.Error):
+                row = _csv_row(self.header, next(csv.reader([line], strict=True), []))
+                return not isinstance(row, str) and isinstance(values(row), tuple)
+        return False
+
+
 def csv_rows(file: Iterable[str]) -> Iterator[Line]:
-    """Yield the rows of CSV with a header."""
-    reader = csv.reader(file, strict=True)
+    """Yield the rows of CSV with a header; a torn line costs itself only."""
+    lines = _CsvLines(file)
+    reader = csv.reader(lines, strict=True)
     try:
-        header = next(reader, None)
+        lines.header = header = next(reader, [])
     except csv.Error as error:
         msg = f"the first line is not a CSV header: {error}"
         raise UsageError(msg) from None
-    if header is None:
+    if not lines.record:
         return
     require_columns(header)
     twice = [name for name in EVENT_COLUMNS if header.count(name) > 1]
     if twice:
         msg = f"the CSV header names the column {twice[0]} {header.count(twice[0])} times"
         raise UsageError(msg)
+    lines.end(len(lines.record))
     while True:
+        fault = ""
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            yield reader.line_num, "", f"not CSV: {error}"
-            continue
+            fields, fault = [], f"not CSV: {error}"
         if fields is None:
             return
-        if fields:
-            text = ",".join(fields)
-            full = len(fields) == len(header)
-            row = _typed(dict(zip(header, fields, strict=False))) if full else None
-            read = row or f"{len(fields)} fields, expected {len(header)}"
-            yield reader.line_num, text, read if is_text(text) else "not UTF-8"
+        text, row = ",".join(fields), fault or _csv_row(header, fields)
+        number, taken = lines.number, len(lines.record)
+        if fault or (taken > 1 and (isinstance(row, str) or isinstance(values(row), str))):
+            text, row, taken = lines.record[0].strip(), fault or "not CSV: a quote is not closed", 1
+        lines.end(taken)
+        if fields or fault:
+            yield number, text, row
+
+
+def _csv_row(header: Sequence[str], fields: Sequence[str]) -> Mapping[str, object] | str:
+    if not is_text(*fields):
+        return "not UTF-8"
+    if len(fields) != len(header):
+        return f"{len(fields)} fields, expected {len(header)}"
+    return _typed(dict(zip(header, fields, strict=True)))
 
 
 def _typed(fields: Mapping[str, str]) -> dict[str, object]:

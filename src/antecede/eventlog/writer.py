@@ -3,8 +3,8 @@
 Guarantee
 ---------
 Each call appends its line to the file in one ``write`` before it returns. So several processes may
-share a file without mixing lines, and a killed program loses nothing it has logged. If a crash of
-the machine leaves half a line, the next writer ends it, and readers reject that one row.
+share a file without mixing lines, and a killed program loses nothing it has logged. A crash or a
+full disk may leave half a line; the next call of any writer ends it, and readers reject that row.
 
 Assumes
 -------
@@ -15,6 +15,7 @@ at a time writes for a process. ``time`` is that process's clock and is never tr
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -23,16 +24,17 @@ import time as clock
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from antecede.core.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
 from antecede.core.validation import shown
-from antecede.errors import UsageError
-from antecede.eventlog.lines import csv_rows, json_rows
+from antecede.errors import LogError, UsageError
+from antecede.eventlog.lines import csv_rows, json_rows, ours
 from antecede.eventlog.rule import Event, fault, parse
 
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_CSV_CHARS_MAX = 3 * len(EVENT_COLUMNS) * csv.field_size_limit()  # No row is that long.
 _CSV_HEADER = ",".join(EVENT_COLUMNS) + "\n"
 
 
@@ -56,14 +58,16 @@ class EventLog:
         self._csv = self.path.suffix == ".csv"
         _line(Event(process, 0, LOCAL), is_csv=self._csv)  # refuses a name that cannot be written
         self._lock = threading.Lock()
-        try:
+        with ours("write the event log", self.path):
             self._seq = _last_seq(self.path, process)
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        except OSError as error:
-            msg = f"cannot write the event log {str(self.path)!r}: {error.strerror}"
-            raise UsageError(msg) from None
         self._open = True
-        self._begin()
+        try:
+            with _exclusive(self._file):
+                self._put(b"")
+        except LogError:
+            self.close()
+            raise
 
     def send(
         self, message: object, dests: Iterable[str] | None = None, time: float | None = None
@@ -88,7 +92,8 @@ class EventLog:
         with self._lock:
             if self._open:
                 self._open = False
-                os.close(self._file)
+                with ours("write the event log", self.path):
+                    os.close(self._file)
 
     def __enter__(self) -> Self:
         return self
@@ -96,14 +101,17 @@ class EventLog:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _begin(self) -> None:
-        """End a torn last line, and give a new CSV file its header."""
-        with _exclusive(self._file):
-            size = os.fstat(self._file).st_size
+    def _put(self, line: bytes) -> None:
+        """Write ``line`` in one call, behind a new CSV's header or the end of a torn last line."""
+        with ours("write the event log", self.path):
+            data, size = line, os.fstat(self._file).st_size
             if size == 0 and self._csv:
-                _write(self._file, _CSV_HEADER.encode())
+                data = _CSV_HEADER.encode() + line
             elif size and os.pread(self._file, 1, size - 1) != b"\n":
-                _write(self._file, b"\n")
+                data = b"\n" + line
+            missing = len(data) - os.write(self._file, data) if data else 0
+            if missing > 1:  # If only the line break is missing, the next call adds it.
+                raise OSError(errno.ENOSPC, f"{missing} of {len(data)} bytes found no room")
 
     def _append(
         self, kind: str, message: str | None, dests: tuple[str, ...] | None, time: float | None
@@ -114,8 +122,9 @@ class EventLog:
                 raise UsageError(msg)
             when = clock.time() if time is None else time
             event = Event(self.process, self._seq + 1, kind, message, dests, when)
-            _write(self._file, _line(event, is_csv=self._csv))
-            self._seq += 1
+            line = _line(event, is_csv=self._csv)
+            self._seq += 1  # Even if the write fails: what it leaves may read as an event.
+            self._put(line)
             return self._seq
 
 
@@ -141,14 +150,15 @@ def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     """Write ``events`` of any processes as a new log, whole or not at all."""
     target = Path(path)
     is_csv = target.suffix == ".csv"
-    part = target.with_name(target.name + ".part")
-    try:
-        with part.open("wb") as file:
-            file.write(_CSV_HEADER.encode() if is_csv else b"")
-            file.writelines(_line(event, is_csv=is_csv) for event in events)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    part = Path(f"{target}.part")
+    with ours("write the event log", target):
+        try:
+            with part.open("wb") as file:
+                file.write(_CSV_HEADER.encode() if is_csv else b"")
+                file.writelines(_line(event, is_csv=is_csv) for event in events)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def _line(event: Event, *, is_csv: bool) -> bytes:
@@ -186,38 +196,48 @@ def _last_seq(path: Path, process: str) -> int:
     """Return the last seq of ``process`` in the file, searching backwards from its end."""
     if not path.exists():
         return 0
+    is_csv = path.suffix == ".csv"
     with path.open("rb") as file:
-        header = (
-            file.readline().decode("utf-8-sig", "replace").strip() if path.suffix == ".csv" else ""
-        )
-        end = file.seek(0, os.SEEK_END)
-        rest = b""
-        while end > 0:
-            start = max(0, end - _TAIL_BYTES)
-            file.seek(start)
-            lines = (file.read(end - start) + rest).split(b"\n")
-            rest = lines[0] if start else b""
-            for raw in reversed(lines[1:] if start else lines):
-                seq = _seq_of(raw.decode("utf-8-sig", "replace"), header, process)
-                if seq is not None:
-                    return seq
-            end = start
-    return 0
+        if is_csv:
+            _check_header(path, file.readline(_TAIL_BYTES).decode("utf-8-sig", "replace"))
+        found = (_seq_of(raw, process, is_csv=is_csv) for raw in _lines_backwards(file))
+        return next((seq for seq in found if seq is not None), 0)
 
 
-def _seq_of(text: str, header: str, process: str) -> int | None:
+def _check_header(path: Path, line: str) -> None:
+    """Refuse a CSV file with other columns than ours: its readers would mix them up."""
+    if line and next(csv.reader([line]), []) != list(EVENT_COLUMNS):
+        reason = f"its columns are {shown(line.strip())}, not {', '.join(EVENT_COLUMNS)}"
+        msg = f"cannot append to the event log {str(path)!r}: {reason}; log to a new file"
+        raise LogError(msg, path=path, reason=reason)
+
+
+def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file from the last to the first, in linear time."""
+    end = file.seek(0, os.SEEK_END)
+    tail: list[bytes] = []
+    while end > 0:
+        start = max(0, end - _TAIL_BYTES)
+        file.seek(start)
+        first, *lines = file.read(end - start).split(b"\n")
+        if lines:
+            lines[-1] += b"".join(reversed(tail))
+            tail = []
+            yield from reversed(lines)
+        tail.append(first)
+        end = start
+    yield b"".join(reversed(tail))
+
+
+def _seq_of(raw: bytes, process: str, *, is_csv: bool) -> int | None:
     """Return the seq of one line if it is an event of ``process``."""
-    if process not in text and "\\" not in text and '""' not in text:  # or it may be escaped
+    text = raw.decode("utf-8-sig", "replace")
+    may_be_its = process in text or "\\" in text or '""' in text  # which may be escapes
+    if not may_be_its or (is_csv and len(text) > _CSV_CHARS_MAX):
         return None
-    rows = csv_rows([header + "\n", text]) if header else json_rows([text])
+    rows = csv_rows([_CSV_HEADER, text]) if is_csv else json_rows([text])
     found = [parse(row) for _, _, row in rows if not isinstance(row, str)]
     return next((e.seq for e in found if isinstance(e, Event) and e.process == process), None)
-
-
-def _write(file: int, data: bytes) -> None:
-    """Write all of ``data`` to an appending descriptor; one call unless the disk is full."""
-    while data:
-        data = data[os.write(file, data) :]
 
 
 @contextmanager
@@ -225,10 +245,11 @@ def _exclusive(file: int) -> Iterator[None]:
     """Lock out other writers that open the file, where the system can (Windows cannot)."""
     try:
         import fcntl
-    except ImportError:
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except (ImportError, OSError):
         yield
         return
-    fcntl.flock(file, fcntl.LOCK_EX)
     try:
         yield
     finally:

@@ -1,0 +1,371 @@
+"""What one malicious member can do under each protocol; docs/threat-model.md states the results.
+
+The members are a, b, c and the malicious m, who has no special role unless a test gives it one. A
+lie is a packet that m would send in a world that never was, so it always has a valid form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+import antecede
+from antecede import PROTOCOLS, HoldFullError, MessageId, Packet, PeerError
+
+MEMBERS = ("a", "b", "c", "m")
+#: Protocols whose packets carry statements about other members' messages.
+WITH_CONTROL = [
+    name
+    for name in PROTOCOLS
+    if name not in {"buffered", "central", "hierarchy", "serial", "synchronous"}
+]
+#: Broadcasts: a process delivers nothing before all that it is told about.
+TRANSITIVE = {"broadcast", "context", "phases", "zones"}
+NAMES = pytest.mark.parametrize("name", list(PROTOCOLS))
+
+
+def nothing(_: Packet) -> bool:
+    """Hold back no packet."""
+    return False
+
+
+class Net:
+    """Endpoints, the packets under way, and what each endpoint has delivered."""
+
+    def __init__(self, name: str, **options: object) -> None:
+        self.casts = PROTOCOLS[name].casts
+        self.endpoints = {
+            process: antecede.endpoint(
+                name, process=process, members=MEMBERS, pull=False, **options
+            )
+            for process in MEMBERS
+        }
+        self.flying: list[Packet] = []
+        self.delivered: dict[str, list[tuple[MessageId, bytes]]] = {p: [] for p in MEMBERS}
+
+    def send(self, process: str, dest: str, *more: str, payload: bytes = b"") -> None:
+        """Send to all if the protocol only broadcasts, to ``dest`` alone if it only unicasts."""
+        dests = [dest, *more] if "multicast" in self.casts else [dest]
+        if "unicast" not in self.casts and "multicast" not in self.casts:
+            dests = [member for member in MEMBERS if member != process]
+        self._take(process, self.endpoints[process].send(dests, payload))
+
+    def run(self, hold: Callable[[Packet], bool] = nothing) -> None:
+        """Let all packets arrive, also those they cause, except those that ``hold`` keeps."""
+        while due := [packet for packet in self.flying if not hold(packet)]:
+            self.flying.remove(due[0])
+            self.receive(due[0])
+
+    def receive(self, packet: Packet) -> None:
+        self._take(packet.dest, self.endpoints[packet.dest].receive(packet))
+
+    def has(self, process: str, sender: str) -> bool:
+        return any(message.sender == sender for message, _ in self.delivered[process])
+
+    def _take(self, process: str, effects: antecede.Effects) -> None:
+        self.flying += effects.packets
+        self.delivered[process] += [(d.message, d.payload) for d in effects.deliveries]
+
+
+def lie(
+    name: str, tell: Callable[[Net], None], *dests: str, hold: Callable[[Packet], bool] = nothing
+) -> dict[str, Packet]:
+    """Return what m sends to ``dests`` after the events that ``tell`` makes up."""
+    fiction = Net(name)
+    tell(fiction)
+    fiction.run(hold)
+    fiction.flying.clear()
+    fiction.send("m", *dests)
+    return {p.dest: p for p in fiction.flying if p.source == "m" and p.kind == "data"}
+
+
+def to_c(packet: Packet) -> bool:
+    return packet.dest == "c"
+
+
+@NAMES
+def test_form_and_channel_are_checked(name: str) -> None:
+    """Without a trace: what is not for us, of another protocol, or from our own name."""
+    net = Net(name)
+    net.send("a", "c")
+    packet = net.flying[0]
+    target = net.endpoints[packet.dest]
+    before = target.state()
+    for wrong in (
+        replace(packet, protocol="zz"),
+        replace(packet, source="zz"),
+        replace(packet, source=packet.dest),
+        replace(packet, control=("zz", -1)),
+        replace(packet, n=0),
+    ):
+        with pytest.raises(PeerError):
+            target.receive(wrong)
+    assert target.state() == before
+    net.run()
+    state = target.state()
+    net.receive(packet)  # a replay
+    assert target.state() == state
+
+
+@NAMES
+def test_without_authentication_a_forged_source_displaces_the_true_message(name: str) -> None:
+    net, fiction = Net(name), Net(name)
+    fiction.send("b", "c", payload=b"forged")
+    forged = next(p for p in fiction.flying if p.source == "b")
+    net.receive(forged)
+    net.send("b", "c", payload=b"true")
+    true = next(p for p in net.flying if p.source == "b" and p.dest == forged.dest)
+    assert true.n == forged.n
+    net.flying.clear()
+    state = net.endpoints[forged.dest].state()
+    net.receive(true)
+    assert net.endpoints[forged.dest].state() == state
+    assert not net.flying
+
+
+@NAMES
+def test_with_authentication_only_relayers_can_forge_a_sender(name: str) -> None:
+    """Under ``zones`` every member of the zone passes messages on; see ``history`` below."""
+    net = Net(name)
+    net.send("m", "c")
+    for packet in [p for p in net.flying if p.kind == "data"]:
+        with suppress(PeerError):
+            net.receive(replace(packet, message=MessageId("b", 1)))
+    assert net.has("c", "b") == (name == "zones")
+
+
+@pytest.mark.parametrize("name", ["central", "hierarchy"])
+def test_a_relay_can_forge_a_sender(name: str) -> None:
+    """The relay is the first member, a."""
+    net = Net(name)
+    net.send("a", "c", payload=b"forged")
+    (packet,) = net.flying
+    net.receive(replace(packet, message=MessageId("b", 1)))
+    assert net.delivered["c"] == [(MessageId("b", 1), b"forged")]
+
+
+def test_history_delivers_what_a_relayer_says_another_sent() -> None:
+    packets = lie("history", lambda f: f.send("b", "c", "m", payload=b"forged"), "c", hold=to_c)
+    net = Net("history")
+    net.receive(packets["c"])
+    assert net.delivered["c"][0] == (MessageId("b", 1), b"forged")
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CONTROL if name != "server"])
+def test_members_can_be_told_different_things(name: str) -> None:
+    net = Net(name)
+    net.send("m", "b", "c", payload=b"yes")
+    net.flying = [replace(p, payload=b"no") if p.dest == "c" else p for p in net.flying]
+    net.run()
+    assert net.delivered["b"] == [(MessageId("m", 1), b"yes")]
+    assert net.delivered["c"] == [(MessageId("m", 1), b"no")]
+
+
+@NAMES
+def test_a_withheld_copy_stops_what_depends_on_it(name: str) -> None:
+    """``history`` carries the copy along; with a relay or unicast no copy can be withheld."""
+    net = Net(name)
+    net.send("m", "b", "c")
+    for process in ("m", "b"):
+        net.run(lambda p: (p.source, p.dest) == ("m", "c"))
+        assert net.has("b", "m")
+        if process == "m":
+            net.send("b", "c")
+    goes_on = name in {"buffered", "central", "hierarchy", "history", "server", "synchronous"}
+    assert net.has("c", "b") == goes_on
+
+
+def far_past(fiction: Net) -> None:
+    """Say that a has sent three messages to c."""
+    for _ in range(3):
+        fiction.send("a", "c")
+    fiction.run()
+    fiction.send("a", "m")
+
+
+@pytest.mark.parametrize("name", WITH_CONTROL)
+def test_a_lie_about_a_third_party_stops_others(name: str) -> None:
+    """Where b waits for all it is told about, the lie stops only m's own message."""
+    net = Net(name)
+    net.receive(lie(name, far_past, "b")["b"])
+    assert net.has("b", "m") == (name not in TRANSITIVE)
+    net.send("b", "c")
+    net.run()
+    assert net.has("c", "b") == (name in TRANSITIVE | {"history", "server", "two_hop"})
+
+
+def what_was(fiction: Net) -> None:
+    """Say what is true: a sent a message to c, then one to b and m."""
+    fiction.send("a", "c")
+    if "multicast" in fiction.casts:
+        fiction.send("a", "b", "m")
+
+
+def all_is_delivered(fiction: Net) -> None:
+    """Say that c has delivered a's first message."""
+    what_was(fiction)
+    fiction.run()
+    fiction.send("c", "m")
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CONTROL if name != "server"])
+@pytest.mark.parametrize(
+    ("told_b", "is_c_told", "liable"),
+    [
+        (all_is_delivered, False, {"history", "optimal", "pruned"}),
+        (all_is_delivered, True, {"bounded", "direct", "history", "optimal", "pruned"}),
+        (what_was, True, {"bounded", "context", "direct", "optimal", "pruned"}),
+    ],
+)
+def test_a_lie_can_make_others_overtake(
+    name: str, told_b: Callable[[Net], None], is_c_told: bool, liable: set[str]
+) -> None:
+    """The message from a to c is late, and b knows of it until m replaces that by its own past.
+
+    If m sends to c too, it says there that it knows of nothing.
+    """
+    net = Net(name)
+    what_was(net)
+    net.run(to_c)
+    dests = ("b", "c") if is_c_told else ("b",)
+    net.receive(lie(name, told_b, *dests)["b"])
+    if is_c_told:
+        net.receive(lie(name, lambda _: None, *dests)["c"])
+    net.send("b", "c")
+    net.run(lambda p: (p.source, p.dest) == ("a", "c"))
+    assert (net.has("c", "b") and not net.has("c", "a")) == (name in liable)
+
+
+@NAMES
+def test_one_member_can_fill_the_holding_buffer(name: str) -> None:
+    """Relays and the server, a, hold what arrives early, and so do most others."""
+    net = Net(name, held_max=3)
+    target = "a" if name in ("central", "hierarchy", "server") else "c"
+    if name == "synchronous":  # holds all while it waits for an acknowledgement
+        net.send("c", "m")
+    for n in range(2, 9):
+        fiction = Net(name)
+        if name in ("serial", "synchronous"):  # without the token, or an acknowledgement
+            control = None if name == "synchronous" else ("a", 999)
+            message = MessageId("m", n)
+            packet = Packet("m", "c", n, "data", message, ("c",), b"", control, name)
+        else:
+            for _ in range(n):
+                fiction.send("m", target)
+                fiction.run(lambda p: p.kind == "data" and p.source == "m")
+            packet = [p for p in fiction.flying if (p.source, p.dest) == ("m", target)][-1]
+        with suppress(HoldFullError):
+            net.receive(packet)
+    held = net.endpoints[target].held
+    assert held == (0 if name in ("buffered", "history") else 3)
+
+
+@pytest.mark.parametrize("quiet", ["m", "a"])
+@NAMES
+def test_silence_stops_others_where_they_need_an_answer(name: str, quiet: str) -> None:
+    """The first member, a, is the relay of ``central`` and ``hierarchy`` and the token's home."""
+    net = Net(name)
+    x, y, z = (member for member in MEMBERS if member != quiet)
+    net.send(x, quiet)
+    net.run(lambda p: p.dest == quiet)
+    stuck = []
+    for source, dest in ((x, y), (y, x), (z, y)):
+        with suppress(antecede.UsageError):
+            net.send(source, dest)
+        net.run(lambda p: p.dest == quiet)
+        stuck.append(not net.has(dest, source))
+    needed = {"central", "hierarchy", "serial"} if quiet == "a" else set()
+    if name in needed | {"synchronous"}:
+        assert all(stuck)
+    elif name == "buffered":  # only the sender that waits for the acknowledgement
+        assert stuck == [True, False, False]
+    elif name == "phases":  # all that follows the first message waits for the answer
+        assert stuck == [False, True, True]
+    else:
+        assert not any(stuck)
+
+
+def test_who_keeps_the_token_stops_all_others() -> None:
+    net = Net("serial")
+    net.send("m", "b")
+    net.run(lambda p: p.dest == "m")
+    net.send("b", "c")
+    net.send("a", "c")
+    net.run(lambda p: p.dest == "m")
+    assert not net.delivered["c"]
+
+
+@pytest.mark.parametrize("token", [(), (("c", "b", 999),)])
+def test_the_token_can_bring_a_lie(token: object) -> None:
+    """It says for each process which message it must deliver first; none, or one made up."""
+    net = Net("serial")
+    what_was(net)
+    net.run(to_c)
+    net.send("m", "b")
+    net.run(lambda p: to_c(p) or p.dest == "m")
+    net.run(lambda p: to_c(p) or p.source == "m")
+    net.flying = [
+        replace(p, control=token) if (p.source, p.dest) == ("m", "a") else p for p in net.flying
+    ]
+    net.run(to_c)
+    assert net.has("b", "m")
+    net.send("b", "c")
+    net.run(lambda p: (p.source, p.dest) == ("a", "c"))
+    assert net.has("c", "b") == (token == ())
+    net.run()
+    assert net.has("c", "a")
+    assert net.has("c", "b") == (token == ())
+
+
+@pytest.mark.parametrize("is_lie", [False, True])
+def test_the_server_waits_for_requests_withheld_or_made_up(is_lie: bool) -> None:
+    """The server is a. Clients never wait."""
+    net = Net("server")
+    if is_lie:
+
+        def tell(fiction: Net) -> None:
+            fiction.send("c", "a")
+            fiction.send("c", "m")
+
+        net.receive(lie("server", tell, "b")["b"])
+    else:
+        net.send("m", "a")
+        net.send("m", "b")
+    net.run(lambda p: (p.source, p.dest) == ("m", "a"))
+    net.send("b", "a")
+    net.run(lambda p: p.source == "m")
+    assert net.has("b", "m")
+    assert not net.has("a", "b")
+
+
+def test_the_past_of_a_request_cannot_be_erased() -> None:
+    def tell(fiction: Net) -> None:
+        fiction.send("c", "a")
+        fiction.run()
+        fiction.send("a", "m")
+
+    net = Net("server")
+    net.send("c", "a")
+    net.send("c", "b")
+    net.run(lambda p: p.dest == "a")
+    net.receive(lie("server", tell, "b")["b"])
+    net.send("b", "a")
+    net.run(lambda p: p.source == "c")
+    assert not net.has("a", "b")
+    net.run()
+    assert net.has("a", "b")
+
+
+def test_a_gateway_can_forge_a_sender_and_cut_its_zones_apart() -> None:
+    """Here b is the gateway between a and the others."""
+    net = Net("zones", zones=(("a", "b"), ("b", "c", "m")))
+    net.send("a", "b")
+    net.run(lambda p: p.source == "b")
+    assert net.has("b", "a")
+    assert not net.has("c", "a")
+    net.flying = [replace(p, payload=b"forged") for p in net.flying]
+    net.run()
+    assert net.delivered["c"] == [(MessageId("a", 1), b"forged")]
