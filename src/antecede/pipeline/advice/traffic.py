@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from antecede.errors import UsageError
 from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
+from antecede.pipeline.logs.formats import format_named
 from antecede.pipeline.logs.sources import Log, sorted_out
 from antecede.sim import Schedule
 from antecede.sim.delays import Delay
@@ -33,7 +34,7 @@ def schedule_of_log(log: Log, name: str, *, delay: str | None = None, seed: int 
     if log.undecidable is not None:
         msg = f"undecidable: {name} cannot be replayed: {log.undecidable}"
         raise UsageError(msg)
-    make = schedule_of_edges if log.form == "edges" else schedule_of
+    make = schedule_of if format_named(log.form).has_deliveries else schedule_of_edges
     return make(log.events, delay=delay, seed=seed)
 
 

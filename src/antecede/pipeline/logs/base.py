@@ -53,6 +53,12 @@ class Format:
     read: Callable[[Source], Log]
     unauditable: str | None = None
     """Why no log of this format says anything about the order of deliveries."""
+    has_deliveries: bool = True
+    """Whether its deliveries were observed; if not, advice draws the delays from a model."""
+    reads_folders: bool = False
+    """Whether a folder of files is one log of this format."""
+    is_spark_native: bool = False
+    """Whether Spark reads this format itself, under the same name."""
 
 
 def sorted_out(table: pa.Table, name: str) -> Log:

@@ -12,7 +12,12 @@ import pyarrow as pa
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Rejected
 from antecede.pipeline.logs.base import Log, Source, sorted_out, table_of
-from antecede.pipeline.logs.formats import FORMATS, format_named, format_of_suffix
+from antecede.pipeline.logs.formats import (
+    FORMATS,
+    format_named,
+    format_of_folders,
+    format_of_suffix,
+)
 
 __all__ = [
     "Log",
@@ -42,7 +47,7 @@ def form_of(source: Source) -> str:
     if source.form is not None:
         return format_named(source.form).name
     if source.path.is_dir():
-        return "parquet"
+        return format_of_folders()
     name = source.path
     if name.suffix.lower() in _SUFFIXES_COMPRESSED:
         name = name.with_suffix("")

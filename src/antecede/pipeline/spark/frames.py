@@ -12,6 +12,7 @@ import pyarrow as pa
 from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs import base
 from antecede.pipeline.logs.base import Log, Source
+from antecede.pipeline.logs.formats import format_named
 from antecede.pipeline.logs.sources import form_of, read, require_file
 from antecede.pipeline.spark.events import plain_columns, validity
 
@@ -23,11 +24,12 @@ _UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_
 
 
 def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:
-    """Return a log as a Spark frame; of Parquet there is no Log, for it is not read yet."""
-    if form_of(source) == "parquet" and not source.strict:
+    """Return a log as a Spark frame; without a Log if Spark reads the files itself, later."""
+    form = form_of(source)
+    if format_named(form).is_spark_native and not source.strict:
         require_file(source)
         with readable(source):
-            return spark.read.parquet(str(source.path.resolve())), None
+            return spark.read.format(form).load(str(source.path.resolve())), None
     log = read(source)
     return spark.createDataFrame(log.events), log
 
@@ -44,7 +46,7 @@ def readable(source: Source) -> Iterator[None]:
         if not any(word in text for word in _UNREADABLE):
             raise
         reason = cause(text)
-        msg = f"cannot read {str(source.path)!r} as parquet: {reason}"
+        msg = f"cannot read {str(source.path)!r} as {form_of(source)}: {reason}"
         raise LogError(msg, path=source.path, reason=reason) from None
 
 

@@ -39,6 +39,7 @@ FORMAT = Format(
     "edges",
     (".txt", ".edges"),
     _read,
+    has_deliveries=False,
     unauditable=(
         "An edge list says who sent to whom and when, but nothing about deliveries; "
         "antecede advise shows what keeping order would cost on its traffic."

@@ -14,4 +14,4 @@ def _read(source: Source) -> Log:
     return sorted_out(table, source.path.name)
 
 
-FORMAT = Format("parquet", (".parquet",), _read)
+FORMAT = Format("parquet", (".parquet",), _read, reads_folders=True, is_spark_native=True)
