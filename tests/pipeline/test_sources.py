@@ -45,6 +45,7 @@ def test_the_event_log_is_read_in_three_forms(tmp_path: Path, form: str) -> None
                 for e in (e for e in STORY if e.process == process):
                     _ = log.send(e.message, e.dests) if e.kind == "send" else log.deliver(e.message)
     found = sources.read(Source(path))
+    assert found.form == form
     assert len(found.rejected) == 0
     row = audit_table(found.events).tables["violations"].to_pylist()[0]
     assert (row["process"], row["message"], row["overtaker"]) == ("c", "m1", "m3")

@@ -37,11 +37,12 @@ class Log:
     events: pa.Table
     rejected: pa.Table
     """The first rows that are not valid events."""
-    form: str
     bad: int = 0
     """How many rows are not valid events."""
     undecidable: str | None = None
     """Why sends and deliveries cannot be paired, if they cannot."""
+    form: str = ""
+    """The name of its format, once it was read from a file."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,14 @@ def sorted_out(table: pa.Table, name: str) -> Log:
     good = is_event(plain)
     bad = (~good).nonzero()[0]
     if not bad.size:
-        return Log(plain, rejected_table(name, []), "parquet")
+        return Log(plain, rejected_table(name, []))
     first = bad[:QUOTED]
     rows = rejected_rows(table.take(pa.array(first)), (first + 1).tolist())
-    return Log(plain.filter(pa.array(good)), rejected_table(name, rows), "parquet", bad.size)
+    return Log(plain.filter(pa.array(good)), rejected_table(name, rows), bad.size)
 
 
 def log_of(
     source: Source,
-    form: str,
     events: pa.Table | Sequence[Event],
     rejected: list[Rejected],
     undecidable: str | None = None,
@@ -84,7 +84,7 @@ def log_of(
     table = events if isinstance(events, pa.Table) else table_of(events)
     rejected.sort(key=lambda row: row.line or 0)
     kept = rejected_table(source.path.name, rejected)
-    return Log(table, kept, form, len(rejected), undecidable)
+    return Log(table, kept, len(rejected), undecidable)
 
 
 def table_of(events: Sequence[Event]) -> pa.Table:

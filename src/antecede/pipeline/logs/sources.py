@@ -5,6 +5,7 @@ Invalid rows are counted and the first of them kept; ``strict`` makes the first 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import pyarrow as pa
@@ -66,7 +67,7 @@ def read(source: Source) -> Log:
     form = form_of(source)
     require_file(source)
     try:
-        log = format_named(form).read(source)
+        log = replace(format_named(form).read(source), form=form)
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or _first_line(str(error))
         msg = f"cannot read {str(source.path)!r} as {form}: {reason}"

@@ -10,7 +10,7 @@ from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_ro
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
     rows = eventlog.read_rows(source.path, rejected=rejected, form="csv")
-    return log_of(source, "csv", table_of_rows(rows), rejected)
+    return log_of(source, table_of_rows(rows), rejected)
 
 
 FORMAT = Format("csv", (".csv",), _read)

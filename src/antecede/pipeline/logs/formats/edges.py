@@ -17,7 +17,7 @@ from antecede.pipeline.logs.base import Format, Log, Source, log_of
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
     messages = read_edges(source.path, rejected)
-    return log_of(source, "edges", to_events(messages), rejected)
+    return log_of(source, to_events(messages), rejected)
 
 
 def to_events(messages: Iterable[Multicast]) -> list[Event]:

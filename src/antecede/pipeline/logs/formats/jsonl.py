@@ -31,7 +31,7 @@ def _read(source: Source) -> Log:
     table = read_quickly(source.path)
     if table is None:
         table = table_of_rows(eventlog.read_rows(source.path, rejected=rejected, form="jsonl"))
-    return log_of(source, "jsonl", table, rejected)
+    return log_of(source, table, rejected)
 
 
 def read_quickly(path: Path) -> pa.Table | None:

@@ -187,7 +187,7 @@ def _nanos(value: object) -> int | None:
 
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
-    return log_of(source, "otlp", read_spans(read_text(source), rejected), rejected)
+    return log_of(source, read_spans(read_text(source), rejected), rejected)
 
 
 FORMAT = Format("otlp", (".json",), _read)

@@ -199,7 +199,7 @@ def _read(source: Source) -> Log:
     parsed = parse_log(read_utf8(source, rejected), source.pattern)
     events = to_events(parsed, source.send, source.deliver)
     why = _why_undecidable(events, source)
-    return log_of(source, "shiviz", events, rejected + parsed.rejected, why)
+    return log_of(source, events, rejected + parsed.rejected, why)
 
 
 def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
