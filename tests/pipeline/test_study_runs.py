@@ -113,7 +113,7 @@ def test_every_module_of_the_experiments_is_one_experiment() -> None:
     assert len(set(ranks)) == len(ranks)
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "traffic"])
+@pytest.mark.parametrize("name", [n for n, each in EXPERIMENTS.items() if not each.needs_traffic])
 def test_series_and_facets_are_keys_with_labels(name: str) -> None:
     experiment = EXPERIMENTS[name]
     cases = experiment.cases(QUICK)

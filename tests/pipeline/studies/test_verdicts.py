@@ -259,7 +259,7 @@ def test_open_questions_are_answered_from_the_figures(points: Rows, differences:
     assert all(a.result != b.result for a, b in asked)
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "traffic"])
+@pytest.mark.parametrize("name", [n for n, each in EXPERIMENTS.items() if not each.needs_traffic])
 def test_missing_series_are_said_to_be_missing(name: str, points: Rows, differences: Rows) -> None:
     rows = [row for row in points if row["experiment"] == name]
     pairs = [row for row in differences if row["experiment"] == name]

@@ -184,6 +184,8 @@ class Experiment:
     """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """How pages write the keys of series and facets; by default as :func:`label` does."""
+    needs_traffic: bool = False
+    """Whether it replays the edge list of ``--traffic``, and has no cases without one."""
     measure: Measure = measure_run
     """What an executor measures of one run."""
     findings: Callable[[Points], Iterable[str]] = lambda _: ()

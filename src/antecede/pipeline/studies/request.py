@@ -47,10 +47,12 @@ class Request:
         kept = {name: value for name, value in earlier.items() if name in known}
         request = cls(**kept | {name: value for name, value in given.items() if value is not None})
         traffic = given.get("traffic")
-        if traffic is not None and request.experiment and "traffic" not in request.experiment:
+        experiments = chosen(request.experiment) if traffic is not None else []
+        if experiments and not any(each.needs_traffic for each in experiments):
+            users = " or ".join(each.name for each in chosen(()) if each.needs_traffic)
             msg = (
-                f"only the experiment traffic uses --traffic {traffic}: "
-                "add --experiment traffic, or leave --traffic out"
+                f"only the experiment {users} uses --traffic {traffic}: "
+                f"add --experiment {users}, or leave --traffic out"
             )
             raise UsageError(msg)
         return request
@@ -82,9 +84,13 @@ class Request:
         scale = PRESETS[self.preset]
         if self.traffic is not None:
             return replace(scale, traffic=pack_edges(Path(self.traffic)))
-        if "traffic" in self.experiment:
-            msg = "the experiment traffic needs --traffic FILE, a list of: source destination time"
-            raise UsageError(msg)
+        for each in chosen(self.experiment) if self.experiment else ():
+            if each.needs_traffic:
+                msg = (
+                    f"the experiment {each.name} needs --traffic FILE, "
+                    "a list of: source destination time"
+                )
+                raise UsageError(msg)
         return scale
 
 

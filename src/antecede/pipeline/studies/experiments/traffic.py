@@ -57,6 +57,7 @@ EXPERIMENT = Experiment(
     ),
     x="",
     cases=cases,
+    needs_traffic=True,
     measure=measure,
     baseline=KS,
     labels={"seconds": "delay of seconds", "minutes": "delay of minutes"},
