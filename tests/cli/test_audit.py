@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from antecede import eventlog
 from antecede.errors import UsageError
 from antecede.eventlog import Event
+from antecede.report.numbers import figure
 
 LATE = [
     Event("a", 1, "send", "m1", ("c",), 0.0),
@@ -188,6 +189,17 @@ def test_advice_has_a_row_per_protocol_and_a_choice(tmp_path: Path) -> None:
     assert rows["phases"]["status"] == "skipped"
     assert said["recommendation"] in rows
     assert said["reason"].startswith(said["recommendation"])
+
+
+def test_the_terminal_shows_the_bytes_that_the_advice_compares(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", LATE)
+    words = ("--local", "--protocol", "optimal", "--protocol", "phases", "--out", tmp_path / "a")
+    shown = call("advise", path, *words).output
+    row = pq.read_table(tmp_path / "a" / "advice.parquet").to_pylist()[0]
+    (line,) = (line.split() for line in shown.splitlines() if line.startswith(" optimal "))
+    model, wire = row["model_bytes_per_copy"], row["wire_bytes_per_copy"]
+    assert line[1:4] == ["run", figure(model), figure(wire)]
+    assert "Skipped: phases" in shown
 
 
 def test_a_report_tells_what_never_came_and_what_cannot_be_so(tmp_path: Path) -> None:

@@ -29,6 +29,12 @@ from antecede.cli.options import (
 if TYPE_CHECKING:
     from antecede.pipeline.advice.costs import Cost
 
+#: The columns that the terminal shows; the page has the others, and the rows skipped.
+_SHOWN = (
+    "protocol", "status", "model bytes", "wire bytes", "added ms", "held %", "state bytes",
+    "extra packets",
+)  # fmt: skip
+
 
 def advise(
     log: LogPath,
@@ -99,18 +105,19 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from antecede.pipeline.advice.costs import Status
     from antecede.report.advise_page import HEADS, cells, messages_in_words, rejected_in_words
 
-    shown = [0, 1, 2, 4, 6, 8, 9]  # The page has the other columns, and the rows skipped.
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in shown:
-        justify: Any = "left" if column < 2 else "right"
-        table.add_column(HEADS[column], justify=justify, min_width=10 if column in (2, 8) else None)
-    for row in cells([cost.record for cost in costs if cost.status != "skipped"]):
-        table.add_row(*(row[column] for column in shown))
+    for head in _SHOWN:
+        justify: Any = "left" if head in {"protocol", "status"} else "right"
+        # Heads in two lines leave room for large numbers.
+        table.add_column(head.replace(" ", "\n"), justify=justify)
+    for row in cells([cost.record for cost in costs if cost.status is not Status.SKIPPED]):
+        table.add_row(*(row[HEADS.index(head)] for head in _SHOWN))
     Console(markup=False).print(table)
-    skipped = [cost.protocol for cost in costs if cost.status == "skipped"]
+    skipped = [cost.protocol for cost in costs if cost.status is Status.SKIPPED]
     for words, names in (("Skipped", skipped), ("Not recommended", result["not_chosen"])):
         if names:
             typer.echo(f"{words}: {', '.join(names)} (the page says why).")
