@@ -67,9 +67,12 @@ class MasterError(UsageError):
 
 
 class LogError(UsageError):
-    """A log cannot be read or written, or has no events: ``path`` (or a name) and ``reason``."""
+    """A log cannot be read or written, or has no events: ``path`` (or a name) and ``reason``.
 
-    def __init__(self, message: str, *, path: object, reason: str) -> None:
+    A log that is not a file, such as a table, has no path; then the message is the reason.
+    """
+
+    def __init__(self, message: str, *, path: object = None, reason: str = "") -> None:
         super().__init__(message)
         self.path = path
-        self.reason = reason
+        self.reason = reason or message

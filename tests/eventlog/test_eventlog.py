@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from antecede import eventlog
 from antecede.core.tables import EVENT_KINDS, LOCAL
-from antecede.errors import UsageError
+from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, EventLog, Rejected
 
 names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)
@@ -261,9 +261,10 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         eventlog.read(tmp_path / "absent.jsonl")
     (tmp_path / "bad.csv").write_text("process,seq\na,1\n")
-    with pytest.raises(UsageError, match="lacks the columns kind, message; it has process, seq"):
+    lacking = r"bad\.csv': the log lacks the columns kind, message; it has process, seq: rename"
+    with pytest.raises(LogError, match=lacking):
         eventlog.read(tmp_path / "bad.csv")
     (tmp_path / "bad.csv").write_text("process,process,seq,kind,message\n")
-    with pytest.raises(UsageError, match="names the column process 2 times"):
+    with pytest.raises(LogError, match="names the column process 2 times; keep one"):
         eventlog.read(tmp_path / "bad.csv")
     assert (tmp_path / "log.jsonl").read_text() == ""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecede.errors import UsageError
+from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, EventLog
 from antecede.pipeline import schemas
 from antecede.pipeline.audits.entry import audit_table
@@ -140,7 +140,7 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
     given = r"(?<host>\w+) (?<clock>\{.*\})\n(?<event>.*)"
     assert len(sources.read(Source(path, pattern=given)).events) == 1
     path.write_text("nothing of the kind\n")
-    with pytest.raises(UsageError, match="fits none of the known layouts"):
+    with pytest.raises(LogError, match=r"cannot read .* as shiviz: no .* fits none of the known"):
         sources.read(Source(path))
 
 
@@ -392,7 +392,11 @@ def test_columns_of_the_wrong_type_are_refused(
     columns: dict[str, list[Any]] = {"process": ["a"], "seq": [1], "kind": ["local"]}
     table = pa.table(columns | {"message": ["m"], column: values})
     pq.write_table(table, tmp_path / "log.parquet")
-    with pytest.raises(UsageError, match=reason):
+    with pytest.raises(
+        LogError, match=r"cannot read '.*log\.parquet' as parquet: " + reason
+    ) as error:
         sources.read(Source(tmp_path / "log.parquet"))
-    with pytest.raises(UsageError, match=reason):
+    assert error.value.path == tmp_path / "log.parquet"
+    with pytest.raises(LogError, match="^" + reason) as error:
         audit_table(table)
+    assert error.value.path is None

@@ -58,11 +58,13 @@ def read_rows(
 
 @contextlib.contextmanager
 def ours(what: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an error of the system into ours, which says what cannot be done."""
+    """Turn an error of the system into ours, which says what cannot be done to which file."""
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, LogError) as error:
+        if isinstance(error, LogError) and error.path is not None:
+            raise
+        reason = error.reason if isinstance(error, LogError) else error.strerror or str(error)
         msg = f"cannot {what} {str(path)!r}: {reason}"
         raise LogError(msg, path=path, reason=reason) from None
 
@@ -131,15 +133,15 @@ def csv_rows(file: Iterable[str]) -> Iterator[Line]:
     try:
         lines.header = header = next(reader, [])
     except csv.Error as error:
-        msg = f"the first line is not a CSV header: {error}"
-        raise UsageError(msg) from None
+        msg = f"the first line is not a CSV header, such as process,seq,kind,message: {error}"
+        raise LogError(msg) from None
     if not lines.record:
         return
     require_columns(header)
     twice = [name for name in EVENT_COLUMNS if header.count(name) > 1]
     if twice:
-        msg = f"the CSV header names the column {twice[0]} {header.count(twice[0])} times"
-        raise UsageError(msg)
+        msg = f"the CSV header names the column {twice[0]} {header.count(twice[0])} times; keep one"
+        raise LogError(msg)
     lines.end(len(lines.record))
     while True:
         fault = ""

@@ -18,7 +18,7 @@ from antecede.core.tables import (
     WHOLE,
 )
 from antecede.core.validation import shown
-from antecede.errors import UsageError
+from antecede.errors import LogError
 
 _WHOLE_END = 2**63
 _STRINGS = {str}
@@ -61,8 +61,11 @@ def require_columns(present: Iterable[str]) -> None:
     if absent:
         plural = "s" * (len(absent) > 1)
         found = safe(", ".join(have))[:200] or "none"
-        msg = f"the log lacks the column{plural} {', '.join(absent)}; it has {found}"
-        raise UsageError(msg)
+        msg = (
+            f"the log lacks the column{plural} {', '.join(absent)}; it has {found}: "
+            "rename its columns, or add what is missing"
+        )
+        raise LogError(msg)
 
 
 def parse(row: Mapping[str, object]) -> Event | str:

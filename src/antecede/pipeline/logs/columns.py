@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from antecede.core.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
-from antecede.errors import UsageError
+from antecede.errors import LogError, UsageError
 from antecede.eventlog.rule import require_columns
 from antecede.pipeline.schemas import EVENT_TYPES
 
@@ -47,8 +47,10 @@ def require_types(schema: pa.Schema) -> None:
             kind = schema.field(column.name).type
             if not _can_hold(column.holds, kind) and not pa.types.is_null(kind):
                 expected = _EXPECTED[column.holds]
-                msg = f"the column {column.name} has the type {kind}; expected {expected}"
-                raise UsageError(msg)
+                msg = (
+                    f"the column {column.name} has the type {kind}; expected {expected}: convert it"
+                )
+                raise LogError(msg)
 
 
 def _can_hold(holds: str, kind: Column) -> bool:

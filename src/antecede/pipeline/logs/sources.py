@@ -24,6 +24,7 @@ __all__ = [
     "Log",
     "Source",
     "form_of",
+    "named",
     "read",
     "refuse_empty",
     "require_file",
@@ -68,10 +69,11 @@ def read(source: Source) -> Log:
     require_file(source)
     try:
         log = replace(format_named(form).read(source), form=form)
+    except LogError as error:
+        raise named(error, source) from None
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or _first_line(str(error))
-        msg = f"cannot read {str(source.path)!r} as {form}: {reason}"
-        raise LogError(msg, path=source.path, reason=reason) from None
+        raise named(LogError(reason), source) from None
     if source.strict and log.bad:
         first = _first(log.rejected)
         msg = f"{source.path.name} {first} (invalid rows: {log.bad:,}; --strict forbids them)"
@@ -79,6 +81,14 @@ def read(source: Source) -> Log:
     if not len(log.events):
         refuse_empty(repr(str(source.path)), log.rejected, log.bad)
     return log
+
+
+def named(error: LogError, source: Source) -> LogError:
+    """Return an error about a log with the file's name in it, unless it has one already."""
+    if error.path is not None:
+        return error
+    msg = f"cannot read {str(source.path)!r} as {form_of(source)}: {error.reason}"
+    return LogError(msg, path=source.path, reason=error.reason)
 
 
 def refuse_empty(name: str, rejected: pa.Table, bad: int) -> NoReturn:

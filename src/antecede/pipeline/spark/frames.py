@@ -13,7 +13,7 @@ from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs import base
 from antecede.pipeline.logs.base import Log, Source
 from antecede.pipeline.logs.formats import format_named
-from antecede.pipeline.logs.sources import form_of, read, require_file
+from antecede.pipeline.logs.sources import form_of, named, read, require_file
 from antecede.pipeline.spark.events import plain_columns, validity
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ def readable(source: Source) -> Iterator[None]:
     """Turn Spark's errors about a file that it cannot read into one line; others pass."""
     try:
         yield
+    except LogError as error:
+        raise named(error, source) from None
     except UsageError:
         raise
     except Exception as error:
         text = str(error)
         if not any(word in text for word in _UNREADABLE):
             raise
-        reason = cause(text)
-        msg = f"cannot read {str(source.path)!r} as {form_of(source)}: {reason}"
-        raise LogError(msg, path=source.path, reason=reason) from None
+        raise named(LogError(cause(text)), source) from None
 
 
 def cause(text: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from antecede.core.tables import DELIVER, LOCAL, SEND
-from antecede.errors import UsageError
+from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline.logs.base import QUOTED_CHARS, Format, Log, Source, log_of, read_utf8
 
@@ -67,7 +67,7 @@ def parse_log(text: str, pattern: str | None = None) -> Parsed:
             "no events found: the log fits none of the known layouts "
             f"({known}); give --pattern with groups host, clock and event"
         )
-        raise UsageError(msg)
+        raise LogError(msg)
     return found
 
 
