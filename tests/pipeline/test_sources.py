@@ -216,6 +216,14 @@ def test_a_bad_span_is_rejected_and_the_others_are_read(
     assert "s2" in found.events.column("message").to_pylist()
 
 
+@pytest.mark.parametrize("document", [{}, {"resourceSpans": []}, {"resourceSpans": [{}]}])
+def test_a_document_without_spans_is_refused_as_such(tmp_path: Path, document: object) -> None:
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(LogError, match="line 1: no spans in it; got"):
+        sources.read(Source(path))
+
+
 def test_a_span_is_known_by_its_trace_and_itself(tmp_path: Path) -> None:
     path = tmp_path / "spans.json"
     sends = [span("1", "4", 1, traceId="t1"), span("1", 4, 2, traceId="t2")]

@@ -62,9 +62,7 @@ def read_spans(text: str, rejected: list[Rejected]) -> list[Event]:
             else:
                 spans.append(read)
         if not found:
-            rejected.append(
-                Rejected(line, json.dumps(document)[:QUOTED_CHARS], "no resourceSpans in it")
-            )
+            rejected.append(Rejected(line, json.dumps(document)[:QUOTED_CHARS], "no spans in it"))
     return _events(spans)
 
 
