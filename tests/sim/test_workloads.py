@@ -210,6 +210,7 @@ def test_a_real_edge_list(shared: Path) -> None:
         (lambda: paper(n=1), "n=1 processes"),
         (lambda: paper(n=3, cast="anycast"), "unknown cast 'anycast'"),
         (lambda: paper(n=3, received=-1), "received=-1"),
+        (lambda: paper(n=3, received=0, warm_up=9), "received=0 is not possible; use at least 1"),
         (lambda: paper(n=3, mean_gap=float("nan")), "mean_gap=nan"),
         (lambda: client_server(n=3, servers=3), "servers=3 of n=3"),
         (lambda: gossip(n=3, fanout=0), "fanout=0"),

@@ -38,8 +38,9 @@ def check_size(n: int, **counts: float) -> None:
         msg = f"n={n} processes cannot exchange messages; use at least 2"
         raise UsageError(msg)
     for name, value in counts.items():
-        if not np.isfinite(value) or value < 0:
-            msg = f"{name}={value:g} is not possible; use at least 0"
+        least = 1 if name == "received" else 0  # A run without messages measures nothing.
+        if not np.isfinite(value) or value < least:
+            msg = f"{name}={value:g} is not possible; use at least {least}"
             raise UsageError(msg)
     copies = n * (counts.get("received", 0) + counts.get("warm_up", 0))
     needed, has = copies * _BYTES_PER_COPY / 2**30, _memory() / 2**30
