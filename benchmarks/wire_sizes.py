@@ -48,7 +48,8 @@ def main(*, quick: bool) -> bool:
     print("wire bytes / model bytes per copy, mean delay 0.05 s, members shared by the codec")
     for protocol in (*BOUNDED, *(p for p in antecede.PROTOCOLS if p not in BOUNDED)):
         for n in sizes:
-            slow = protocol not in sim.KERNELS or protocol in ("matrix", "semantic", "direct")
+            formula = antecede.PROTOCOLS[protocol].formula
+            slow = protocol not in sim.KERNELS or (formula is not None and formula.cubic)
             text, ok = row(protocol, n, 100 if quick or slow else 600)
             print(f"  {protocol:<12} n={n:<3} {text}", flush=True)
             met = met and ok

@@ -68,7 +68,7 @@ class Endpoint(Hooks):
         """Send ``payload`` to ``dests`` (process names, or the name of a group).
 
         ``after`` is the number of the last local event that the message depends on; by default it
-        depends on everything so far. Only ``semantic`` uses it.
+        depends on everything so far. Only a protocol whose record says ``orders_by_after`` uses it.
         """
         targets = targets_of(self, dests)
         if not isinstance(payload, bytes):

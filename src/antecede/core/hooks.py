@@ -24,7 +24,10 @@ class Hooks:
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit information kept: messages with their remaining destinations."""
-        msg = f"{self.INFO.name} keeps no explicit dependencies; optimal and pruned do"
+        from antecede.core.registry import PROTOCOLS, protocol_class
+
+        do = [p for p in PROTOCOLS if protocol_class(p).dependencies is not Hooks.dependencies]
+        msg = f"{self.INFO.name} keeps no explicit dependencies; only these do: {', '.join(do)}"
         raise UsageError(msg)
 
     def kept_entries(self) -> int | None:
