@@ -61,6 +61,7 @@ def test_a_clean_log_exits_with_0_and_a_late_one_with_1(tmp_path: Path) -> None:
         "missing.parquet",
         "rejected.parquet",
         "summary.json",
+        "violations.csv",
         "violations.parquet",
     ]
 

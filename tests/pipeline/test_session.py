@@ -57,6 +57,20 @@ def test_no_java_at_all_is_one_line_that_says_what_to_do(monkeypatch: pytest.Mon
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("memory", ["lots", "", "4", "4gb", "-1g", "1.5g", "1m", "511m", "4g "])
+def test_memory_that_java_cannot_read_is_one_line(memory: str) -> None:
+    with pytest.raises(UsageError) as caught, session.session(memory=memory):
+        pass
+    told = str(caught.value)
+    assert told.startswith(f"--memory {memory!r} is not a size of 512m or more; use a number")
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("memory", ["512m", "4g", "4G", "1t", "524288k"])
+def test_memory_that_java_can_read(memory: str) -> None:
+    settings.check_memory(memory)
+
+
 def test_an_old_java_is_named_and_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

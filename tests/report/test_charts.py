@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from antecede.report.charts import bar_chart, line_chart
+import pytest
+
+from antecede.report.charts import bar_chart, draw, line_chart
 
 ROWS: list[dict[str, Any]] = [
     {"x": 1.0, "mean": 2.0, "low": -1.0, "high": 5.0, "series": "a"},
@@ -36,3 +39,16 @@ def test_a_legend_names_only_what_is_drawn_in_colours_that_stay() -> None:
     colour = spec["layer"][0]["encoding"]["color"]
     assert colour["legend"]["values"] == ["a", "b"]
     assert colour["scale"]["domain"] == list(ORDER)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("most", [0.00002, 0.3, 17.0, 1_700.0, 12_345_678.0, 3e13])
+def test_ticks_are_plain_numbers(most: float, log: bool) -> None:
+    ends = ((10.0, most / 50, "a"), (12_345.0, most, "b"))
+    rows = [{"x": x, "mean": y, "low": y, "high": y, "series": name} for x, y, name in ends]
+    line = line_chart(rows, title="", x="x", y="y", order=ORDER, log_x=log, log_y=log)
+    svg, _ = draw([line, bar_chart(rows, title="", y="y", order=ORDER)])
+    told = {text for text in re.findall(r">([^<>]+)</text>", svg) if re.search(r"\d", text)}
+    assert "12,345" in told
+    assert len(told) > 5
+    assert all(re.fullmatch(r"\d{1,3}(,\d{3})*(\.\d+)?", text) for text in told), told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from antecede import UsageError
 from antecede.cli.simulate import simulate
+from antecede.report.numbers import figure
 
 app = typer.Typer()
 app.command()(simulate)
@@ -40,6 +42,25 @@ def test_a_run_writes_one_folder(tmp_path: Path) -> None:
     again = tmp_path / "again"
     call("optimal", "--schedule", str(out / "schedule.parquet"), "--json", "--out", str(again))
     assert pq.read_table(again / "events.parquet") == pq.read_table(out / "events.parquet")
+
+
+@pytest.mark.parametrize("words", [["optimal"], ["pruned"], ["semantic", "--semantics", "0.5:3"]])
+def test_the_page_has_charts_and_words(tmp_path: Path, words: list[str]) -> None:
+    out = tmp_path / "run"
+    figures = json.loads(call(*words, *QUICK, "--json", "--out", str(out)))["result"]
+    page = (out / "index.html").read_text()
+    shown = re.sub(r"<(style|script|footer).*?</\1>", "", page, flags=re.DOTALL)
+    assert not [name for name in figures if "_" in name and name in shown]
+    charts = re.findall(r"<h3>(.*?)</h3><dl>(.*?)</dl>", page)
+    counts = [[int(n.replace(",", "")) for n in re.findall(r"</i>([\d,]+)<", c)] for _, c in charts]
+    held = round(figures["held_fraction"] * figures["deliveries"])
+    assert [title for title, _ in charts] == [
+        "Copies by control entries", "Held copies by milliseconds held",
+    ]  # fmt: skip
+    assert sum(counts[1]) == held > 0
+    assert sum(counts[0]) > 40
+    assert f"{figure(100 * figures['held_fraction'])}% of the copies were held, for " in page
+    assert "Every copy was delivered." in page
 
 
 def test_options_and_semantics(tmp_path: Path) -> None:
@@ -72,6 +93,14 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "--edges", "nowhere.txt"], "cannot read the edge list"),
         (["optimal", "--seed", "-1"], "--seed -1 is out of range"),
         (["optimum"], "did you mean optimal"),
+        (
+            ["optimal", "-n", "100000", "--received", "1000000"],
+            "100,010,000,000 copies would take about 18,628 GiB of memory, but this machine has ",
+        ),
+        (
+            ["optimal", "-n", "100000", "--received", "1000000", "--workload", "ring"],
+            "use fewer processes or a smaller --received",
+        ),
     ],
 )
 def test_a_wrong_call_is_one_line_and_leaves_nothing(

@@ -10,6 +10,7 @@ import pytest
 import antecede
 from antecede import UsageError, sim
 from antecede.core.tables import STUDY_COLUMNS
+from antecede.sim.metrics import spreads
 from antecede.sim.workloads import bursts, paper, with_semantics
 
 STUDY = STUDY_COLUMNS[STUDY_COLUMNS.index("deliveries") :]
@@ -41,6 +42,8 @@ def test_the_triangle_by_hand(engine: str) -> None:
     assert run.metrics["model_bytes_per_copy"] == pytest.approx((0 + 8 + 14) / 3)
     assert run.metrics["held_fraction"] == pytest.approx(1 / 3)
     assert run.metrics["held_time_max"] == 6.5
+    by_entries, by_time = spreads(triangle(), run.trace).values()
+    assert (by_entries, by_time) == ({"0": 1, "1": 1, "2": 1}, {"4,096 to 8,192": 1})
     assert run.metrics["latency_mean"] == pytest.approx((10 + 1 + 7.5) / 3)
     assert run.metrics["buffer_peak"] == 1
     assert run.events is not None

@@ -109,7 +109,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
         table.add_column(HEADS[column], justify=justify, min_width=10 if column in (2, 8) else None)
     for row in cells([cost.record for cost in costs if cost.status != "skipped"]):
         table.add_row(*(row[column] for column in shown))
-    Console().print(table)
+    Console(markup=False).print(table)
     skipped = [cost.protocol for cost in costs if cost.status == "skipped"]
     for words, names in (("Skipped", skipped), ("Not recommended", result["not_chosen"])):
         if names:

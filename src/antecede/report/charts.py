@@ -14,6 +14,8 @@ COLOURS = (
 )  # fmt: skip
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK = "#1b1f24"
+#: The format of ticks: 1,500 and 0.05, not 1.5e+3 and 50m.
+PLAIN = ",.9~r"
 
 
 def line_chart(
@@ -32,19 +34,19 @@ def line_chart(
     scale_y = alt.Scale(type="log", nice=False) if log_y else alt.Scale(zero=True)
     present = [name for name in order if any(row["series"] == name for row in rows)]
     ticks = sorted({row["x"] for row in rows})
-    axis_x = alt.Axis(values=ticks, labelOverlap=True, labelFlush=False, format=".4~r", grid=False)
+    axis_x = alt.Axis(values=ticks, labelOverlap=True, labelFlush=False, format=PLAIN, grid=False)
     place = alt.X("x:Q", title=x, scale=scale_x, axis=axis_x)
     series: dict[str, Any] = {"title": None, "sort": list(order), "legend": _legend(present)}
     colour = alt.Color("series:N", scale=_scale(order, COLOURS), **series)
     shape = alt.Shape("series:N", scale=_scale(order, SHAPES), **series)
     tips = [
         alt.Tooltip("series:N", title="series"),
-        alt.Tooltip("x:Q", title=x, format=".4~r"),
-        alt.Tooltip("mean:Q", title=y, format=".4~g"),
-        alt.Tooltip("low:Q", title="95% from", format=".4~g"),
-        alt.Tooltip("high:Q", title="to", format=".4~g"),
+        alt.Tooltip("x:Q", title=x, format=PLAIN),
+        alt.Tooltip("mean:Q", title=y, format=",.4~r"),
+        alt.Tooltip("low:Q", title="95% from", format=",.4~r"),
+        alt.Tooltip("high:Q", title="to", format=",.4~r"),
     ]
-    axis_y = alt.Axis(format=_format(rows), tickCount=6)
+    axis_y = alt.Axis(format=PLAIN, tickCount=6)
     value = alt.Y("mean:Q", title=y, scale=scale_y, axis=axis_y)
     base = alt.Chart(data)
     band = base.mark_rule(strokeWidth=2, opacity=0.55).encode(
@@ -65,8 +67,8 @@ def bar_chart(
     data = alt.InlineData(values=edged)
     present = [name for name in order if any(row["series"] == name for row in rows)]
     place = alt.Y("series:N", title=None, sort=present, axis=alt.Axis(labelLimit=150))
-    axis = alt.Axis(format=_format(rows), tickCount=5)
-    tips = [alt.Tooltip("series:N", title="series"), alt.Tooltip("mean:Q", title=y, format=".4~g")]
+    axis = alt.Axis(format=PLAIN, tickCount=5)
+    tips = [alt.Tooltip("series:N", title="series"), alt.Tooltip("mean:Q", title=y, format=",.4~r")]
     base = alt.Chart(data)
     bar = base.mark_bar(color=COLOURS[0], height={"band": 0.65}).encode(
         x=alt.X("mean:Q", title=y, scale=alt.Scale(zero=True), axis=axis), y=place, tooltip=tips
@@ -91,11 +93,6 @@ def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict
         | {"floor": row["low"] if row["low"] is None or row["mean"] < 0 else max(edge, row["low"])}
         for row in rows
     ]
-
-
-def _format(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the format of an axis: 10,000 and 0.05, not 10k and 50m."""
-    return "," if max((row["mean"] for row in rows), default=0) >= 1000 else ".3~r"
 
 
 def _scale(order: Sequence[str], among: Sequence[str]) -> alt.Scale:

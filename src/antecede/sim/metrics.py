@@ -98,6 +98,34 @@ def measure(
     return figures
 
 
+def spreads(schedule: Schedule, trace: Trace, warm_up: int = 0) -> dict[str, dict[str, int]]:
+    """Count the measured copies by control entries (ten even steps) and time held (doubling)."""
+    part = window(schedule, trace, warm_up)
+    entries, waits = trace.entries[part.copies], _waits(schedule, trace, part.delivered)
+    least, most = int(entries.min(initial=2**31 - 1)), int(entries.max(initial=0))
+    width = (most - least) // 10 + 1
+    even = {f"{low:,} to {low + width - 1:,}" if width > 1 else f"{low:,}": (low, low + width)
+            for low in range(least, most + 1, width)}  # fmt: skip
+    sizes = np.frexp(np.floor(1000 * waits[waits > 0]))[1]
+    doubling = range(sizes.min(initial=99), sizes.max(initial=0) + 1)
+    return {
+        "Copies by control entries": {
+            name: int(((low <= entries) & (entries < high)).sum())
+            for name, (low, high) in even.items()
+        },
+        "Held copies by milliseconds held": {
+            f"{2**size // 2:,} to {2**size:,}": int((sizes == size).sum()) for size in doubling
+        },
+    }
+
+
+def _waits(schedule: Schedule, trace: Trace, copies: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how long copies waited in their sender's queue and at their receiver."""
+    queued = trace.posted[copies] - trace.sent[schedule.message[copies]]
+    waits: NDArray[np.float64] = queued + (trace.delivered[copies] - trace.arrived[copies])
+    return waits
+
+
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -122,9 +150,7 @@ def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
 def _times(schedule: Schedule, trace: Trace, part: Window) -> dict[str, Metric]:
     chosen = part.delivered
     message = schedule.message[chosen]
-    queued = trace.posted[chosen] - trace.sent[message]
-    held = trace.delivered[chosen] - trace.arrived[chosen]
-    waits = queued + held
+    waits = _waits(schedule, trace, chosen)
     positive = waits[waits > 0]
     p50, p95, p99 = np.quantile(positive, [0.5, 0.95, 0.99]) if len(positive) else (0, 0, 0)
     span = part.end - part.begin

