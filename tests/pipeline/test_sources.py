@@ -122,13 +122,6 @@ def test_clock_arrows_agree_with_paired_messages(shared: Path) -> None:
     assert pairs == 48
 
 
-def test_a_host_that_its_own_clock_lacks_is_a_rejected_row(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    path.write_text('alice {"alice":1}\nhello\nalice {"al":2}\nbye\n')
-    (row,) = sources.read(Source(path)).rejected.to_pylist()
-    assert (row["line"], row["reason"]) == (3, "the clock has no count of its own host alice")
-
-
 def test_patterns_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text('a {"a":1}\nhello\n')
