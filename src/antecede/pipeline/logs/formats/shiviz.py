@@ -76,7 +76,7 @@ def _sense(parsed: Parsed) -> int:
     last: dict[str, int] = {}
     fits = 0
     for entry in parsed.entries:
-        now = entry.clock.get(entry.host, -1)
+        now = entry.clock[entry.host]
         fits += now == last.get(entry.host, 0) + 1
         last[entry.host] = now
     return fits - len(parsed.rejected)
@@ -102,13 +102,13 @@ def _parse(text: str, pattern: re.Pattern[str], layout: str) -> Parsed:
     for match in pattern.finditer(text):
         parsed.rejected += _between(text[end : match.start()], line)
         line += text.count("\n", end, match.start())
-        clock = _clock(match["clock"])
-        if clock is None:
-            parsed.rejected.append(
-                Rejected(line, match.group()[:QUOTED_CHARS], "the clock is not JSON with counts")
-            )
+        clock, host = _clock(match["clock"]), match["host"].strip()
+        if clock is not None and host in clock:
+            parsed.entries.append(Entry(line, host, clock, match["event"].strip()))
         else:
-            parsed.entries.append(Entry(line, match["host"].strip(), clock, match["event"].strip()))
+            reason = f"the clock has no count of its own host {host}"
+            reason = "the clock is not JSON with counts" if clock is None else reason
+            parsed.rejected.append(Rejected(line, match.group()[:QUOTED_CHARS], reason))
         line += text.count("\n", match.start(), match.end())
         end = match.end()
     parsed.rejected += _between(text[end:], line)
@@ -161,8 +161,7 @@ def to_events(parsed: Parsed, send: str | None, deliver: str | None) -> list[Eve
                 seen[name, message] += 1
                 if seen[name, message] > 1:
                     message = f"{message} #{seen[name, message]}"
-        seq = entry.clock.get(entry.host, entry.line)
-        events.append(Event(entry.host, seq, kind, message, dests))
+        events.append(Event(entry.host, entry.clock[entry.host], kind, message, dests))
     return events
 
 
@@ -171,7 +170,7 @@ def clock_arrows(parsed: Parsed) -> list[tuple[int, int]]:
 
     Of all that an event newly knows, arrows show only what the others do not imply.
     """
-    at = {(e.host, e.clock.get(e.host, 0)): i for i, e in enumerate(parsed.entries)}
+    at = {(e.host, e.clock[e.host]): i for i, e in enumerate(parsed.entries)}
     known: dict[str, dict[str, int]] = {}
     arrows = []
     for i, entry in sorted(enumerate(parsed.entries), key=lambda x: sum(x[1].clock.values())):
