@@ -67,10 +67,7 @@ class MasterError(UsageError):
 
 
 class LogError(UsageError):
-    """A log cannot be read or written, or has no events: ``path`` (or a name) and ``reason``.
-
-    A log that is not a file, such as a table, has no path; then the message is the reason.
-    """
+    """A log cannot be read or written, or has no events: ``path`` (None: a table), ``reason``."""
 
     def __init__(self, message: str, *, path: object = None, reason: str = "") -> None:
         super().__init__(message)

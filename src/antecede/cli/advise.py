@@ -29,12 +29,6 @@ from antecede.cli.options import (
 if TYPE_CHECKING:
     from antecede.pipeline.advice.costs import Cost
 
-#: The columns that the terminal shows; the page has the others, and the rows skipped.
-_SHOWN = (
-    "protocol", "status", "model bytes", "wire bytes", "added ms", "held %", "state bytes",
-    "extra packets",
-)  # fmt: skip
-
 
 def advise(
     log: LogPath,
@@ -108,14 +102,16 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from antecede.pipeline.advice.costs import Status
     from antecede.report.advise_page import HEADS, cells, messages_in_words, rejected_in_words
 
+    # The page has all columns, and the rows skipped.
+    shown = [head for head in HEADS if head not in {"added ms, p99", "most held", "remark"}]
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head in _SHOWN:
+    for head in shown:
         justify: Any = "left" if head in {"protocol", "status"} else "right"
         # Heads in two lines leave room for large numbers.
         table.add_column(head.replace(" ", "\n"), justify=justify)
     for row in cells([cost.record for cost in costs if cost.status is not Status.SKIPPED]):
-        table.add_row(*(row[HEADS.index(head)] for head in _SHOWN))
+        table.add_row(*(row[HEADS.index(head)] for head in shown))
     Console(markup=False).print(table)
     skipped = [cost.protocol for cost in costs if cost.status is Status.SKIPPED]
     for words, names in (("Skipped", skipped), ("Not recommended", result["not_chosen"])):

@@ -13,12 +13,7 @@ import pyarrow as pa
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Rejected
 from antecede.pipeline.logs.base import Log, Source, sorted_out, table_of
-from antecede.pipeline.logs.formats import (
-    FORMATS,
-    format_named,
-    format_of_folders,
-    format_of_suffix,
-)
+from antecede.pipeline.logs.formats import FORMATS, format_named, format_of_suffix
 
 __all__ = [
     "Log",
@@ -49,7 +44,7 @@ def form_of(source: Source) -> str:
     if source.form is not None:
         return format_named(source.form).name
     if source.path.is_dir():
-        return format_of_folders()
+        return next(name for name in FORMATS if format_named(name).reads_folders)
     name = source.path
     if name.suffix.lower() in _SUFFIXES_COMPRESSED:
         name = name.with_suffix("")

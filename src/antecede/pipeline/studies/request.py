@@ -47,8 +47,7 @@ class Request:
         kept = {name: value for name, value in earlier.items() if name in known}
         request = cls(**kept | {name: value for name, value in given.items() if value is not None})
         traffic = given.get("traffic")
-        experiments = chosen(request.experiment) if traffic is not None else []
-        if experiments and not any(each.needs_traffic for each in experiments):
+        if traffic is not None and not any(e.needs_traffic for e in chosen(request.experiment)):
             users = " or ".join(each.name for each in chosen(()) if each.needs_traffic)
             msg = (
                 f"only the experiment {users} uses --traffic {traffic}: "
@@ -84,13 +83,10 @@ class Request:
         scale = PRESETS[self.preset]
         if self.traffic is not None:
             return replace(scale, traffic=pack_edges(Path(self.traffic)))
-        for each in chosen(self.experiment) if self.experiment else ():
-            if each.needs_traffic:
-                msg = (
-                    f"the experiment {each.name} needs --traffic FILE, "
-                    "a list of: source destination time"
-                )
-                raise UsageError(msg)
+        needy = [each.name for each in chosen(self.experiment) if each.needs_traffic]
+        if self.experiment and needy:
+            msg = f"experiment {needy[0]} needs --traffic FILE, a list of: source destination time"
+            raise UsageError(msg)
         return scale
 
 

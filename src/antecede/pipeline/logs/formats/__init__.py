@@ -33,8 +33,3 @@ def format_named(name: str) -> Format:
 def format_of_suffix(suffix: str) -> str | None:
     """Return the name of the format whose files end so, or None."""
     return next((name for name in FORMATS if suffix in format_named(name).suffixes), None)
-
-
-def format_of_folders() -> str:
-    """Return the name of the format that a folder has."""
-    return next(name for name in FORMATS if format_named(name).reads_folders)
