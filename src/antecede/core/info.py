@@ -105,6 +105,8 @@ class ProtocolInfo:
     assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str
     promises: frozenset[str]
+    missing_promises: dict[str, str] = field(default_factory=dict)
+    """Why it does not promise safety, liveness or quiescence, as protocols normally do."""
     options: dict[str, Option] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     dynamic: bool = False
