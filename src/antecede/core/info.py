@@ -69,6 +69,7 @@ class Citation:
         return f'{names}. "{self.title}". {self.venue}, {self.year}. {self.url}'.strip()
 
 
+CITATION_FORM: Final = '.. [TAG] A. Author and B. Author. "Title". Venue, YEAR. https://...'
 _REFERENCE: Final = re.compile(
     r'\.\. \[(\w+)\] (.+?)\. "(.+?)"\. (.+?), (\d{4})\.(?: (https://\S+))?'
 )
