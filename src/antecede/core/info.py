@@ -27,6 +27,7 @@ class Option:
 
     default: object
     doc: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
