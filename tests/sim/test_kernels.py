@@ -59,12 +59,12 @@ def assert_same(protocol: str, schedule: sim.Schedule, **options: object) -> Non
     assert differences(kernel.trace, plain.trace) == []
     assert kernel.metrics["undelivered"] == 0
     wrong = {
-        name
+        name: f"kernel {kernel.metrics[name]}, plain {value}"
         for name, value in plain.metrics.items()
         if name != "seconds"
         if kernel.metrics[name] != value
     }
-    assert not wrong
+    assert wrong == {}
 
 
 def fits(protocol: str, schedule: sim.Schedule) -> bool:
