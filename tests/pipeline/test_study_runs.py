@@ -91,7 +91,8 @@ NOVEL = """
 from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome
 
 EXPERIMENT = Experiment(
-    name="novel", rank=1000, paper="Doe 2026 [Doe26]", question="?", how="", x="n", baseline="matrix",
+    name="novel", rank=1000, paper="Doe 2026 [Doe26]", question="?", how="", x="n",
+    baseline="matrix",
     cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
     claims=(Claim("9.1", "New.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
 )
