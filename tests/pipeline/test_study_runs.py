@@ -14,6 +14,8 @@ from antecede.pipeline.studies.claims import claims
 from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
 from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, execute, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
+from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.results import study_page
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:
@@ -89,7 +91,8 @@ NOVEL = """
 from antecede.pipeline.studies.design import Case, Claim, Experiment, Outcome
 
 EXPERIMENT = Experiment(
-    name="novel", rank=1000, paper="", question="?", how="", x="n", baseline="matrix",
+    name="novel", rank=1000, paper="Doe 2026 [Doe26]", question="?", how="", x="n",
+    baseline="matrix",
     cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
     claims=(Claim("9.1", "New.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
 )
@@ -103,6 +106,8 @@ def test_a_new_experiment_is_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(found) == [*EXPERIMENTS, "novel"]
     monkeypatch.setattr("antecede.pipeline.studies.claims.EXPERIMENTS", found)
     assert next(reversed(claims().items()))[1] == "novel"
+    (sentence,) = (s.note for s in study_page(Measured([]), [], {}).sections if s.id == "claims")
+    assert sentence.endswith("; 9.x are from Doe 2026 [Doe26].")
 
 
 def test_every_module_of_the_experiments_is_one_experiment() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import pytest
 
 import antecede
 
+IGNORED = shutil.ignore_patterns("__pycache__")
 NUMBER = 1 + max(info.wire_number for info in antecede.PROTOCOLS.values())
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "antecede"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "antecede"
+REFERENCE = '.. [Doe26] J. Doe. "On order". Journal of Order 1(2):3-4, 2026.\n"""'
 
 USE = """
 import antecede
@@ -52,8 +56,7 @@ assert metrics["model_bytes_per_copy"] == 36 and metrics["entries_per_copy"] == 
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package to which one module was added, and nothing else changed."""
     root = tmp_path_factory.mktemp("copy")
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(SOURCE, root / "antecede", ignore=ignored)
+    shutil.copytree(SOURCE, root / "antecede", ignore=IGNORED)
     text = (SOURCE / "protocols" / "matrix.py").read_text(encoding="utf-8")
     for old, new in (
         ('name="matrix"', 'name="newcomer"'),
@@ -62,13 +65,15 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         assert text.count(old) == 1
         text = text.replace(old, new)
+    text = re.sub(r'\.\. \[RST91\].*?"""', REFERENCE, text, count=1, flags=re.DOTALL)
+    text = text.replace("[RST91]_", "[Doe26]_")
     (root / "antecede" / "protocols" / "newcomer.py").write_text(text, encoding="utf-8")
     return root
 
 
-def run(place: Path, code: str) -> str:
+def run(place: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -76,16 +81,31 @@ def run(place: Path, code: str) -> str:
         env={**os.environ, "PYTHONPATH": str(place)},
         cwd=place.parent,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_one_module_is_enough(package: Path) -> None:
-    assert run(package, USE).startswith(str(package))
+    assert run(package, "-c", USE).startswith(str(package))
 
 
 def test_the_plain_engine_runs_it(package: Path) -> None:
-    run(package, SIMULATE)
+    run(package, "-c", SIMULATE)
+
+
+def test_the_tests_cover_it_once_the_docs_are_written(package: Path, tmp_path: Path) -> None:
+    """Neither the property tests nor the second decoder nor the records' tests need an edit."""
+    for folder in ("docs", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=IGNORED)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(package / "antecede", tmp_path / "src" / "antecede", ignore=IGNORED)
+    source = tmp_path / "src"
+    run(source, "docs/generate.py")
+    files = ("wire/test_format.py", "protocols/test_properties.py", "protocols/test_records.py")
+    tests = [f"tests/{file}" for file in files]
+    wanted = "newcomer or numbers"
+    said = run(source, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", wanted, *tests)
+    assert re.search(r"^\d\d passed", said, flags=re.MULTILINE), said
 
 
 def test_a_zip_is_searched_as_well(package: Path, tmp_path: Path) -> None:
@@ -93,4 +113,4 @@ def test_a_zip_is_searched_as_well(package: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(archive, "w") as target:
         for path in sorted((package / "antecede").rglob("*.py")):
             target.write(path, str(path.relative_to(package)))
-    assert run(archive, USE).startswith(str(archive))
+    assert run(archive, "-c", USE).startswith(str(archive))

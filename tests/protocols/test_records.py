@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
 import antecede
 from antecede.check import process_names, random_script, run_script
 from antecede.check.cases import Case, cases
-from antecede.core.info import CASTS, Citation
-from antecede.core.registry import protocol_class, protocol_of_number
+from antecede.core.info import CASTS, CITATION_FORM, Citation
+from antecede.core.registry import protocol_class, protocol_of_number, register
 
 PROTOCOLS = antecede.PROTOCOLS
 MEMBERS = process_names(5)
@@ -158,4 +160,39 @@ References
     )
     text = 'J. Doe. "On order". Journal of Order 1(2):3-4, 2026. https://example.org/order'
     assert str(found) == text
+    assert Citation.first_of(f"Doc.\n\nReferences\n---\n{CITATION_FORM}").tag == ""
+    form = CITATION_FORM.replace("YEAR", "1998")
+    assert Citation.first_of(f"Doc.\n\nReferences\n---\n{form}").authors == (
+        "A. Author",
+        "B. Author",
+    )
     assert Citation.first_of(None) == Citation.first_of("no references") == Citation()
+
+
+def register_in(module: str) -> None:
+    """Register matrix as a protocol `fresh` in a module of this name."""
+    matrix = protocol_class("matrix")
+    info = replace(matrix.INFO, name="fresh", wire_number=0, citation=Citation())
+    register(type("Fresh", (matrix,), {"INFO": info, "__module__": f"somewhere.{module}"}))
+
+
+@pytest.mark.parametrize(
+    ("module", "doc", "message"),
+    [
+        ("other", "", "other.py registers fresh; INFO.name must be the module's name"),
+        ("fresh", "", "the References in fresh.py must begin with .. [TAG]"),
+        (
+            "fresh",
+            "Doc.\n\nReferences\n----------\n.. [Doe26] J. Doe: On order, 2026.",
+            "the References in fresh.py must begin with .. [TAG]",
+        ),
+    ],
+)
+def test_a_record_that_is_malformed_is_refused(
+    module: str, doc: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"somewhere.{module}"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name, doc))
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        register_in(module)
+    assert "fresh" not in PROTOCOLS

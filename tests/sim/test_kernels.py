@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from importlib import resources
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +12,24 @@ from hypothesis import strategies as st
 
 import antecede
 from antecede import sim
+from antecede.core.info import Options
+from antecede.sim import kernels
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import WORKLOADS, paper
 from tests.sim.same import PROTOCOLS, differences, random_schedule, workload_schedule
 
-OPTIONS: dict[str, list[dict[str, str]]] = {
-    "direct": [{"prune": "literal"}, {"prune": "full"}],
-    "bounded": [{"column": "sparsest"}, {"column": "rotating"}],
-}
+
+def options_of(protocol: str, members: tuple[str, ...]) -> list[Options]:
+    """Return what a kernel is compared with: choices and variants of the options it knows."""
+    info, known = antecede.PROTOCOLS[protocol], KERNELS[protocol].options
+    chosen: list[Options] = [
+        {name: choice}
+        for name in sorted(known)
+        for choice in info.options[name].choices
+        if choice != info.options[name].default
+    ]
+    variants = [variant.options(members) for variant in info.variants]
+    return chosen + [each for each in variants if set(each) <= known and each not in chosen]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -27,18 +38,19 @@ def test_a_kernel_says_all_that_is_needed(protocol: str) -> None:
     info = antecede.PROTOCOLS[protocol]
     assert kernel.protocol == protocol
     assert kernel.options <= set(info.options)
-    assert kernel.options == {name for options in OPTIONS.get(protocol, []) for name in options} | (
-        {"k"} if protocol == "bounded" else set()
-    )
+    compared = {name for options in options_of(protocol, ("a", "b", "c")) for name in options}
+    assert kernel.options == compared, "give the option choices, or the protocol a variant with it"
     assert issubclass(kernel.own, tuple)
     assert all(callable(getattr(kernel.steps, field.name)) for field in fields(kernel.steps))
 
 
 def test_every_kernel_module_is_found() -> None:
-    folder = resources.files("antecede.sim.kernels")
-    files = [file for file in folder.iterdir() if file.name.endswith(".py")]
-    defined = {file.name[:-3] for file in files if "\nKERNEL = Kernel(" in file.read_text()}
-    assert defined == set(KERNELS)
+    modules = {
+        module.name: import_module(f"{kernels.__name__}.{module.name}")
+        for module in iter_modules(kernels.__path__)
+    }
+    defined = {name: module.KERNEL for name, module in modules.items() if hasattr(module, "KERNEL")}
+    assert defined == KERNELS
 
 
 def assert_same(protocol: str, schedule: sim.Schedule, **options: object) -> None:
@@ -47,12 +59,12 @@ def assert_same(protocol: str, schedule: sim.Schedule, **options: object) -> Non
     assert differences(kernel.trace, plain.trace) == []
     assert kernel.metrics["undelivered"] == 0
     wrong = {
-        name
+        name: f"kernel {kernel.metrics[name]}, plain {value}"
         for name, value in plain.metrics.items()
         if name != "seconds"
         if kernel.metrics[name] != value
     }
-    assert not wrong
+    assert wrong == {}
 
 
 def fits(protocol: str, schedule: sim.Schedule) -> bool:
@@ -75,10 +87,8 @@ def test_on_schedules_where_anything_goes(protocol: str, seed: int, n: int, unic
     schedule = random_schedule(seed, n, 80, unicast=unicast)
     if fits(protocol, schedule):
         assert_same(protocol, schedule)
-        for options in OPTIONS.get(protocol, []):
+        for options in options_of(protocol, schedule.names):
             assert_same(protocol, schedule, **options)
-    if protocol == "bounded" and n > 2:
-        assert_same(protocol, schedule, k=n + 1)
 
 
 @pytest.mark.parametrize("n", [64, 65, 130])

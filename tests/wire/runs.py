@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import antecede
 from antecede import Delivery, Endpoint, Packet, QueueFullError, UsageError
+from antecede.core.info import Members, Options, Variant
 
 Swap = Callable[[Endpoint], Endpoint]
 
@@ -15,32 +16,36 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"p{(7 * number + 3) % 100:02}" for number in range(count))
 
 
-OVERLAP = "overlap"
-"""For the options groups, zones and clusters: several of them, made from the members."""
+def overlapping(members: Members) -> dict[str, Members]:
+    """Return groups that share members."""
+    middle = len(members) // 2
+    return {"left": members[: middle + 1], "right": members[middle:], "all": members}
 
 
-def variants() -> list[tuple[str, dict[str, object]]]:
-    """Return every protocol as it comes, with each of its switches turned, and with groups."""
-    result: list[tuple[str, dict[str, object]]] = []
+def made_for(variant: Variant, option: str) -> Callable[[Members], object]:
+    """Return what gives an option of a variant, once the members are known."""
+    return lambda members: variant.options(members)[option]
+
+
+def variants() -> list[tuple[str, Options]]:
+    """Return every protocol as it comes, with each switch turned, with groups, and its variants.
+
+    A value that is a function gives the option for the members of a run.
+    """
+    result: list[tuple[str, Options]] = []
     for name, info in antecede.PROTOCOLS.items():
-        result.append((name, {}))
+        found: list[Options] = [{}]
         for option, spec in info.options.items():
             if type(spec.default) is bool:
-                result.append((name, {option: not spec.default}))
-            elif option in ("groups", "zones", "clusters"):
-                result.append((name, {option: OVERLAP}))
+                found.append({option: not spec.default})
+        if "groups" in info.casts:
+            found.append({"groups": overlapping})
+        for variant in info.variants:
+            options = variant.options(names(3))
+            if options not in found:
+                found.append({option: made_for(variant, option) for option in options})
+        result.extend((name, options) for options in found)
     return result
-
-
-def with_groups(options: dict[str, object], members: tuple[str, ...]) -> dict[str, object]:
-    """Return ``options`` with the groups filled in."""
-    middle = len(members) // 2
-    made: dict[str, object] = {
-        "groups": {"left": members[: middle + 1], "right": members[middle:], "all": members},
-        "zones": (members[: middle + 1], members[middle:]),
-        "clusters": (members[:middle], members[middle:]),
-    }
-    return {key: made[key] if value == OVERLAP else value for key, value in options.items()}
 
 
 @dataclass
@@ -58,7 +63,10 @@ class Run:
     in_flight: list[Packet] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.options = with_groups(self.options, self.members)
+        self.options = {
+            key: value(self.members) if callable(value) else value
+            for key, value in self.options.items()
+        }
         self.endpoints = {
             name: antecede.endpoint(
                 self.protocol,

@@ -6,29 +6,13 @@ If it reads what the Codec writes, the page says enough.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
+from pathlib import Path
 
-PROTOCOLS = [
-    "optimal",
-    "pruned",
-    "semantic",
-    "bounded",
-    "buffered",
-    "matrix",
-    "direct",
-    "broadcast",
-    "vectors",
-    "context",
-    "history",
-    "server",
-    "synchronous",
-    "central",
-    "serial",
-    "two_hop",
-    "hierarchy",
-    "phases",
-    "zones",
-]
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
+NUMBERS = PAGE.split("p is the protocol: ")[1].split(" any other.")[0]
+PROTOCOLS = {int(number): name for number, name in re.findall(r"(\d+) (\w+)", NUMBERS)}
 WORDS = ("diff", "ask", "promise", "wish")
 
 
@@ -46,7 +30,9 @@ class Second:
         assert self.byte() == 0xA1
         self.members = self.members[: self.varint()]
         tag = self.varint()
-        protocol = PROTOCOLS[tag // 9 - 1] if tag >= 9 else self.raw(self.varint()).decode()
+        number = tag // 9
+        assert not number or number in PROTOCOLS, f"docs/wire.md lacks {number}; run: make docs"
+        protocol = PROTOCOLS[number] if number else self.raw(self.varint()).decode()
         shape, absence = tag % 9 // 3, tag % 3
         source, dest, n = self.name(self.varint()), self.name(self.varint()), self.varint()
         message: tuple[str, int] | None = None

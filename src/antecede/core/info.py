@@ -27,6 +27,7 @@ class Option:
 
     default: object
     doc: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Citation:
         return f'{names}. "{self.title}". {self.venue}, {self.year}. {self.url}'.strip()
 
 
+CITATION_FORM: Final = '.. [TAG] A. Author and B. Author. "Title". Venue, YEAR. https://...'
 _REFERENCE: Final = re.compile(
     r'\.\. \[(\w+)\] (.+?)\. "(.+?)"\. (.+?), (\d{4})\.(?: (https://\S+))?'
 )
@@ -105,6 +107,8 @@ class ProtocolInfo:
     assumptions: str = "fixed membership; every packet arrives eventually"
     cost: str
     promises: frozenset[str]
+    missing_promises: dict[str, str] = field(default_factory=dict)
+    """Why it does not promise safety, liveness or quiescence, as protocols normally do."""
     options: dict[str, Option] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     dynamic: bool = False

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from antecede.core.groups import as_flag, distinct_names
-from antecede.core.info import Citation, ProtocolInfo
+from antecede.core.info import CITATION_FORM, Citation, ProtocolInfo
 from antecede.core.messages import ControlSize, Packet
 from antecede.errors import UsageError
 
@@ -34,10 +34,12 @@ def register(cls: E) -> E:
     number = cls.INFO.wire_number
     assert name not in _classes, f"two protocols are named {name}"
     assert number not in _by_wire_number, f"{name} has the wire number of {_by_wire_number[number]}"
+    module = cls.__module__.rpartition(".")[2]
+    assert name == module, f"{module}.py registers {name}; INFO.name must be the module's name"
     if cls.INFO.citation == Citation():
-        cls.INFO = replace(
-            cls.INFO, citation=Citation.first_of(sys.modules[cls.__module__].__doc__)
-        )
+        citation = Citation.first_of(sys.modules[cls.__module__].__doc__)
+        assert citation.tag, f"the References in {module}.py must begin with {CITATION_FORM}"
+        cls.INFO = replace(cls.INFO, citation=citation)
     _classes[name] = cls
     _infos[name] = cls.INFO
     if number:

@@ -84,6 +84,7 @@ class Bounded(Endpoint):
             "column": Option(
                 "fullest",
                 "whose constraints an extra message replaces: fullest, sparsest or rotating",
+                CHOICES,
             ),
         },
         wire_number=4,

@@ -71,7 +71,9 @@ class Direct(Endpoint):
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={
             "prune": Option(
-                "direct", "what a delivery prunes: 'literal', 'direct' or 'full' (same deliveries)"
+                "direct",
+                "what a delivery prunes: 'literal', 'direct' or 'full' (same deliveries)",
+                PRUNES,
             )
         },
         short_name="PRS",

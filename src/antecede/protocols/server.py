@@ -67,6 +67,7 @@ class Server(Endpoint):
         assumptions="one known server; every packet arrives eventually",
         cost="n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+        missing_promises={"safety": "only the server's deliveries are ordered"},
         options={"server": Option(None, "the server's name; by default the first member")},
         wire_number=12,
         bytes_per_entry=CLOCK_BYTES,

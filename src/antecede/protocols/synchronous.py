@@ -66,6 +66,7 @@ class Synchronous(Endpoint):
         assumptions="no two sends cross; every packet arrives eventually",
         cost="no control information; one acknowledgement per message",
         promises=frozenset({"safety"}),
+        missing_promises=dict.fromkeys(("liveness", "quiescence"), "sends that cross deadlock"),
         wire_number=13,
         bytes_per_entry=0,
         blocking=True,

@@ -63,6 +63,7 @@ class TwoHop(Endpoint):
         guarantee="order over chains of at most two messages; longer chains are not ordered",
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+        missing_promises={"safety": "only chains of at most two messages are ordered"},
         wire_number=16,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),

@@ -15,7 +15,7 @@ import numpy as np
 
 import antecede
 from antecede.sim.delays import added_delay
-from antecede.sim.trace import Progress, Trace, new_trace
+from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from antecede.sim.schedule import Schedule
 
 NO_LIMIT = 2**62
-UNSEEN = -1
 # How many events run between two calls of the progress bar.
 CHUNK = 1 << 10
 
@@ -217,7 +216,7 @@ class PlainRun:
     def _record(self, event: int) -> None:
         self.trace.order[self._order] = event
         # Of several deliveries at once, only the last sees the endpoint's state: see _carry_out.
-        self.trace.kept[self._order] = UNSEEN
+        self.trace.kept[self._order] = NOTHING
         self._order += 1
 
     def _note(self, place: int, *, sent: bool) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOTHING = -1
+"""No event, no row, or no entries to count: the value where there is none."""
 Progress = Callable[[float], None]
 """Called during a run with the fraction that is done."""
 
@@ -17,7 +18,7 @@ class Trace(NamedTuple):
     """Everything that happened in a run; both engines fill the same arrays."""
 
     order: NDArray[np.int64]  # events as they happened: a message's row, or messages + copy's row
-    kept: NDArray[np.int32]  # per event: entries the acting process kept after it
+    kept: NDArray[np.int32]  # per event: entries the acting process kept after it, or NOTHING
     sent: NDArray[np.float64]  # per message
     number: NDArray[np.int32]  # per message: its number among its sender's sends, from 1
     posted: NDArray[np.float64]  # per copy: when it left its sender's output queue

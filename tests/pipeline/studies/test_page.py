@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from antecede.pipeline.studies.claims import claim_rows, claims
+from antecede import PROTOCOLS
+from antecede.pipeline.studies.claims import claim_rows, claims, papers
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measured import NOT_RUN, Measured, crossing, fit
 from antecede.pipeline.studies.results import study_page
 from antecede.report.page import Figure, Page, Table
 
 CLAIMS = claims()
+MAKERS = ("pruned", "semantic", "optimal", "bounded", "buffered")
 Rows = list[dict[str, Any]]
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -33,10 +35,19 @@ def test_a_crossing_is_interpolated() -> None:
     assert crossing({10: 1.5, 20: 2.5}, 1.0) is None
 
 
+def test_every_claim_is_of_one_paper_that_is_named() -> None:
+    for claim, name in CLAIMS.items():
+        named = papers()[claim.id.partition(".")[0]]
+        assert re.fullmatch(r".+ \d{4} \[\w+\]", named), claim.id
+        assert not name or EXPERIMENTS[name].paper == named, claim.id
+    tags = [re.findall(r"\[(\w+)\]", papers()[number])[0] for number in "01234"]
+    assert tags == [PROTOCOLS[name].citation.tag for name in MAKERS]
+
+
 def test_every_claim_has_a_row(shared: Path) -> None:
     text = (shared / "CLAIMS.md").read_text(encoding="utf-8")
     wanted = re.findall(r"(?<![\w.])(\d\.(?:open(?:\.\d)?|\d+))(?= )", text)
-    assert set(wanted) == {claim.id for claim in CLAIMS}
+    assert set(wanted) <= {claim.id for claim in CLAIMS}
     assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
 
 
@@ -63,7 +74,10 @@ def test_a_claim_is_either_judged_by_an_experiment_or_settled_by_tests() -> None
 def test_claims_come_in_the_papers_order_and_open_questions_last() -> None:
     ids = [claim.id for claim in CLAIMS]
     assert ids[:3] == ["0.1", "0.2", "0.3"]
-    assert ids[-4:] == ["4.5", "4.open.1", "4.open.2", "4.open.3"]
+    fourth = [number for number in ids if number.startswith("4.")]
+    assert fourth[-4:] == ["4.5", "4.open.1", "4.open.2", "4.open.3"]
+    firsts = [int(number.partition(".")[0]) for number in ids]
+    assert firsts == sorted(firsts)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The claims of the five papers: those that tests settle, and the table of them all.
+"""The claims of the papers: those that tests settle, and the table of them all.
 
 Claims about size, delay or growth are judged from a study's points; they stand in the modules of
 the experiments that measure them.
@@ -11,9 +11,6 @@ from typing import NamedTuple
 from antecede.pipeline.studies.design import Claim, Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
-
-PAPERS = {"0": "pruned", "1": "semantic", "2": "optimal", "3": "bounded", "4": "buffered"}
-"""The first part of a claim's number, and the protocol of the paper that makes the claim."""
 
 
 class Row(NamedTuple):
@@ -31,6 +28,12 @@ def claims() -> dict[Claim, str]:
     found = {claim: each.name for each in EXPERIMENTS.values() for claim in each.claims}
     found |= dict.fromkeys(TESTED, "")
     return dict(sorted(found.items(), key=lambda item: _place(item[0].id)))
+
+
+def papers() -> dict[str, str]:
+    """Return the paper behind the first part of the claims' numbers, as the experiments name it."""
+    judged = {claim.id: EXPERIMENTS[name].paper for claim, name in claims().items() if name}
+    return {number.partition(".")[0]: paper for number, paper in judged.items()}
 
 
 def _place(claim: str) -> list[tuple[bool, int]]:

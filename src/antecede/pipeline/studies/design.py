@@ -170,6 +170,9 @@ class Experiment:
     rank: int
     """Experiments are reported in this order."""
     paper: str
+    """The paper that makes its claims, as :func:`paper` names it."""
+    part: str = ""
+    """The part of the paper that it is about, such as a section."""
     question: str
     how: str
     """What was run, for the report."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.pipeline.studies.claims import PAPERS, claim_rows
-from antecede.pipeline.studies.design import Chart, Experiment, label, paper
+from antecede.pipeline.studies.claims import claim_rows, papers
+from antecede.pipeline.studies.design import Chart, Experiment, label
 from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.measured import Measured, Points, fit
 from antecede.report.page import Page, Section, Table
@@ -43,8 +43,8 @@ def study_page(
         if (points := measured.of(experiment.name))
     ]
     totals = [{**row, "series": _label(row["experiment"], row["series"])} for row in overview]
-    papers = "; ".join(f"{number}.x are from {paper(name)}" for number, name in PAPERS.items())
-    return build(claim_rows(measured), f"Claims {papers}.", parts, totals, facts)
+    sources = "; ".join(f"{number}.x are from {paper}" for number, paper in papers().items())
+    return build(claim_rows(measured), f"Claims {sources}.", parts, totals, facts)
 
 
 def _label(experiment: str, key: str) -> str:
@@ -56,7 +56,8 @@ def part_of(experiment: Experiment, points: Points) -> Section:
     pictures = [_picture(experiment, chart, points) for chart in experiment.charts]
     fits = [_fits(experiment, points)] if experiment.fits else []
     blocks = blocks_of(list(experiment.findings(points)), pictures, fits, experiment.how)
-    title = f"{experiment.name.capitalize()}: {experiment.paper}"
+    about = ", ".join(filter(None, (experiment.paper, experiment.part)))
+    title = f"{experiment.name.capitalize()}: {about}"
     return Section(experiment.name, title, blocks, experiment.question)
 
 

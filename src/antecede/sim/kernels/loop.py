@@ -73,6 +73,8 @@ def nothing(_core: Core, _own: Own, _what: Any) -> None:
 class Steps:
     """What a kernel does at each kind of event; every step takes (core, own, what).
 
+    If the protocol's ``kept_entries()`` is None, ``send`` and ``deliver`` return ``NOTHING``.
+
     Attributes
     ----------
     send

@@ -198,7 +198,8 @@ def _mixed_limits(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="bounded",
     rank=80,
-    paper=f"{paper('bounded')}, section 5",
+    paper=paper("bounded"),
+    part="section 5",
     question=(
         "If control information is bounded by k entries, how many extra messages, bytes in total "
         "and time does that cost, and is it better to give processes different bounds?"

@@ -155,7 +155,8 @@ def _saturated(points: Points) -> list[str]:
 EXPERIMENT = Experiment(
     name="buffered",
     rank=90,
-    paper=f"{paper('buffered')}, section 5",
+    paper=paper("buffered"),
+    part="section 5",
     question=(
         "Without any control information, how much delay do acknowledged buffers add as the round "
         "trip approaches the gap between sends, and does pipelining (footnote 4) remove it?"

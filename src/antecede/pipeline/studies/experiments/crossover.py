@@ -48,7 +48,8 @@ def findings(points: Points) -> Iterator[str]:
 EXPERIMENT = Experiment(
     name="crossover",
     rank=30,
-    paper=f"{paper('pruned')}, section 6.3",
+    paper=paper("pruned"),
+    part="section 6.3",
     question=(
         "The paper says that PRS costs more than RST in unicast above 25 processes, but does not "
         "state the delays. For which delays is that so?"

@@ -148,7 +148,8 @@ def _work(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="growth",
     rank=50,
-    paper=f"{paper('optimal')}, section 6",
+    paper=paper("optimal"),
+    part="section 6",
     question=(
         "The bound is n² entries, and the paper says that the average is much smaller. How does it "
         "grow with n, with the number of destinations, and with the delay?"

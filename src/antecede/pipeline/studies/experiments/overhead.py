@@ -263,7 +263,8 @@ def comparison_title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
 EXPERIMENT = Experiment(
     name="overhead",
     rank=10,
-    paper=f"{paper('pruned')}, figures 2 and 3",
+    paper=paper("pruned"),
+    part="figures 2 and 3",
     question="How much control information does a message carry as the number of processes grows?",
     how=(
         "Every process sends at exponential intervals (mean 0.1 s) to one uniformly chosen "

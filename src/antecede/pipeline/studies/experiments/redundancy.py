@@ -97,7 +97,8 @@ def _four_kinds(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="redundancy",
     rank=20,
-    paper=f"{paper('pruned')}, section 3",
+    paper=paper("pruned"),
+    part="section 3",
     question="How much does each of the four kinds of pruning save?",
     how=(
         f"{_N} processes, with a mean delay of half the mean gap between sends. Every run is "

@@ -93,7 +93,8 @@ def _costs(points: Points) -> Outcome | None:
 EXPERIMENT = Experiment(
     name="special",
     rank=70,
-    paper=f"{paper('optimal')}, section 7.1",
+    paper=paper("optimal"),
+    part="section 7.1",
     question="What do the special cases cost: broadcast only, serialised, acknowledged, central?",
     how=(
         f"{_N} processes, with a mean delay of a fifth of the gap between sends. Every message "

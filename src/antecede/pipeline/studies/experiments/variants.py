@@ -88,7 +88,8 @@ def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
 EXPERIMENT = Experiment(
     name="variants",
     rank=60,
-    paper=f"{paper('optimal')}, section 4.5",
+    paper=paper("optimal"),
+    part="section 4.5",
     question="What do lookahead, hardware multicast and sending only differences change?",
     how=(
         "The same multicast schedules under each variant, with a delay shorter and one longer than "
