@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from antecede.eventlog import Event
 from antecede.report.spacetime import EVENTS_MAX, Arrow, Diagram, Node
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from antecede.eventlog import Event
 
 
 def diagram_of(

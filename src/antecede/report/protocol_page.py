@@ -8,12 +8,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from typing import TYPE_CHECKING
 
+from antecede.core.info import ProtocolInfo
 from antecede.core.registry import protocol_class
-
-if TYPE_CHECKING:
-    from antecede.core.info import ProtocolInfo
 
 HEADINGS = ("Guarantee", "Assumes", "Cost", "Names", "Differences from the paper", "References")
 

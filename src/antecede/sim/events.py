@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from antecede.sim.schedule import Schedule
-    from antecede.sim.trace import Trace
+from antecede.sim.schedule import Schedule
+from antecede.sim.trace import Trace
 
 SCHEMA = pa.schema(
     [

@@ -17,15 +17,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.sim.schedule import Schedule
-    from antecede.sim.trace import Trace
+from antecede.sim.schedule import Schedule
+from antecede.sim.trace import Trace
 
 Metric = float | int | bool | None
 # A run is saturated if what waits keeps growing: see `is_saturated`.

@@ -9,20 +9,16 @@ extra messages, relays) counts as added, and its delay is a hash of (seed, chann
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import antecede
 from antecede.sim.delays import added_delay
+from antecede.sim.schedule import Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from antecede.sim.schedule import Schedule
 
 NO_LIMIT = 2**62
 # How many events run between two calls of the progress bar.

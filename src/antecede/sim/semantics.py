@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from antecede.errors import UsageError
 from antecede.sim.schedule import NOTHING_AT_ALL, Schedule
-
-if TYPE_CHECKING:
-    from antecede.sim.trace import Trace
+from antecede.sim.trace import Trace
 
 
 def with_semantics(

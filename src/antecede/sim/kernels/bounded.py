@@ -8,7 +8,7 @@ when its turn comes it is only counted, which may set others free.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,10 +40,8 @@ from antecede.sim.kernels.square import (
     renew,
     take_slab,
 )
+from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
 
 FULLEST, SPARSEST, ROTATING = range(3)
 CHOICES = {"fullest": FULLEST, "sparsest": SPARSEST, "rotating": ROTATING}

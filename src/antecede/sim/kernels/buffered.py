@@ -7,7 +7,7 @@ the slot of one is the process that waits for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,8 @@ from antecede.sim.kernels.common import (
 )
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.loop import Kernel, State, Steps
+from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
 
 
 class Queues(NamedTuple):

@@ -12,16 +12,14 @@ The plain engine uses the same numbers, so both see the same run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from antecede.sim.delays import added_delay
 from antecede.sim.kernels.compiling import Floats, Int, Ints, Real, Small, at, helper, int64
+from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING, Trace
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
 
 DONE, GROW, PAUSE = 0, 1, 2
 

@@ -8,7 +8,7 @@ it was before the send, so copies share the sender's old matrix.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from antecede.sim.kernels.square import (
     renew,
     take_slab,
 )
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
+from antecede.sim.plan import Plan
 
 LITERAL, DIRECT, FULL = range(3)
 VARIANTS = {"literal": LITERAL, "direct": DIRECT, "full": FULL}

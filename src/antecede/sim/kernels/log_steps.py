@@ -6,7 +6,7 @@ delivered* or *already replaced*) removed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,10 +38,8 @@ from antecede.sim.kernels.logs import (
     release,
 )
 from antecede.sim.kernels.loop import Steps, wake
+from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING, Trace
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
 
 
 class Tally(NamedTuple):

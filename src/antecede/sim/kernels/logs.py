@@ -23,17 +23,15 @@ copy, and leave it as they are satisfied.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from antecede.sim.kernels.common import FREE, NODE, NODES, WIDEST
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64
 from antecede.sim.kernels.loop import State, longer, refilled
+from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
 
 # An element's key: sender, clock, word. The largest key ends a slab.
 WORD_BITS, CLOCK_BITS = 10, 37

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from antecede.sim.kernels.common import (
     ARRIVALS,
@@ -43,13 +44,9 @@ from antecede.sim.kernels.common import (
     trigger,
 )
 from antecede.sim.kernels.compiling import Int, at, entry, helper, int64
+from antecede.sim.plan import Plan
+from antecede.sim.schedule import Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.sim.plan import Plan
-    from antecede.sim.schedule import Schedule
 
 INLINED: Any = {"_nrt": False, "forceinline": True}
 # How many events run between two calls of the progress bar.

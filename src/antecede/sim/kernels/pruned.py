@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antecede.sim.kernels.log_steps import STEPS
 from antecede.sim.kernels.logs import LogKernel, LogState
 from antecede.sim.kernels.loop import Kernel
 from antecede.sim.metrics import window
-
-if TYPE_CHECKING:
-    from antecede.sim.schedule import Schedule
-    from antecede.sim.trace import Trace
+from antecede.sim.schedule import Schedule
+from antecede.sim.trace import Trace
 
 
 def figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Any]:

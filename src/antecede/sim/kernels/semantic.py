@@ -8,7 +8,7 @@ of a channel are linked in the order they were sent, so that is a walk along the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,8 @@ from antecede.sim.kernels.square import (
     renew,
     take_slab,
 )
+from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
 
 
 class Memory(NamedTuple):

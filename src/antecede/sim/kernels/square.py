@@ -7,17 +7,15 @@ and continues where it stopped. A slab may hold several matrices (`planes`); the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from antecede.sim.kernels.common import FREE, Copy, Core, hold
 from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
 from antecede.sim.kernels.loop import State, longer, refilled
-
-if TYPE_CHECKING:
-    from antecede.sim.plan import Plan
-    from antecede.sim.trace import Trace
+from antecede.sim.plan import Plan
+from antecede.sim.trace import Trace
 
 
 class Squares(NamedTuple):

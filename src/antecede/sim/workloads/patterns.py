@@ -5,11 +5,12 @@ All are long enough for `received` messages per process on average after `warm_u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from antecede.errors import UsageError
+from antecede.sim.delays import Delay
+from antecede.sim.schedule import Schedule
 from antecede.sim.workloads.assembly import (
     MEAN_DELAY,
     MEAN_GAP,
@@ -18,12 +19,6 @@ from antecede.sim.workloads.assembly import (
     offsets_of,
     pick_destinations,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from antecede.sim.delays import Delay
-    from antecede.sim.schedule import Schedule
 
 
 def bursts(
