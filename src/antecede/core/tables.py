@@ -52,6 +52,11 @@ EVENT_SCHEMA: Final = (
 EVENT_COLUMNS: Final = tuple(column.name for column in EVENT_SCHEMA)
 EVENT_COLUMNS_NEEDED: Final = tuple(column.name for column in EVENT_SCHEMA if column.needed_by)
 
+#: An optional column beside those: which events of other processes an event follows, as a map from
+#: a process to how many of its events in this log, by ``seq``, it follows. It adds order to that of
+#: the messages; the event's own process, counts below 1 and processes without events say nothing.
+CLOCK: Final = "clock"
+
 #: Separates the destinations of a send in a CSV field.
 DESTS_SEPARATOR: Final = ";"
 
