@@ -196,11 +196,15 @@ def _clocks(column: Column) -> Column:
 _PLAIN = {NAME: _strings, WHOLE: _longs, KIND: _strings, NAMES: _lists, SECONDS: _seconds}
 
 
-def is_event(table: pa.Table) -> Flags:
-    """Return which rows are events; names may be strings or dictionaries of them."""
+def is_event(table: pa.Table, *, plain: bool = False) -> Flags:
+    """Return which rows are events; names may be strings or dictionaries of them.
+
+    A ``plain`` table comes from :func:`plain_table`, which has checked its encoding.
+    """
     kind = codes_of(table.column("kind"), KIND_CODES)
     good = kind >= 0
-    table = _decodable(table)
+    if not plain:
+        table = _decodable(table)
     for column in EVENT_SCHEMA:
         if column.name not in table.column_names or column.holds in {KIND, SECONDS}:
             continue
