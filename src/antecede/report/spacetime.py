@@ -185,10 +185,10 @@ def draw(diagram: Diagram) -> str:
     lanes = list(diagram.lanes) or _default_lanes(diagram)
     column = places(diagram)
     named = sum(bool(arrow.label) for arrow in diagram.arrows)
-    for step in STEPS:
-        layout = _layout(diagram, lanes, column, step)
-        if len(layout.labels) == named:
-            break
+    layout = _layout(diagram, lanes, column, STEPS[0])
+    for step in STEPS[1:]:
+        if len(layout.labels) < named:
+            layout = _layout(diagram, lanes, column, step)
     parts = [
         _lane(name, (layout.left, layout.width), TOP + LANE * number)
         for number, name in enumerate(lanes)
