@@ -16,8 +16,8 @@ EDGES = b'\x00\n\r\t ",;{}[]:\\\x7f\x80\xc3\xed\xff'
 #: Values that readers should be ready for in place of any other.
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**400, 0.5, -0.0, 1e308,
-    float("inf"), float("nan"), "", " ", "0", "-1", "a", "a\nb", "\x00", "\u202e", "\ud800", "é" * 50,
-    "x" * 5000, [], [None], [[]], {}, {"": None}, {"a": {"b": []}},
+    float("inf"), float("nan"), "", " ", "0", "-1", "a", "a\nb", "\x00", "\u202e", "\ud800",
+    "é" * 50, "x" * 5000, [], [None], [[]], {}, {"": None}, {"a": {"b": []}},
 )  # fmt: skip
 WORDS = ("", "0", "-1", "1e999", "nan", "9" * 30, "send", "deliver", "{}", '{"a":1}', "null", '"')
 

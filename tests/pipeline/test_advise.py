@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import antecede
+from antecede import eventlog
 from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event
 from antecede.eventlog.edges import read_edges
-from antecede.pipeline.advice import traffic
+from antecede.pipeline.advice import replays, traffic
 from antecede.pipeline.advice.costs import Cost, FaultKind, Status
 from antecede.pipeline.advice.entry import advise, costs_on
 from antecede.pipeline.advice.recommendation import Traffic
@@ -28,6 +29,7 @@ from antecede.pipeline.advice.wording import recommend
 from antecede.pipeline.logs.formats.edges import to_events
 from antecede.pipeline.logs.sources import table_of
 from antecede.report.advise_page import advise_page, messages_in_words
+from antecede.report.numbers import figure
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
 from tests.pipeline.histories import Shape, history
@@ -306,6 +308,36 @@ def test_rejected_rows_are_reported_and_kept(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         app([*words, "--strict"])
     assert ended.value.code == 2
+
+
+def test_results_name_units_marks_and_what_was_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "PLAIN_COPIES_MAX", 20)
+    path = tmp_path / "log.jsonl"
+    again = [replace(LOG[k], seq=1000 + k) for k in range(5)]
+    own = Event("p0", 2000, "send", "own", ("p0",), 99.0)
+    eventlog.write(path, [*LOG, *again, own])
+    names = ["--protocol", "optimal", "--protocol", "central"]
+    with pytest.raises(SystemExit):
+        app(["advise", str(path), "--local", *names, "--out", str(tmp_path / "o")])
+    shown = capsys.readouterr().out
+    result = json.loads((tmp_path / "o" / "summary.json").read_text())["result"]
+    sends = sum(e.kind == "send" for e in again)
+    assert result["left_out"] == {
+        "repeated_sends": sends, "repeated_deliveries": 5 - sends, "copies_to_sender": 1,
+    }  # fmt: skip
+    assert "1 copy to its own sender." in shown
+    total = result["total_bytes_per_copy"]["optimal"]
+    (line,) = (line.split() for line in shown.splitlines() if line.startswith(" optimal "))
+    assert line[4] == figure(total)
+    assert f"costs {total:.3g} bytes a copy" in result["reason"] + result["otherwise"]
+    assert " central  run†" in shown.replace("   ", "  ")
+    assert f"Ran only on the first {result['beginning_messages']:,} messages" in shown
+    page = (tmp_path / "o" / "index.html").read_text()
+    for head in ("model bytes/copy", "wire bytes/copy", "total bytes/copy", "added ms/copy"):
+        assert f'<th scope="col">{head}' in page
+    assert "<dt>central†</dt>" in page
 
 
 def test_the_page_has_no_figure_that_is_none() -> None:
