@@ -280,7 +280,7 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
     strange.write_text("")
     with pytest.raises(UsageError, match="give --format, one of csv, edges"):
         sources.read(Source(strange))
-    with pytest.raises(UsageError, match="unknown format 'xml'; known: csv, edges, jsonl"):
+    with pytest.raises(UsageError, match="unknown format 'xml'; known: csv, edges, jaeger, jsonl"):
         sources.read(Source(strange, form="xml"))
     with pytest.raises(UsageError, match="has no events"):
         sources.read(Source(strange, form="jsonl"))
@@ -320,3 +320,10 @@ def test_columns_of_the_wrong_type_are_refused(
     with pytest.raises(LogError, match="^" + reason) as error:
         audit_table(table)
     assert error.value.path is None
+
+
+def test_a_table_with_two_columns_of_one_name_is_refused() -> None:
+    columns = [pa.array(values) for values in (["a"], [1], ["local"], ["m"], ["n"])]
+    table = pa.table(columns, names=["process", "seq", "kind", "message", "message"])
+    with pytest.raises(LogError, match=r"^the log has 2 columns of the name message; keep one$"):
+        audit_table(table)

@@ -14,6 +14,8 @@ from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.audits.neighbourhood import Rows, TableRows, neighbourhoods
 from antecede.pipeline.audits.sentences import sentence
+from antecede.pipeline.audits.timelines import timeline
+from antecede.pipeline.logs.formats import format_named
 from antecede.pipeline.logs.sources import Log
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
@@ -36,6 +38,9 @@ def draw(log: Log, around: str | None) -> Drawing:
     """Draw a log around the message ``around``, or its beginning."""
     if log.undecidable is not None and CLOCK in log.events.column_names:
         return _by_clocks(log.events, around)
+    if not format_named(log.form).has_deliveries:
+        text, diagram = timeline(log.events, around)
+        return Drawing(text, [Illustration(diagram.title, text, diagram)])
     if around is None:
         return _beginning(log.events)
     return _around(log.events, around)

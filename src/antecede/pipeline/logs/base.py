@@ -123,7 +123,7 @@ def reading(source: Source, form: str) -> Iterator[None]:
 def sorted_out(table: pa.Table, name: str) -> Log:
     """Return the valid rows of a table in their plain form, and the invalid ones."""
     plain = plain_table(table)
-    good = is_event(plain)
+    good = is_event(plain, plain=True)
     bad = (~good).nonzero()[0]
     if not bad.size:
         return Log(plain, rejected_table(name, []))

@@ -168,7 +168,7 @@ def _read_together(sources: Sequence[Source]) -> dict[str, Log]:
         with reading(source, "text"):
             text = read_utf8(source, bad)
         cuts = [] if source.delimiter is None else delimiters_in(text, source.delimiter)
-        for part in split_at(text, cuts):
+        for part in split_at(text, cuts) or [Part("", 1, "")]:
             drafts.setdefault(part.label, []).extend(patterns.drafts(source, part, bad))
             rejected.setdefault(part.label, []).extend((source, row) for row in bad)
             bad.clear()
