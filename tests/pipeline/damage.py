@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import random
@@ -110,7 +111,7 @@ def _change(chance: random.Random, documents: list[Any]) -> None:
             other = chance.choice(list(owner) if isinstance(owner, dict) else range(len(owner)))
             owner[key], owner[other] = owner[other], owner[key]
         case _:
-            owner[key] = chance.choice(ODD)
+            owner[key] = copy.deepcopy(chance.choice(ODD))
 
 
 #: Types that a column may have in a file of others.

@@ -112,6 +112,14 @@ def _with_options(form: str) -> list[Sample]:
         for name in ("reliable-broadcast", "chord", "simpledb", "voldemort"):
             logs += _shared(f"shiviz/{name}.log", 3000)
         return [(log, options) for log in logs for options in (PATTERNS, {})]
+    if form == "text":
+        frame = {"pattern": r"(?<time>\S+) (?<process>\w+) (?<kind>\w+) (?<message>\w+)"}
+        timed = b"2026-03-02T10:00:00Z a sent m1\n5 b got m1\n7,5 b sent m2\n8 c got m2\n"
+        numbered = {
+            "send": r"(?<process>\w)(?<seq>\d+) > (?<to>\w+): (?<message>.*)",
+            "deliver": r"(?<process>\w)(?<seq>\d+) < (?<from>\w+): (?<message>.*)",
+        }
+        return [(timed, frame), (b"a1 > b: hi\na2 > b: hi\nb1 < a: hi\nb2 < a: hi\n", numbered)]
     return []
 
 
@@ -184,13 +192,15 @@ class Campaign:
     def use(self, source: Source) -> None:
         """Do with a log what the verbs do."""
         log = self.read(source)
-        audited = audit_here(source)
-        self.counts[f"verdict {audited.audit.verdict}"] += 1
-        drawing = draw(log, source, None)
+        audited = audit_here([source])
+        for one in audited.values():
+            self.counts[f"verdict {one.audit.verdict}"] += 1
+        drawing = draw(log, None)
         if self.chance.random() < 0.1:
             report_page("log", drawing.text, drawing.illustrations, {})
             with RunFolder.open(self.folder / "out", "audit", options={}) as folder:
-                write_results(folder, audited, allowance(audited.audit, 0, []))
+                allowed = {name: allowance(one.audit, 0, []) for name, one in audited.items()}
+                write_results(folder, audited, allowed)
             self.counts["pages"] += 1
         schedule_of_log(log, "log")
         self.counts["logs replayed"] += 1

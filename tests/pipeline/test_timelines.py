@@ -20,7 +20,7 @@ def edges(tmp_path: Path, text: str) -> Source:
 
 def test_the_first_messages_are_drawn_by_time_with_arrows(tmp_path: Path) -> None:
     source = edges(tmp_path, "c a 30.5\na b 10\na c 10\nb d 20\n")
-    drawing = draw(read(source), source, None)
+    drawing = draw(read(source), None)
     (shown,) = drawing.illustrations
     diagram = shown.diagram
     column = spacetime.places(diagram)
@@ -39,16 +39,16 @@ def test_the_first_messages_are_drawn_by_time_with_arrows(tmp_path: Path) -> Non
 def test_the_messages_around_one_are_drawn(tmp_path: Path) -> None:
     source = edges(tmp_path, "".join(f"a b {time}\n" for time in range(200)))
     log = read(source)
-    drawing = draw(log, source, "e101")
+    drawing = draw(log, "e101")
     arrows = drawing.illustrations[0].diagram.arrows
     assert [(a.mark, a.label) for a in arrows if a.mark != "plain"] == [("asked", "e101")]
     with pytest.raises(UsageError, match="has no message 'e999'; its messages have ids such as"):
-        draw(log, source, "e999")
+        draw(log, "e999")
 
 
 def test_a_real_edge_list_has_an_arrow_for_every_message(shared: Path) -> None:
     source = Source(shared / "data" / "collegemsg.txt", "edges")
-    diagram = draw(read(source), source, None).illustrations[0].diagram
+    diagram = draw(read(source), None).illustrations[0].diagram
     sends = sum(node.kind == "send" for node in diagram.nodes)
     assert len(diagram.arrows) >= sends == 50
     column = spacetime.places(diagram)

@@ -9,6 +9,7 @@ from typing import Any
 from antecede.report.bars import bars
 from antecede.report.numbers import figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
+from antecede.report.rejected import rejected_in_words
 
 _FIGURES = {
     "model_bytes_per_copy": ("model bytes/copy", 1),
@@ -97,14 +98,6 @@ def messages_in_words(result: Mapping[str, Any]) -> str:
     """Say how many messages were replayed, and out of how many."""
     count, of = result["messages"], result["log_messages"]
     return f"{count:,} messages" if count == of else f"the first {count:,} of {of:,} messages"
-
-
-def rejected_in_words(result: Mapping[str, Any]) -> str:
-    """Say how many rows of the log were left out."""
-    count = result["rejected"]
-    if count == 1:
-        return "1 row of the log is not a valid event"
-    return f"{count:,} rows of the log are not valid events"
 
 
 def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:

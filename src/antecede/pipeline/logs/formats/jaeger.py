@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antecede.pipeline.logs.base import Format
 from antecede.pipeline.logs.spans.model import (
     INSTANCES,
     Draft,
@@ -19,7 +18,7 @@ from antecede.pipeline.logs.spans.model import (
     span_of,
     whole,
 )
-from antecede.pipeline.logs.spans.reading import read_log
+from antecede.pipeline.logs.spans.reading import format_of_spans
 
 _MICROSECOND = 1000
 
@@ -108,4 +107,8 @@ def _tags(owner: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-FORMAT = Format("jaeger", (), lambda source: read_log(source, _spans))
+def _sniff(head: str) -> float:
+    return float('"spanID"' in head and '"operationName"' in head)
+
+
+FORMAT = format_of_spans("jaeger", _spans, _sniff)

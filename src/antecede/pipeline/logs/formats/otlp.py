@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from antecede.pipeline.logs.base import Format
 from antecede.pipeline.logs.spans.model import (
     INSTANCES,
     Draft,
@@ -20,7 +19,7 @@ from antecede.pipeline.logs.spans.model import (
     span_of,
     whole,
 )
-from antecede.pipeline.logs.spans.reading import read_log
+from antecede.pipeline.logs.spans.reading import format_of_spans
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ERRORS = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
@@ -134,4 +133,9 @@ def _ref(owner: object, which: str) -> Ref:
     return plain_id(_get(owner, "traceId")), plain_id(_get(owner, which))
 
 
-FORMAT = Format("otlp", (".json",), lambda source: read_log(source, _spans))
+def _sniff(head: str) -> float:
+    names = (*_RESOURCES, "resource_spans", *_SCOPES, "scope_spans")
+    return float(any(f'"{name}"' in head for name in names) and '"spans"' in head)
+
+
+FORMAT = format_of_spans("otlp", _spans, _sniff, (".json",))

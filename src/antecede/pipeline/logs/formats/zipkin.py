@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from itertools import count, takewhile
 from typing import Any
 
-from antecede.pipeline.logs.base import Format
 from antecede.pipeline.logs.spans.model import (
     INSTANCES,
     Draft,
@@ -20,7 +19,7 @@ from antecede.pipeline.logs.spans.model import (
     span_of,
     whole,
 )
-from antecede.pipeline.logs.spans.reading import read_log
+from antecede.pipeline.logs.spans.reading import format_of_spans
 
 _MICROSECOND = 1000
 
@@ -71,4 +70,8 @@ def _links(tags: Mapping[str, Any]) -> tuple[Ref, ...]:
     return tuple(ref for ref in found if ref[1])
 
 
-FORMAT = Format("zipkin", (), lambda source: read_log(source, _spans))
+def _sniff(head: str) -> float:
+    return float('"traceId"' in head and '"localEndpoint"' in head)
+
+
+FORMAT = format_of_spans("zipkin", _spans, _sniff)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from antecede.eventlog import Rejected
 from antecede.eventlog.rule import safe
-from antecede.pipeline.logs.base import QUOTED_CHARS, Log, Source, log_of, read_text
+from antecede.pipeline.logs.base import (
+    QUOTED_CHARS,
+    Format,
+    Log,
+    Source,
+    read_text,
+    reading,
+    rejected_in,
+)
 from antecede.pipeline.logs.spans.events import table_of_spans
 from antecede.pipeline.logs.spans.model import Span
 
@@ -15,21 +23,43 @@ from antecede.pipeline.logs.spans.model import Span
 Find = Callable[[object], Iterator[tuple[object, Span | str]]]
 
 
-def read_log(source: Source, find: Find) -> Log:
-    """Read a file of spans as a log."""
-    rejected: list[Rejected] = []
-    spans = read_spans(read_text(source), find, rejected)
-    return log_of(source, table_of_spans(spans), rejected)
+def read_log(sources: Sequence[Source], form: str, find: Find) -> dict[str, Log]:
+    """Read files of spans as one log: spans of one file may link to those of another."""
+    rejected: list[tuple[str, list[Rejected]]] = []
+    spans: dict[Span, None] = {}
+    for source in sources:
+        bad: list[Rejected] = []
+        with reading(source, form):
+            spans |= dict.fromkeys(read_spans(read_text(source), find, bad, spans))
+        rejected.append((source.name, bad))
+    left_out = sum(len(rows) for _, rows in rejected)
+    table = table_of_spans(list(spans))
+    return {"": Log(table, rejected_in(rejected), left_out, good=len(spans))}
 
 
-def read_spans(text: str, find: Find, rejected: list[Rejected]) -> list[Span]:
+def format_of_spans(
+    name: str, find: Find, sniff: Callable[[str], float], suffixes: tuple[str, ...] = ()
+) -> Format:
+    """Return a format of files of spans."""
+    return Format(
+        name,
+        suffixes,
+        lambda source: read_log([source], name, find)[""],
+        sniff,
+        read_together=lambda sources: read_log(sources, name, find),
+    )
+
+
+def read_spans(
+    text: str, find: Find, rejected: list[Rejected], known: Collection[Span] = ()
+) -> list[Span]:
     """Return the spans of a text; what is not one, or was read before, goes to ``rejected``."""
     spans: dict[Span, None] = {}
     for line, document in _documents(text, rejected):
         is_empty = True
         for raw, span in find(document):
             is_empty = False
-            if isinstance(span, str) or span in spans:
+            if isinstance(span, str) or span in spans or span in known:
                 reason = span if isinstance(span, str) else "the same span was read before"
                 rejected.append(Rejected(line, _quoted(raw), reason))
             else:
