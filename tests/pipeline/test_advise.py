@@ -24,10 +24,10 @@ from antecede.pipeline.advice.costs import Cost, FaultKind, Status
 from antecede.pipeline.advice.entry import advise, costs_on
 from antecede.pipeline.advice.recommendation import Traffic
 from antecede.pipeline.advice.replays import pack_schedule, unpack_schedule, violations_of
-from antecede.pipeline.advice.traffic import schedule_of, schedule_of_edges
+from antecede.pipeline.advice.traffic import left_out, schedule_of, schedule_of_edges
 from antecede.pipeline.advice.wording import recommend
 from antecede.pipeline.logs.formats.edges import to_events
-from antecede.pipeline.logs.sources import table_of
+from antecede.pipeline.logs.sources import Source, read, table_of
 from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.report.numbers import figure
 from antecede.sim import run
@@ -142,6 +142,12 @@ def test_an_edge_list_gets_a_stated_model(tmp_path: Path) -> None:
     assert schedule.messages == 2
     assert schedule.cast == "multicast"
     assert schedule.about["delays"] == "exponential:0.05"
+
+
+def test_repeated_lines_of_an_edge_list_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("a b 1\na b 1\na c 1\nb b 2\na b 1\n")
+    assert left_out(read(Source(path, "edges"))) == {"repeated_lines": 2, "copies_to_sender": 1}
 
 
 def test_multicasts_have_all_figures_under_every_protocol() -> None:

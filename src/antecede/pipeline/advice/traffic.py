@@ -76,15 +76,14 @@ def left_out(log: Log) -> dict[str, int]:
     ):
         some = rows.filter(pc.equal(rows.column("kind"), kind)).select(keys)
         found[name] = len(some) - len(some.group_by(keys).aggregate([]))
-    if not format_named(log.form).has_deliveries:
-        found["repeated_deliveries"] = 0  # They were made up from the sends.
-    own = 0
-    if "dests" in log.events.column_names:
-        sends = log.events.filter(pc.equal(log.events.column("kind"), SEND))
-        process = sends.column("process").combine_chunks()
+    sends = log.events.filter(pc.equal(log.events.column("kind"), SEND))
+    copies = own = 0
+    if "dests" in sends.column_names and not pa.types.is_null(sends.schema.field("dests").type):
         dests = sends.column("dests").combine_chunks()
-        senders = process.take(pc.list_parent_indices(dests))
-        own = pc.sum(pc.equal(senders, pc.list_flatten(dests))).as_py() or 0
+        senders = sends.column("process").combine_chunks().take(pc.list_parent_indices(dests))
+        copies, own = len(senders), pc.sum(pc.equal(senders, pc.list_flatten(dests))).as_py() or 0
+    if not format_named(log.form).has_deliveries:  # Each line is a copy; deliveries are made up.
+        found = {"repeated_lines": max(0, (log.good or 0) - copies)}
     return {**found, "copies_to_sender": own}
 
 
