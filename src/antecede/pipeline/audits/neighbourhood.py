@@ -27,6 +27,9 @@ JOINED = 12
 #: How many events on each side of a place are needed for that.
 REACH = CONTEXT + JOINED // 2
 
+#: So many places are sent to every task; more are joined by a shuffle.
+BROADCAST_MAX = 200_000
+
 Points = dict[str, list[int]]  # process -> seqs
 Near = dict[tuple[int, int], tuple[int, list[int]]]
 """(process as a number, seq) -> how many of its events come before it, and the seqs around it."""
@@ -41,6 +44,9 @@ class Rows(Protocol):
 
     def near(self, points: Points) -> Lines:
         """Return the events around some places of processes' orders, ``REACH`` on each side."""
+
+    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
+        """Return the deliveries with these processes and seqs, and possibly others."""
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
@@ -129,6 +135,13 @@ class TableRows:
             wanted |= (process == number[name]) & (seqs[0] <= seq) & (seq <= seqs[-1])
         return _lines(_events(self._table.filter(pa.array(wanted))), near)
 
+    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
+        """Return the deliveries with these processes and seqs, and possibly others."""
+        wanted = pc.equal(self._table.column("kind"), DELIVER)
+        for name, some in zip(("process", "seq"), zip(*places, strict=True), strict=True):
+            wanted = pc.and_(wanted, pc.is_in(self._table.column(name), pa.array(set(some))))
+        return _events(self._table.filter(wanted))
+
 
 class FrameRows:
     """A log in a Spark frame; each question is one job."""
@@ -156,6 +169,16 @@ class FrameRows:
             here = (F.col("process") == name) & F.col("seq").between(seqs[0], seqs[-1])
             wanted = wanted + here.cast("int")
         return _lines(_events(self._frame.filter(wanted > 0).toArrow()), near)
+
+    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
+        """Return the deliveries with these processes and seqs: one job."""
+        from pyspark.sql import functions as F
+
+        columns = {"process": [name for name, _ in places], "seq": [seq for _, seq in places]}
+        wanted = self._frame.sparkSession.createDataFrame(pa.table(columns))
+        few = F.broadcast(wanted) if len(places) <= BROADCAST_MAX else wanted
+        found = self._frame.filter(F.col("kind") == DELIVER).join(few, ["process", "seq"])
+        return _events(found.toArrow())
 
 
 def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
