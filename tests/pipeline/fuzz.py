@@ -66,14 +66,13 @@ PATTERNS = {
     "send": r"Sending (?<message>\S+) to (?<to>\w+)",
     "deliver": r"Received (?<message>\S+) from (?<from>\w+)",
 }
+OPERATION = "messaging.operation.type"
 POLLED = (
-    S("shop", "PRODUCER", "a1", 1, 2, "create", attributes={"messaging.operation.type": "create"}),
-    S("shop", "CLIENT", "a2", 3, 4, "send", links=("a1",),
-      attributes={"messaging.operation": "send"}),
+    S("shop", "PRODUCER", "a1", 1, 2, "create", attributes={OPERATION: "create"}),
+    S("shop", "CLIENT", "a2", 3, 4, "send", links=("a1",), attributes={OPERATION: "send"}),
     S("mail", "CONSUMER", "b1", 0, 5, "receive orders", links=("a1",)),
     S("mail", "CONSUMER", "b2", 6, 7, "process orders", "b1", instance="10.0.0.1"),
-)  # fmt: skip
-
+)
 _JSON = ("bytes", "lines", "json", "json", "json")
 #: How logs of a format are damaged, if not by bytes and lines alone.
 WAYS = {

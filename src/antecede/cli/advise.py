@@ -108,19 +108,26 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from rich.table import Table
 
     from antecede.pipeline.advice.costs import Status
-    from antecede.report.advise_page import HEADS, cells, messages_in_words
+    from antecede.report import advise_page as page
+    from antecede.report.advise_page import messages_in_words
 
     # The page has all columns, and the rows skipped.
-    shown = [head for head in HEADS if head not in {"added ms, p99", "most held", "remark"}]
+    on_page = {"added ms/copy, p99", "most copies held", "remark"}
+    shown = [k for k, head in enumerate(page.HEADS) if head not in on_page]
+    heads = page.heads(result)
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head in shown:
-        justify: Any = "left" if head in {"protocol", "status"} else "right"
-        # Heads in two lines leave room for large numbers.
-        table.add_column(head.replace(" ", "\n"), justify=justify)
-    for row in cells([cost.record for cost in costs if cost.status is not Status.SKIPPED]):
-        table.add_row(*(row[HEADS.index(head)] for head in shown))
+    for k in shown:
+        justify: Any = "left" if heads[k] in {"protocol", "status"} else "right"
+        # Heads in several lines leave room for large numbers.
+        table.add_column(heads[k].replace(" ", "\n").replace("/", "\n/"), justify=justify)
+    records = [cost.record for cost in costs if cost.status is not Status.SKIPPED]
+    for row in page.cells(records, result):
+        table.add_row(*(row[k] for k in shown))
     Console(markup=False).print(table)
+    for note in (*page.notes(result), page.left_out_in_words(result)):
+        if note:
+            typer.echo(note)
     skipped = [cost.protocol for cost in costs if cost.status is Status.SKIPPED]
     for words, names in (("Skipped", skipped), ("Not recommended", result["not_chosen"])):
         if names:
