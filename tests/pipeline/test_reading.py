@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,9 @@ from antecede.eventlog import Event
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs.base import Source
 from antecede.pipeline.logs.files import aliases_of, sources_in
+from antecede.pipeline.logs.formats import FORMATS
 from antecede.pipeline.logs.sources import form_of, read, read_logs, table_of
+from tests.pipeline.traces import REVERSED, jaeger, otlp, zipkin
 
 STORY = [
     Event("a", 1, "send", "m1", ("c",), 0.0),
@@ -40,12 +45,18 @@ GOVECTOR = "".join(
 )
 
 
+TRACES: dict[str, Callable[..., str]] = {"otlp": otlp, "jaeger": jaeger, "zipkin": zipkin}
+KNOWN = ["parquet", "shiviz", "edges", "csv", "jsonl", *TRACES]
+
+
 def content_of(form: str) -> bytes:
     """Return the beginning of a file of each format that the package writes or tests know."""
     out = io.BytesIO()
     if form == "parquet":
         pq.write_table(table_of(STORY), out)
         return out.getvalue()
+    if form in TRACES:
+        return TRACES[form](REVERSED).encode()
     if form == "shiviz":
         return GOVECTOR.encode()
     if form == "edges":
@@ -58,7 +69,7 @@ def content_of(form: str) -> bytes:
 
 
 @pytest.mark.parametrize("suffix", ["", ".txt", ".log", ".json", ".csv", ".parquet", ".jsonl.gz"])
-@pytest.mark.parametrize("form", ["parquet", "shiviz", "edges", "csv", "jsonl"])
+@pytest.mark.parametrize("form", KNOWN)
 def test_the_content_tells_the_format_whatever_the_name(
     tmp_path: Path, form: str, suffix: str
 ) -> None:
@@ -91,7 +102,7 @@ def test_a_log_of_mostly_bad_rows_is_refused_with_the_true_number(tmp_path: Path
 
 
 @pytest.mark.parametrize("packing", ["gzip", "zstd", "bz2"])
-@pytest.mark.parametrize("form", ["parquet", "shiviz", "edges", "csv", "jsonl"])
+@pytest.mark.parametrize("form", KNOWN)
 def test_compressed_logs_are_read(tmp_path: Path, form: str, packing: str) -> None:
     plain, path = tmp_path / "plain", tmp_path / "log.packed"
     plain.write_bytes(content_of(form))
@@ -198,3 +209,41 @@ def test_hosts_may_have_other_names_elsewhere(tmp_path: Path) -> None:
             aliases_of([bad])
     with pytest.raises(UsageError, match="gives 'a' two names, 'b' and 'c'"):
         aliases_of(["a=b", "a=c"])
+
+
+@pytest.mark.parametrize("form", list(TRACES))
+def test_spans_may_link_to_those_of_another_file(tmp_path: Path, form: str) -> None:
+    whole = tmp_path / "whole.json"
+    whole.write_text(TRACES[form](REVERSED))
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for service in ("checkout", "billing", "mail"):
+        own = [span for span in REVERSED if span.service == service]
+        (folder / f"{service}.json").write_text(TRACES[form](own))
+    found = read(sources_in([folder], Source(Path())))
+    keys = [("process", "ascending"), ("seq", "ascending")]
+    assert found.form == form
+    assert found.events.sort_by(keys).equals(read(Source(whole)).events.sort_by(keys))
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(content_of("jsonl"),))
+    writer.start()
+    found = read(sources_in([path], Source(Path())))
+    writer.join()
+    assert len(found.events) == len(STORY)
+
+
+def test_every_format_is_told_by_content_but_text() -> None:
+    assert {*KNOWN, "text"} == set(FORMATS)
+
+
+def test_words_alone_tell_no_format(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("three words here\nand some more\n")
+    with pytest.raises(UsageError, match="neither the name nor the content of 'notes' tells"):
+        read(Source(path))
+    with pytest.raises(UsageError, match="can be read only once"):
+        sources_in([Path("-"), Path("-")], Source(Path()))

@@ -43,13 +43,17 @@ from antecede.pipeline.schemas import CLOCKS
 
 #: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
 LAYOUTS = {
-    "clock line, then text": r"(?P<host>\S.*) (?P<clock>\{\"[^\n]*\})[ \t]*\n(?P<event>[^\n]*)",
-    "text, then clock line": r"(?P<event>[^\n]*)\n(?P<host>\S.*) (?P<clock>\{\"[^\n]*\})",
+    "clock line, then text": (
+        r"^[ \t]*(?P<host>\S.*) (?P<clock>\{[ \t]*\"[^\n]*\})[ \t]*\n(?P<event>[^\n]*)"
+    ),
+    "text, then clock line": (
+        r"^(?P<event>[^\n]*)\n[ \t]*(?P<host>\S.*) (?P<clock>\{[ \t]*\"[^\n]*\})"
+    ),
     "akka, on one line": (
         r"\[\w+\] \[(?P<date>[^\]]*)\] \[[^\]]*\] \[[^\]]*/(?P<host>[^/\]]+)\] "
-        r"(?P<clock>\{\"[^\n]*?\}) (?P<event>[^\n]*)"
+        r"(?P<clock>\{[ \t]*\"[^\n]*?\}) (?P<event>[^\n]*)"
     ),
-    "on one line": r"(?P<host>\S+) (?P<clock>\{\"[^\n]*?\})[ \t]+(?P<event>[^\n]*\S)",
+    "on one line": r"(?P<host>\S+) (?P<clock>\{[ \t]*\"[^\n]*?\})[ \t]+(?P<event>[^\n]*\S)",
 }
 #: The line between two executions, as in the logs that ShiViz shows as examples.
 DELIMITER = re.compile(r"^=== *(?P<trace>.*?) *===[ \t]*$", re.MULTILINE)
@@ -146,7 +150,8 @@ def layout_of(text: str, pattern: str | None) -> re.Pattern[str]:
         return best
     msg = (
         "no events found: the log fits none of the known layouts "
-        f"({'; '.join(LAYOUTS)}); give --pattern with groups host, clock and event"
+        f"({'; '.join(LAYOUTS)}); give --pattern with groups host, clock and event, or, for a log "
+        "without clocks, process, kind and message"
     )
     raise LogError(msg)
 
