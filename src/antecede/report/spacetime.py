@@ -159,7 +159,7 @@ def _layout(diagram: Diagram, lanes: Sequence[str], column: Sequence[int], step:
     ]
     covered = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
     covered += [
-        Box(x - step - 9, y - 8, x - step + 9, y + 8)
+        Box(x - step - 10, y - 13, x - step + 10, y + 10)
         for node, (x, y) in zip(diagram.nodes, spots, strict=True)
         if node.hidden
     ]
