@@ -132,8 +132,14 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a regular expression"):
         sources.read(Source(path, pattern="("))
     found = sources.read(Source(path, send="(?<message>hello)", deliver="(?<message>bye)"))
+    assert found.undecidable == (
+        "The pattern --deliver matches no event, so there is nothing to judge."
+    )
+    path.write_text('a {"a":1}\nhello\nb {"b":1}\nbye\n')
+    found = sources.read(Source(path, send="(?<message>hello)", deliver="(?<message>bye)"))
     assert found.undecidable is not None
-    assert "no message is in both" in found.undecidable
+    assert "have none in common; make both name messages alike" in found.undecidable
+    assert "such as 'hello' and 'bye'." in found.undecidable
     more = 'a {"a":99999999999999999999}\nhi\na {"a":-2}\nho\n'
     path.write_text('a {"a":1}\nhello\n' + more + 'a {"a":2}\nbye\n')
     reasons = [row["reason"] for row in sources.read(Source(path)).rejected.to_pylist()]

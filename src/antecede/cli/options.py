@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Logs = Annotated[
     list[Path],
     typer.Argument(
-        metavar="LOG...",
+        metavar="LOG",
         help="The log: files (also .gz and .zst), folders of them, or - for standard input. "
         "Several are one log.",
     ),

@@ -50,6 +50,8 @@ def _form_by_name(source: Source) -> str | None:
 
 def _form_by_content(source: Source, by_name: str | None) -> str | None:
     """Return the format that a file's beginning looks most like, if it looks like any."""
+    if by_name is not None and fitness(source, [by_name]).get(by_name) == 1.0:
+        return by_name  # Nothing fits better, so the other formats need not be loaded.
     fits = fitness(source)
     best = max(fits.values(), default=0.0)
     if best < LIKELY:
@@ -58,7 +60,7 @@ def _form_by_content(source: Source, by_name: str | None) -> str | None:
     return by_name if by_name in likely else likely[0]
 
 
-def fitness(source: Source) -> dict[str, float]:
+def fitness(source: Source, forms: Sequence[str] = FORMATS) -> dict[str, float]:
     """Return how much the beginning of a file looks like each format, from 0 to 1."""
     try:
         data = read_bytes(source, _HEAD_BYTES)
@@ -67,7 +69,7 @@ def fitness(source: Source) -> dict[str, float]:
     head = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     if len(data) == _HEAD_BYTES and "\n" in head:
         head = head[: head.rindex("\n")]
-    sniffs = {name: format_named(name).sniff for name in FORMATS}
+    sniffs = {name: format_named(name).sniff for name in forms}
     return {name: sniff(head) for name, sniff in sniffs.items() if sniff is not None}
 
 

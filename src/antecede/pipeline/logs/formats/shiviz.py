@@ -324,12 +324,20 @@ def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
             "leaves no trace in them; give --send and --deliver, both patterns with a group "
             "(?<message>...)."
         )
-    sent = {event.message for event in events if event.kind == SEND}
-    delivered = {event.message for event in events if event.kind == DELIVER}
+    found = {
+        "--send": {event.message for event in events if event.kind == SEND},
+        "--deliver": {event.message for event in events if event.kind == DELIVER},
+    }
+    unused = [option for option, messages in found.items() if not messages]
+    if unused:
+        return f"The pattern {unused[0]} matches no event, so there is nothing to judge."
+    sent, delivered = found.values()
     if not sent & delivered:
         return (
-            f"The pattern --send found {len(sent)} messages and --deliver {len(delivered)}, but no "
-            "message is in both; make both name messages alike (groups message, and to / from)."
+            f"The messages that --send found ({len(sent):,}) and those that --deliver found "
+            f"({len(delivered):,}) have none in common; make both name messages alike (groups "
+            f"message, and to / from): such as {min(map(str, sent))!r} and "
+            f"{min(map(str, delivered))!r}."
         )
     return None
 
