@@ -12,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
+from antecede.core.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Column, Ints
 from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
+from antecede.report.diagrams import ClockedEvent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+_COLUMNS = (*EVENT_COLUMNS, CLOCK)
 #: How many events before and after a place are shown with it.
 CONTEXT = 3
 #: If at most this many events lie between two places of a process, they are shown as well.
@@ -100,8 +102,7 @@ class TableRows:
     """A log in an Arrow table."""
 
     def __init__(self, table: pa.Table) -> None:
-        names = [name for name in EVENT_COLUMNS if name in table.column_names]
-        self._table = table.select(names)
+        self._table = table.select([name for name in _COLUMNS if name in table.column_names])
 
     def beginning(self, count: int) -> list[Event]:
         """Return ``count`` events: the first of each process in turn, causes before effects."""
@@ -147,7 +148,7 @@ class FrameRows:
     """A log in a Spark frame; each question is one job."""
 
     def __init__(self, frame: DataFrame) -> None:
-        self._frame = frame.select(*[n for n in EVENT_COLUMNS if n in frame.columns])
+        self._frame = frame.select(*[name for name in _COLUMNS if name in frame.columns])
 
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""
@@ -201,7 +202,9 @@ def _events(table: pa.Table) -> list[Event]:
     for row in rows:
         if row.get("dests") is not None:
             row["dests"] = tuple(row["dests"])
-    return [Event(**row) for row in rows]
+        if CLOCK in row:
+            row[CLOCK] = tuple(dict(row[CLOCK] or ()).items())
+    return [ClockedEvent(**row) if CLOCK in row else Event(**row) for row in rows]
 
 
 @dataclass(frozen=True)
