@@ -38,8 +38,8 @@ MARKS = {
     "early": "overtook it",
     "chain": "chain from one to the other",
     "asked": "the message asked for",
-    "order": "known order without a message",
     "plain": "other messages",
+    "order": "known order without a message",
 }
 
 
@@ -312,7 +312,7 @@ border-bottom:1px solid #e6e9ed;background:#f7f8fa}
 background:#fff;font:inherit;cursor:pointer}
 .st-legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}
 .st-key::before{content:"";display:inline-block;width:1.4rem;height:0;margin-right:.35rem;
-vertical-align:middle;border-top:3px solid currentColor}
+vertical-align:middle;border-top:3px solid}
 .st-view{overflow:auto;max-height:32rem;touch-action:pan-x pan-y pinch-zoom}
 .st-view svg{display:block}
 .st-lane{stroke:#c3cad2;stroke-width:1.5}
@@ -328,6 +328,7 @@ vertical-align:middle;border-top:3px solid currentColor}
 .st-late path,.st-early path,.st-chain path,.st-asked path{stroke-width:2.8}
 .st-chain path:not(.st-wide){stroke-dasharray:7 4}
 .st-order path:not(.st-wide){stroke-dasharray:2 3}
+.st-key.st-chain::before{border-top-style:dashed}.st-key.st-order::before{border-top-style:dotted}
 .st-label{font:12px system-ui,sans-serif;text-anchor:middle;paint-order:stroke;stroke:#fff;
 stroke-width:4px}
 .st-tick{font:12px system-ui,sans-serif;text-anchor:middle;fill:#5c6670}
@@ -374,7 +375,8 @@ def behaviour() -> str:
     )
     colours = "".join(
         f".st-message.st-{mark} path:not(.st-wide){{stroke:{colour}}}"
-        f".st-message.st-{mark} text{{fill:{colour}}}.st-key.st-{mark}{{color:{colour}}}"
+        f".st-message.st-{mark} text{{fill:{colour}}}"
+        f".st-key.st-{mark}::before{{border-color:{colour}}}"
         for mark, colour in _COLOURS.items()
     )
     return (
