@@ -154,6 +154,7 @@ def test_patterns_that_cannot_work_are_refused(
         ("2026-03-02 10:00:00,500", 1772445600.5),
         ("2026-03-02T11:00:00.5+01:00", 1772445600.5),
         ("03/02/2026 10:00:00.500", 1772445600.5),
+        ("10:00:00.5", 36000.5),
         ("noon", None),
         ("nan", None),
         ("1e300", None),
@@ -161,6 +162,23 @@ def test_patterns_that_cannot_work_are_refused(
 )
 def test_times_are_numbers_or_dates(text: str, value: float | None) -> None:
     assert seconds(text) == value
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        *((word, "send") for word in ("SENT", "sends", "Publishing", "emitted", "relayed", "->")),
+        *((word, "deliver") for word in ("RECV", "delivers", "Received", "consuming", "<-")),
+        ("local", "local"),
+        ("resent", None),
+        ("input", None),
+    ],
+)
+def test_words_for_what_happened(tmp_path: Path, word: str, kind: str | None) -> None:
+    text = f"a sent m\na {word} m\n"
+    found = read(source(tmp_path / "x", text, pattern=r"(?<process>\w) (?<kind>\S+) (?<message>m)"))
+    assert found.events.column("kind").to_pylist()[1:] == ([] if kind is None else [kind])
+    assert found.bad == (kind is None)
 
 
 def recipes() -> list[list[str]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 
 from antecede.core.tables import SEND
 from antecede.errors import UsageError
@@ -112,7 +113,10 @@ class Pairing:
 
 
 def seconds(text: str | None) -> float | None:
-    """Return a date or a number of (milli-, micro-, nano-) seconds as seconds, if it is one."""
+    """Return a date, a time of day or a number of seconds or their parts as seconds, if it is one.
+
+    A number that is too large for seconds counts milli-, micro- or nanoseconds.
+    """
     if text is None:
         return None
     text = text.strip()
@@ -126,6 +130,9 @@ def seconds(text: str | None) -> float | None:
 
 
 def _seconds_of_date(text: str) -> float | None:
+    with suppress(ValueError):
+        day = datetime.combine(datetime(1970, 1, 1, tzinfo=UTC), time.fromisoformat(text))
+        return day.replace(tzinfo=UTC).timestamp()
     for form in (None, *_DATES):
         try:
             date = (

@@ -37,16 +37,34 @@ from antecede.pipeline.logs.patterns import (
     split_at,
 )
 
-#: The words that a group ``kind`` may have, in any case.
+#: Verbs that a group ``kind`` may have, in any form and case.
+VERBS = {
+    SEND: "send publish produce emit forward relay broadcast multicast flood post",
+    DELIVER: "deliver receive consume handle process",
+}
+#: Other words that it may have.
 WORDS = {
-    SEND: "send sends sending sent publish publishes publishing published produce produces "
-    "producing produced emit emits emitting emitted pub put out",
-    DELIVER: "deliver delivers delivering delivered receive receives receiving received recv "
-    "consume consumes consuming consumed handle handles handling handled process processes "
-    "processing processed got get sub in",
+    SEND: "sent snd emitted emitting pub put tx out > ->",
+    DELIVER: "delivery recv rcv rcvd got get sub rx in < <-",
     LOCAL: "local event internal",
 }
-_KIND_OF = {word: kind for kind, words in WORDS.items() for word in words.split()}
+
+
+def _forms(verb: str) -> tuple[str, ...]:
+    """Return the regular forms of a verb."""
+    stem = verb.removesuffix("e")
+    return verb, f"{verb}s", f"{verb}es", f"{stem}ed", f"{stem}ing"
+
+
+_KIND_OF = {
+    **{
+        form: kind
+        for kind, verbs in VERBS.items()
+        for verb in verbs.split()
+        for form in _forms(verb)
+    },
+    **{word: kind for kind, words in WORDS.items() for word in words.split()},
+}
 _BETWEEN_DESTS = re.compile(r"[\s,;]+")
 _UNMATCHED = "no pattern matches it"
 
