@@ -37,21 +37,28 @@ class AuditedFile:
     rows: Rows
 
 
-def audit_here(source: Source) -> AuditedFile:
+def audit_here(source: Source, *, assume_complete: bool = False) -> AuditedFile:
     """Audit a log file in this process."""
     log = read(source)
-    found = audit_table(log.events, undecidable=why_unauditable(log))
+    why = why_unauditable(log)
+    found = audit_table(log.events, undecidable=why, assume_complete=assume_complete)
     found.summary["rejected"] = log.bad
     return AuditedFile(source.path.name, found, log.rejected, TableRows(log.events))
 
 
-def audit_on(spark: SparkSession, source: Source, windows: int | None = None) -> AuditedFile:
+def audit_on(
+    spark: SparkSession,
+    source: Source,
+    windows: int | None = None,
+    *,
+    assume_complete: bool = False,
+) -> AuditedFile:
     """Audit a log file on Spark; the result needs the session until it is written."""
     name = source.path.name
     events, log = read_frame(spark, source)
     with readable(source):
-        undecidable = why_unauditable(log) if log else None
-        found = audit(events, windows=windows, undecidable=undecidable)
+        why = why_unauditable(log) if log else None
+        found = audit(events, windows=windows, undecidable=why, assume_complete=assume_complete)
         if log:
             found.summary["rejected"] = log.bad
             rejected = log.rejected
@@ -73,7 +80,8 @@ def write_results(
     late = late.set_column(late.column_names.index("chain"), "chain", chains)
     csv.write_csv(late, folder.stage / "violations.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
-    drawn = illustrate(audited.rows, first["violations"][:DRAWN])
+    worst = first["violations"][:DRAWN]
+    drawn = illustrate(audited.rows, worst, beyond_messages=result["beyond_messages"])
     facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
     page = audit_page(result, first, drawn, log=audited.name, facts=facts)
     folder.write_text("index.html", page)

@@ -1,23 +1,35 @@
 """Logs with vector clocks, as ShiViz and GoVector write them.
 
 Each event has its host, its vector clock and a text. The clocks order the events of a host and show
-what happened before what, but not which delivery belongs to which send, and an overtaken message
-leaves no trace in them. So patterns on the text pair sends and deliveries; without them a log can
-be drawn but not audited.
+what happened before what, so they become the column ``clock`` of the event log. But they do not
+show which delivery belongs to which send, and an overtaken message leaves no trace in them. So
+patterns on the text pair sends and deliveries; without them a log can be drawn but not audited.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from antecede.core.tables import DELIVER, LOCAL, SEND
+import pyarrow as pa
+
+from antecede.core.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, Rejected
-from antecede.pipeline.logs.base import QUOTED_CHARS, Format, Log, Source, log_of, read_utf8
+from antecede.pipeline.logs.base import (
+    QUOTED_CHARS,
+    Format,
+    Log,
+    Source,
+    log_of,
+    read_utf8,
+    table_of,
+)
+from antecede.pipeline.schemas import CLOCKS
 
 #: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
 LAYOUTS = {
@@ -165,6 +177,27 @@ def to_events(parsed: Parsed, send: str | None, deliver: str | None) -> list[Eve
     return events
 
 
+def ranks(parsed: Parsed) -> list[dict[str, int]]:
+    """Return each entry's clock as how many events of every other host, in this log, it follows.
+
+    A count c of a host means that host's event with c in its own place, and all before it. Where
+    the log lacks that event, the latest one before it counts, so the clocks may have gaps.
+    """
+    own: dict[str, list[int]] = {}
+    for entry in parsed.entries:
+        own.setdefault(entry.host, []).append(entry.clock[entry.host])
+    for counts in own.values():
+        counts.sort()
+    return [
+        {
+            host: rank
+            for host, count in entry.clock.items()
+            if host != entry.host and (rank := bisect_right(own.get(host, []), count))
+        }
+        for entry in parsed.entries
+    ]
+
+
 def clock_arrows(parsed: Parsed) -> list[tuple[int, int]]:
     """Return pairs (from, to) of entries such that the second learnt of the first.
 
@@ -198,7 +231,9 @@ def _read(source: Source) -> Log:
     parsed = parse_log(read_utf8(source, rejected), source.pattern)
     events = to_events(parsed, source.send, source.deliver)
     why = _why_undecidable(events, source)
-    return log_of(source, events, rejected + parsed.rejected, why)
+    clocks = pa.array([list(clock.items()) for clock in ranks(parsed)], CLOCKS)
+    table = table_of(events).append_column(CLOCK, clocks)
+    return log_of(source, table, rejected + parsed.rejected, why)
 
 
 def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
