@@ -55,7 +55,9 @@ def _onward(events: Sequence[Event], row: Mapping[str, Any] | None) -> set[tuple
 
 
 def _mark(event: Event, row: Mapping[str, Any], onward: set[tuple[str, str]]) -> str:
-    here = row.get("process") in (None, event.process)
+    if row.get("process") is None:  # No violation: only one message was asked for.
+        return "asked" if event.message == row["message"] else "plain"
+    here = row["process"] == event.process
     if event.message == row["message"] and here:
         return "late"
     if event.message == row.get("overtaker") and here:
