@@ -43,6 +43,7 @@ Ignore = Annotated[
         "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
     ),
 ]
+Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
 AssumeComplete = Annotated[
     bool,
     typer.Option(
@@ -67,9 +68,7 @@ def audit(
     strict: Strict = False,
     assume_complete: AssumeComplete = False,
     local: Local = False,
-    windows: Annotated[
-        int | None, typer.Option(help="How many windows to cut the log into.")
-    ] = None,
+    windows: Windows = None,
     out: Out = None,
     master: Master = None,
     wait: Wait = 180.0,
