@@ -160,7 +160,8 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
         shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
         typer.echo(f"{shown} (violations.csv has all):")
     for row in rows[:WORST]:
-        typer.echo(f"  {label(row)}. {sentence(row)}")
+        words = sentence(row, beyond_messages=result["beyond_messages"])
+        typer.echo(f"  {label(row)}. {words}")
     if result["ignored"]:
         typer.echo(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
     if result["allowed"]:
