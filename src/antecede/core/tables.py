@@ -81,16 +81,20 @@ VIOLATION_COLUMNS: Final = (
 MISSING_COLUMNS: Final = ("process", "message", "sender", "overtaker", "overtaker_seq")
 
 DELIVERY_WITHOUT_SEND: Final = "delivery without send"
+DELIVERY_AMBIGUOUS: Final = "ambiguous delivery"
 SENT_TWICE: Final = "message sent twice"
 DELIVERED_TWICE: Final = "delivered twice"
 CAUSAL_CYCLE: Final = "causal cycle"
 CONTRADICTORY_SEQ: Final = "contradictory seq"
+CLOCK_AHEAD: Final = "clock ahead of the log"
 FINDING_KINDS: Final = (
     DELIVERY_WITHOUT_SEND,
+    DELIVERY_AMBIGUOUS,
     SENT_TWICE,
     DELIVERED_TWICE,
     CAUSAL_CYCLE,
     CONTRADICTORY_SEQ,
+    CLOCK_AHEAD,
 )
 
 #: One row per inconsistency of a log, with the event that shows it.

@@ -46,13 +46,16 @@ def draw(log: Log, around: str | None) -> Drawing:
     return _around(log.events, around)
 
 
-def illustrate(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Illustration]:
-    """Return each violation in a sentence, with the events around it drawn."""
+def illustrate(
+    rows: Rows, violations: Sequence[Mapping[str, Any]], *, beyond_messages: bool = False
+) -> list[Illustration]:
+    """Return each violation in a sentence (see ``sentence``), with the events around it drawn."""
     found = []
     for near in neighbourhoods(rows, violations):
         title = f"{near.row['message']} came late to {near.row['process']}"
         diagram = diagram_of(title, near.events, near.row, near.places)
-        found.append(Illustration(title, sentence(near.row), diagram))
+        text = sentence(near.row, beyond_messages=beyond_messages)
+        found.append(Illustration(title, text, diagram))
     return found
 
 
@@ -63,13 +66,12 @@ def _around(events: pa.Table, message: str) -> Drawing:
         example = names[0].as_py() if len(names) else ""
         msg = f"the log has no message {message!r}; its messages have ids such as {example!r}"
         raise UsageError(msg)
-    tables = {
-        name: table.to_pylist()
-        for name, table in audit_table(events, explain=[message]).tables.items()
-    }
+    found = audit_table(events, explain=[message], assume_complete=True)
+    tables = {name: table.to_pylist() for name, table in found.tables.items()}
     late = [row for row in tables["violations"] if row["message"] == message]
     early = [row for row in tables["violations"] if row["overtaker"] == message]
-    drawn = illustrate(rows, late or early[:3])
+    beyond = found.summary["beyond_messages"]
+    drawn = illustrate(rows, late or early[:3], beyond_messages=beyond)
     sentences = [one.sentence for one in drawn] + _other_trouble(tables, message)
     text = " ".join(sentences) or f"{message} overtook nothing and was not overtaken."
     if not drawn:

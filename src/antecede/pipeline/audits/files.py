@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +57,14 @@ class AuditedFile:
     rows: Rows
 
 
-def audit_here(sources: Sequence[Source], execution: str | None = None) -> dict[str, AuditedFile]:
+def audit_here(
+    sources: Sequence[Source], execution: str | None = None, *, assume_complete: bool = False
+) -> dict[str, AuditedFile]:
     """Audit a log in this process: each of its executions, by label, or the one named."""
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        audited = audit_table(log.events, undecidable=why_unauditable(log))
+        why = why_unauditable(log)
+        audited = audit_table(log.events, undecidable=why, assume_complete=assume_complete)
         audited.summary["rejected"] = log.bad
         name = titled(sources, label)
         found[label] = AuditedFile(name, audited, log.rejected, TableRows(log.events))
@@ -72,26 +76,31 @@ def audit_on(
     sources: Sequence[Source],
     windows: int | None = None,
     execution: str | None = None,
+    *,
+    assume_complete: bool = False,
 ) -> dict[str, AuditedFile]:
     """Do the same on Spark; the results need the session until they are written."""
+    check = partial(audit, windows=windows, assume_complete=assume_complete)
     frame = read_natively(spark, sources) if execution is None else None
     if frame is not None:
-        return {"": _audit_frame(frame, sources, windows)}
+        return {"": _audit_frame(frame, sources, check)}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
         events = spark.createDataFrame(log.events)
-        audited = audit(events, windows=windows, undecidable=why_unauditable(log))
+        audited = check(events, undecidable=why_unauditable(log))
         audited.summary["rejected"] = log.bad
         rows = FrameRows(plain_frame(events))
         found[label] = AuditedFile(titled(sources, label), audited, log.rejected, rows)
     return found
 
 
-def _audit_frame(events: DataFrame, sources: Sequence[Source], windows: int | None) -> AuditedFile:
+def _audit_frame(
+    events: DataFrame, sources: Sequence[Source], check: Callable[[DataFrame], Audit]
+) -> AuditedFile:
     """Audit files that Spark reads itself."""
     name = name_of(sources)
     with readable(sources[0]):
-        found = audit(events, windows=windows)
+        found = check(events)
         bad, good = found.summary["rejected"], found.summary["events"]
         rejected = rejected_rows(events, name, bad)
     log = Log(schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good)
@@ -139,7 +148,8 @@ def _write(
     late = late.set_column(late.column_names.index("chain"), "chain", chains)
     csv.write_csv(late, folder.stage / place / "violations.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
-    drawn = illustrate(audited.rows, first["violations"][:DRAWN])
+    worst = first["violations"][:DRAWN]
+    drawn = illustrate(audited.rows, worst, beyond_messages=result["beyond_messages"])
     facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
     page = audit_page(result, first, drawn, log=audited.name, facts=facts)
     folder.write_text(f"{place}/index.html", page)
