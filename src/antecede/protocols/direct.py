@@ -32,10 +32,10 @@ Differences from the paper
 Only the abstract was available to us, so this is a reconstruction. The structures are those that
 others describe. Two steps are uncertain, and each has an option:
 
-- ``prune`` says what a delivery prunes from a destination's set. ``literal`` prunes what the message
-  carries; ``direct`` also prunes what is kept, and is the default because two independent accounts
-  and the claim of optimality for broadcast agree with it; ``full`` also drops what the message
-  itself implies.
+- ``prune`` says what a delivery prunes from a destination's set. ``literal`` prunes what the
+  message carries; ``direct`` also prunes what is kept, and is the default because two independent
+  accounts and the claim of optimality for broadcast agree with it; ``full`` also drops what the
+  message itself implies.
 - ``own_slot`` says what a send does to the sender's own set. ``emptied`` leaves only the message
   just sent, and is the default because broadcasts then carry the least; ``kept`` adds the message
   to what is there. Only ``kept`` agrees with what [JPCY97]_ measured: more bytes than a matrix from
