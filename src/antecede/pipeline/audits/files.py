@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +82,14 @@ def audit_on(
     assume_complete: bool = False,
 ) -> dict[str, AuditedFile]:
     """Do the same on Spark; the results need the session until they are written."""
+    check = partial(audit, windows=windows, assume_complete=assume_complete)
     frame = read_natively(spark, sources) if execution is None else None
     if frame is not None:
-        return {"": _audit_frame(frame, sources, windows, assume_complete=assume_complete)}
+        return {"": _audit_frame(frame, sources, check)}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
         events = spark.createDataFrame(log.events)
-        why = why_unauditable(log)
-        audited = audit(events, windows=windows, undecidable=why, assume_complete=assume_complete)
+        audited = check(events, undecidable=why_unauditable(log))
         audited.summary["rejected"] = log.bad
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
@@ -97,12 +98,12 @@ def audit_on(
 
 
 def _audit_frame(
-    events: DataFrame, sources: Sequence[Source], windows: int | None, *, assume_complete: bool
+    events: DataFrame, sources: Sequence[Source], check: Callable[[DataFrame], Audit]
 ) -> AuditedFile:
     """Audit files that Spark reads itself."""
     name = name_of(sources)
     with readable(sources[0]):
-        found = audit(events, windows=windows, assume_complete=assume_complete)
+        found = check(events)
         bad, good = found.summary["rejected"], found.summary["events"]
         rejected = rejected_rows(events, name, bad)
     log = Log(schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good)
