@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from antecede.pipeline.audits.drawings import draw
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs import sources
 from antecede.pipeline.logs.sources import Log, Source
+from antecede.report import spacetime
+from antecede.report.diagrams import ClockedEvent, diagram_of
 from tests.pipeline.traces import REVERSED, S, based, jaeger, otlp, zipkin
 
 
@@ -255,3 +258,29 @@ def test_a_span_that_is_above_itself_is_read(tmp_path: Path) -> None:
         S("b", "PRODUCER", "b2", 5, 5, "z", "b2"),
     ]
     assert len(read(tmp_path, spans).events) == 6
+
+
+def test_diagrams_show_names_and_the_order_that_replies_add(tmp_path: Path) -> None:
+    (shown,) = draw(read(tmp_path, REVERSED), None).illustrations
+    nodes, arrows = shown.diagram.nodes, shown.diagram.arrows
+    ends = [(nodes[a.source], nodes[a.target]) for a in arrows if a.mark == "order"]
+    assert [(a.process, b.process) for a, b in ends] == [("billing", "checkout")]
+    assert "end of billing POST /invoice b100" in ends[0][0].tip
+    page = spacetime.draw(shown.diagram)
+    assert "checkout publish orders c200" in page
+    assert "known order without a message" in page
+    assert "0000000000" not in page  # not a whole id
+
+
+def test_arrows_of_order_leave_out_what_others_imply() -> None:
+    def event(process: str, seq: int, message: str, **clock: int) -> ClockedEvent:
+        return ClockedEvent(process, seq, "local", message, None, None, tuple(clock.items()))
+
+    send = ClockedEvent("a", 2, "send", "m")
+    deliver = ClockedEvent("b", 1, "deliver", "m", None, None, (("a", 2),))
+    events = [
+        event("a", 1, "x"), send, deliver, event("b", 2, "y", a=2),
+        event("c", 1, "z", a=1, b=2), event("c", 2, "late", a=1, b=1), event("c", 3, "gone", d=1),
+    ]  # fmt: skip
+    arrows = diagram_of("order", events).arrows
+    assert [(a.source, a.target, a.mark) for a in arrows] == [(1, 2, "plain"), (3, 4, "order")]

@@ -184,12 +184,14 @@ def _show(
 ) -> None:
     """Print the verdict on one log or execution, and what its results are."""
     from antecede.pipeline.audits.allowance import counted
-    from antecede.report.audit_page import lead
+    from antecede.report.audit_page import lateness_in_words, lead
 
     if not is_one:
         typer.echo(f"{result['execution']} ({result['folder']}): {result['verdict']}")
     if result["verdict"] != "undecidable":
         typer.echo(lead(result))
+        if late := lateness_in_words(result):
+            typer.echo(late)
     if result["findings"]:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["findings_by_kind"].items())
         typer.echo(f"Inconsistencies: {kinds}.")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from antecede.report.bars import bars
-from antecede.report.numbers import figure
+from antecede.report.numbers import counted, figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
 from antecede.report.rejected import rejected_in_words
 
@@ -97,7 +97,7 @@ def left_out_in_words(result: Mapping[str, Any]) -> str:
 def messages_in_words(result: Mapping[str, Any]) -> str:
     """Say how many messages were replayed, and out of how many."""
     count, of = result["messages"], result["log_messages"]
-    return f"{count:,} messages" if count == of else f"the first {count:,} of {of:,} messages"
+    return counted(count, "message") if count == of else f"the first {count:,} of {of:,} messages"
 
 
 def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
@@ -141,8 +141,9 @@ def advise_page(
     }
     words = messages_in_words(result)
     traffic = (
-        f"{words[0].upper()}{words[1:]} ({result['copies']:,} copies, {result['cast']}) among "
-        f"{result['processes']:,} processes; delays {result['delays']}, "
+        f"{words[0].upper()}{words[1:]} ({counted(result['copies'], 'copy', 'copies')}, "
+        f"{result['cast']}) among {counted(result['processes'], 'process', 'processes')}; "
+        f"delays {result['delays']}, "
         f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols "
         f"add: {result['added_delays']}."
     )

@@ -39,6 +39,7 @@ MARKS = {
     "chain": "chain from one to the other",
     "asked": "the message asked for",
     "plain": "other messages",
+    "order": "known order without a message",
 }
 
 
@@ -140,6 +141,7 @@ class _Layout:
     """Where everything is: the picture's size, nodes and labels."""
 
     left: int
+    top: int
     width: int
     height: int
     spots: Sequence[tuple[int, int]]
@@ -150,16 +152,17 @@ class _Layout:
 
 def _layout(diagram: Diagram, lanes: Sequence[str], column: Sequence[int], step: int) -> _Layout:
     row = {name: number for number, name in enumerate(lanes)}
+    top = TOP + TICKS * bool(diagram.times)
     left = LETTER * max((min(len(name), NAME_MAX) for name in lanes), default=0) + 24
     width = left + step * (max(column, default=0) + 2)
-    height = TOP + LANE * len(lanes)
+    height = top + LANE * len(lanes)
     spots = [
-        (left + step * (c + 1), TOP + LANE * row[node.process])
+        (left + step * (c + 1), top + LANE * row[node.process])
         for c, node in zip(column, diagram.nodes, strict=True)
     ]
     covered = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
     covered += [
-        Box(x - step - 9, y - 8, x - step + 9, y + 8)
+        Box(x - step - 10, y - 13, x - step + 10, y + 10)
         for node, (x, y) in zip(diagram.nodes, spots, strict=True)
         if node.hidden
     ]
@@ -168,14 +171,14 @@ def _layout(diagram: Diagram, lanes: Sequence[str], column: Sequence[int], step:
         Wanted(_short(a.label, LABEL_MAX), spots[a.source], spots[a.target], a.mark == "late")
         for a in (diagram.arrows[k] for k in named)
     ]
-    found = place_labels(wanted, covered, Box(left, 0, width, height))
+    found = place_labels(wanted, covered, Box(left, top - TOP, width, height))
     labels = {k: place for k, place in zip(named, found, strict=True) if place is not None}
-    return _Layout(left, width, height, spots, labels, step)
+    return _Layout(left, top, width, height, spots, labels, step)
 
 
 def _ranked(diagram: Diagram) -> list[int]:
     """Return the arrows in the order in which they are painted: what matters most comes last."""
-    order = ("plain", "chain", "asked", "early", "late")
+    order = ("order", "plain", "chain", "asked", "early", "late")
     arrows = diagram.arrows
     return sorted(range(len(arrows)), key=lambda k: order.index(arrows[k].mark))
 
@@ -190,7 +193,7 @@ def draw(diagram: Diagram) -> str:
         if len(layout.labels) < named:
             layout = _layout(diagram, lanes, column, step)
     parts = [
-        _lane(name, (layout.left, layout.width), TOP + LANE * number)
+        _lane(name, (layout.left, layout.width), layout.top + LANE * number)
         for number, name in enumerate(lanes)
     ]
     spots, height = layout.spots, layout.height
@@ -204,9 +207,9 @@ def draw(diagram: Diagram) -> str:
         parts.append(_dot(node, x, y))
     if diagram.times:
         parts += _ticks(diagram, layout)
-        height += TICKS
     used = [mark for mark in MARKS if any(arrow.mark == mark for arrow in diagram.arrows)]
-    legend = "".join(f'<span class="st-key st-{mark}">{MARKS[mark]}</span>' for mark in used)
+    words = {**MARKS, "plain": "messages"} if set(used) <= {"plain", "order"} else MARKS
+    legend = "".join(f'<span class="st-key st-{mark}">{words[mark]}</span>' for mark in used)
     title, width = escape(diagram.title), layout.width
     return (
         f'<figure class="st" role="group" aria-label="{title}"><div class="st-bar">'
@@ -222,7 +225,7 @@ def draw(diagram: Diagram) -> str:
 
 
 def _ticks(diagram: Diagram, layout: _Layout) -> list[str]:
-    """Return the times below the lines, as seconds after the first, as many as there is room."""
+    """Return the times above the lines, as seconds after the first, as many as there is room."""
     first = min(diagram.times)
     at: dict[float, int] = {}
     for time, (x, _) in zip(diagram.times, layout.spots, strict=True):
@@ -232,7 +235,7 @@ def _ticks(diagram: Diagram, layout: _Layout) -> list[str]:
         text = f"{time - first:,.6f}".rstrip("0").rstrip(".") + " s"
         half = LABEL_LETTER * len(text) / 2
         if x - half >= free and x + half <= layout.width:
-            parts.append(f'<text class="st-tick" x="{x}" y="{layout.height + 8}">{text}</text>')
+            parts.append(f'<text class="st-tick" x="{x}" y="{TICKS - 6}">{text}</text>')
             free = x + half + LABEL_LETTER
     return parts
 
@@ -297,6 +300,7 @@ _COLOURS: Mapping[str, str] = {
     "early": "#0072B2",
     "chain": "#009E73",
     "asked": "#A0457E",
+    "order": "#7a8691",
     "plain": "#9aa4ad",
 }
 
@@ -308,7 +312,7 @@ border-bottom:1px solid #e6e9ed;background:#f7f8fa}
 background:#fff;font:inherit;cursor:pointer}
 .st-legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}
 .st-key::before{content:"";display:inline-block;width:1.4rem;height:0;margin-right:.35rem;
-vertical-align:middle;border-top:3px solid currentColor}
+vertical-align:middle;border-top:3px solid}
 .st-view{overflow:auto;max-height:32rem;touch-action:pan-x pan-y pinch-zoom}
 .st-view svg{display:block}
 .st-lane{stroke:#c3cad2;stroke-width:1.5}
@@ -323,6 +327,8 @@ vertical-align:middle;border-top:3px solid currentColor}
 .st-message:hover path:not(.st-wide),.st-message:focus path:not(.st-wide){stroke-width:4}
 .st-late path,.st-early path,.st-chain path,.st-asked path{stroke-width:2.8}
 .st-chain path:not(.st-wide){stroke-dasharray:7 4}
+.st-order path:not(.st-wide){stroke-dasharray:2 3}
+.st-key.st-chain::before{border-top-style:dashed}.st-key.st-order::before{border-top-style:dotted}
 .st-label{font:12px system-ui,sans-serif;text-anchor:middle;paint-order:stroke;stroke:#fff;
 stroke-width:4px}
 .st-tick{font:12px system-ui,sans-serif;text-anchor:middle;fill:#5c6670}
@@ -369,7 +375,8 @@ def behaviour() -> str:
     )
     colours = "".join(
         f".st-message.st-{mark} path:not(.st-wide){{stroke:{colour}}}"
-        f".st-message.st-{mark} text{{fill:{colour}}}.st-key.st-{mark}{{color:{colour}}}"
+        f".st-message.st-{mark} text{{fill:{colour}}}"
+        f".st-key.st-{mark}::before{{border-color:{colour}}}"
         for mark, colour in _COLOURS.items()
     )
     return (

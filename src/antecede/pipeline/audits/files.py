@@ -16,6 +16,7 @@ from pyarrow import csv
 from antecede.pipeline import schemas
 from antecede.pipeline.audits.drawings import illustrate
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
+from antecede.pipeline.audits.lateness import in_seconds
 from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
 from antecede.pipeline.logs.sources import (
     Log,
@@ -67,7 +68,8 @@ def audit_here(
         audited = audit_table(log.events, undecidable=why, assume_complete=assume_complete)
         audited.summary["rejected"] = log.bad
         name = titled(sources, label)
-        found[label] = AuditedFile(name, audited, log.rejected, TableRows(log.events))
+        rows = TableRows(log.events)
+        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
     return found
 
 
@@ -90,7 +92,8 @@ def audit_on(
         audited = check(events, undecidable=why_unauditable(log))
         audited.summary["rejected"] = log.bad
         rows = FrameRows(plain_frame(events))
-        found[label] = AuditedFile(titled(sources, label), audited, log.rejected, rows)
+        name = titled(sources, label)
+        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
     return found
 
 
@@ -105,7 +108,8 @@ def _audit_frame(
         rejected = rejected_rows(events, name, bad)
     log = Log(schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good)
     require_mostly_valid(sources, log)
-    return AuditedFile(name, found, rejected, FrameRows(plain_frame(events)))
+    rows = FrameRows(plain_frame(events))
+    return AuditedFile(name, in_seconds(found, rows), rejected, rows)
 
 
 def write_results(
