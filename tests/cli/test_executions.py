@@ -97,6 +97,12 @@ def test_delimiters_are_as_in_shiviz(tmp_path: Path) -> None:
     assert read(Source(one)).bad == 1
 
 
+def test_a_delimiter_that_matches_all_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.log", SILENT)
+    with pytest.raises(LogError, match=r"the delimiter '.+' leaves nothing between its matches"):
+        read(Source(path, delimiter=".+"))
+
+
 def test_a_text_that_looks_like_a_delimiter_is_still_a_text(tmp_path: Path) -> None:
     path = write(tmp_path / "x.log", 'a {"a":1}', "=== started ===", 'a {"a":2}', "=== ready ===")
     assert read(Source(path)).events.column("message").to_pylist() == [
