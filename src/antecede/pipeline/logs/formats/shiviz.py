@@ -115,6 +115,9 @@ def parse_executions(
             if not (at := bisect_right(starts, match.start())) or spans[at - 1][1] <= match.start()
         ]
         parts = split_at(text, between)
+    if not parts:
+        msg = f"no events found: the delimiter {delimiter!r} leaves nothing between its matches"
+        raise LogError(msg)
     found = {part.label: _parse(part.text, compiled, part.line) for part in parts}
     return _with_events(found, parts)
 
