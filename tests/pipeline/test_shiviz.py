@@ -76,3 +76,23 @@ def test_a_clock_that_is_not_a_map_is_refused() -> None:
     columns = {"process": ["a"], "seq": [1], "kind": ["local"], "message": ["m"], "clock": [1.5]}
     with pytest.raises(LogError, match="clock has the type double; expected maps from processes"):
         sources.sorted_out(pa.table(columns), "log")
+
+
+def test_govector_may_write_the_time_before_the_host(tmp_path: Path) -> None:
+    path = tmp_path / "x-Log.txt"
+    path.write_text(
+        '1772445600500000000 a {"a":1}\nINFO one\n1772445601500000000 a { "a" : 2 }\nINFO two\n'
+    )
+    rows = sources.read(Source(path)).events.to_pylist()
+    assert [(row["process"], row["message"], row["time"]) for row in rows] == [
+        ("a", "INFO one", 1772445600.5),
+        ("a", "INFO two", 1772445601.5),
+    ]
+
+
+def test_the_order_of_the_clocks_numbers_equal_texts(tmp_path: Path) -> None:
+    """The k-th send belongs to the k-th delivery, by the host's own count, not by the line."""
+    path = tmp_path / "x.log"
+    path.write_text('a {"a":2}\nto b: hi\na {"a":1}\nto b: hi\n')
+    found = sources.read(Source(path, send="to (?<to>.): (?<message>.*)"))
+    assert found.events.column("message").to_pylist() == ["a>b hi #2", "a>b hi"]

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from antecede.core.tables import FIFO
+from antecede.report.numbers import seconds_in_words
 
 
 def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:
@@ -18,6 +19,8 @@ def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:
     process, message, overtaker = row["process"], row["message"], row["overtaker"]
     late = row["lateness"]
     gap = "the very next event" if not late else f"{late} event{'s' * (late > 1)} in between"
+    if (seconds := row.get("lateness_seconds")) is not None:
+        gap += f", {seconds_in_words(seconds)} later"
     head = (
         f"{process} delivered {overtaker} (seq {row['overtaker_seq']}) before {message} "
         f"(seq {row['seq']}; {gap}), although {row['sender']} sent {message} first"

@@ -180,7 +180,7 @@ def summarise(
             {"sender": names[s], "process": names[p], "violations": count}
             for (s, p), count in worst
         ],
-        "lateness": _lateness([one.lateness for one in late]),
+        "lateness": percentiles([one.lateness for one in late]),
         "lateness_spread": _spread([one.lateness for one in late]),
         "windows": len(answer.windows),
         "rounds": answer.rounds,
@@ -198,7 +198,8 @@ def _without_send(answer: Answer) -> int:
     return len(rows) + sum(place in places for place in again)
 
 
-def _lateness(values: list[int]) -> dict[str, float] | None:
+def percentiles(values: Sequence[float]) -> dict[str, float] | None:
+    """Return the mean and some percentiles of values, or None if there are none."""
     if not values:
         return None
     figures = float(np.mean(values)), *np.percentile(values, [50, 90, 99, 100]).tolist()

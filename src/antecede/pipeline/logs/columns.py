@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from antecede.core.tables import (
     CLOCK,
+    EVENT_COLUMNS,
     EVENT_KINDS,
     EVENT_SCHEMA,
     KIND,
@@ -96,6 +97,11 @@ def _is_text(kind: Column) -> bool:
 def plain_table(table: pa.Table) -> pa.Table:
     """Return the event columns of a table in their plain form; refuse what cannot have one."""
     require_columns(table.column_names)
+    twice = [name for name in (*EVENT_COLUMNS, CLOCK) if table.column_names.count(name) > 1]
+    if twice:
+        count = table.column_names.count(twice[0])
+        msg = f"the log has {count} columns of the name {twice[0]}; keep one"
+        raise LogError(msg)
     require_types(table.schema)
     columns = {
         column.name: _PLAIN[column.holds](table.column(column.name))
@@ -196,11 +202,15 @@ def _clocks(column: Column) -> Column:
 _PLAIN = {NAME: _strings, WHOLE: _longs, KIND: _strings, NAMES: _lists, SECONDS: _seconds}
 
 
-def is_event(table: pa.Table) -> Flags:
-    """Return which rows are events; names may be strings or dictionaries of them."""
+def is_event(table: pa.Table, *, plain: bool = False) -> Flags:
+    """Return which rows are events; names may be strings or dictionaries of them.
+
+    A ``plain`` table comes from :func:`plain_table`, which has checked its encoding.
+    """
     kind = codes_of(table.column("kind"), KIND_CODES)
     good = kind >= 0
-    table = _decodable(table)
+    if not plain:
+        table = _decodable(table)
     for column in EVENT_SCHEMA:
         if column.name not in table.column_names or column.holds in {KIND, SECONDS}:
             continue

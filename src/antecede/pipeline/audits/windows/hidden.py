@@ -184,21 +184,10 @@ def _may_be_late(got: Vectors, vector: Vectors, sender: int, place: int) -> bool
 
 @jit
 def _sweep(
-    n: int,
-    start: Ints,
-    who: Vectors,
-    kind: NDArray[np.int8],
-    link: Ints,
-    uses: Vectors,
-    edges: tuple[Ints, Ints],
-    strays: Flags,
-    clocked: Flags,
-    keep: Ints,
-    known: Vectors,
-    after: Ints,
-    number: Ints,
-    begin: Ints,
-) -> tuple[Vectors, int]:
+    n: int, start: Ints, who: Vectors, kind: NDArray[np.int8], link: Ints, uses: Vectors,
+    edges: tuple[Ints, Ints], strays: Flags, clocked: Flags, keep: Ints, known: Vectors,
+    after: Ints, number: Ints, begin: Ints,
+) -> tuple[Vectors, int]:  # fmt: skip
     """Run three vectors per process: what is past, what may be, and the strays that may be.
 
     A stray is a delivery without its send; the third vector has the last one of each process.
