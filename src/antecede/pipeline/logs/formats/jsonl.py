@@ -23,6 +23,7 @@ from antecede.pipeline.logs.base import (
     Format,
     Log,
     Source,
+    each,
     first_lines,
     log_of,
     raw_lines,
@@ -102,4 +103,4 @@ def _sniff(head: str) -> float:
     return sum(fits) / max(1, len(lines))
 
 
-FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read, _sniff)
+FORMAT = Format("jsonl", (".jsonl", ".ndjson"), each("jsonl", _read), _sniff)
