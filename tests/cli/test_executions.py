@@ -136,3 +136,15 @@ def test_standard_input_is_a_log(tmp_path: Path, verb: str, words: list[str]) ->
         done.output
     )
     assert "standard input" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_clocks_alone_prove_a_violation_and_the_words_claim_no_delivery(tmp_path: Path) -> None:
+    events = [
+        *('a {"a":1}', "send A", 'a {"a":2}', "told b"),
+        *('b {"b":1, "a":2}', "heard from a", 'b {"b":2, "a":2}', "send B"),
+        *('c {"c":1, "b":2, "a":2}', "deliver B", 'c {"c":2, "b":2, "a":2}', "deliver A"),
+    ]
+    path = write(tmp_path / "x.log", events)
+    done = call("audit", path, *PATTERNS, "--local", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "a sent A first: b knew of A when it sent B." in done.output

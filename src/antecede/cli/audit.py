@@ -49,6 +49,7 @@ Ignore = Annotated[
         "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
     ),
 ]
+Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
 #: How many violations the terminal lists.
 WORST = 10
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
@@ -66,9 +67,7 @@ def audit(
     alias: Alias = None,
     strict: Strict = False,
     local: Local = False,
-    windows: Annotated[
-        int | None, typer.Option(help="How many windows to cut the log into.")
-    ] = None,
+    windows: Windows = None,
     out: Out = None,
     master: Master = None,
     wait: Wait = 180.0,
@@ -166,7 +165,8 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
         shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
         typer.echo(f"{shown} (violations.csv has all):")
     for row in rows[:WORST]:
-        typer.echo(f"  {label(row)}. {sentence(row)}")
+        words = sentence(row, beyond_messages=result["beyond_messages"])
+        typer.echo(f"  {label(row)}. {words}")
     if result["ignored"]:
         typer.echo(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
     if result["allowed"]:

@@ -76,10 +76,11 @@ def run(
         result = run_plain(protocol, schedule, options=options, progress=progress)
         trace, model_bytes, extras = result.trace, result.model_bytes, {}
     else:
-        state = registry.KERNELS[protocol].simulate(schedule.plan(), schedule.n, options, progress)
-        trace, extras = state.trace, state.extras()
         info = antecede.PROTOCOLS[protocol]
         assert info.bytes_per_entry is not None, f"a kernel of {protocol} needs bytes_per_entry"
+        plan = schedule.plan(info.bytes_per_entry, info.bytes_per_destination)
+        state = registry.KERNELS[protocol].simulate(plan, schedule.n, options, progress)
+        trace, extras = state.trace, state.extras()
         model_bytes = info.bytes_per_entry * trace.entries.astype(np.int64)
         model_bytes += info.bytes_per_destination * trace.destinations.astype(np.int64)
     seconds = time.thread_time() - begin
