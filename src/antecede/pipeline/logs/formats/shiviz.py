@@ -281,15 +281,7 @@ def ranks(entries: Sequence[Entry]) -> list[dict[str, int]]:
     ]
 
 
-def _read(source: Source) -> Log:
-    found = _read_together([source])
-    if len(found) > 1:
-        msg = f"it has {len(found)} executions ({', '.join(found)}); read one of them"
-        raise LogError(msg)
-    return next(iter(found.values()))
-
-
-def _read_together(sources: Sequence[Source]) -> dict[str, Log]:
+def _read(sources: Sequence[Source]) -> dict[str, Log]:
     """Read files as one log; executions of the same label in several files are the same one."""
     found: dict[str, list[tuple[Source, Parsed]]] = {}
     for source in sources:
@@ -358,5 +350,4 @@ FORMAT = Format(
     _read,
     _sniff,
     options=frozenset({"pattern", "send", "deliver", "delimiter"}),
-    read_together=_read_together,
 )

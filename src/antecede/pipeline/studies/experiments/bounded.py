@@ -41,7 +41,8 @@ def cases(scale: Scale) -> list[Case]:
 def _uneven_cases(scale: Scale) -> list[Case]:
     """Return runs in which half the processes have a lower limit and half a higher one."""
     found = []
-    for facet, n in UNEVEN.items():
+    sizes = {f"uneven-{n}": n for n in scale.chosen_sizes} or UNEVEN
+    for facet, n in sizes.items():
         arguments = scale.arguments(n=n, cast="unicast", delay=scale.delay_or(DELAY), side=True)
         for seed in scale.seeds:
             place = ("paper", arguments, seed)
@@ -155,7 +156,7 @@ def _against_optimal(
 )
 def _mixed_limits(points: Points) -> Outcome | None:
     parts, short = [], []
-    for facet in UNEVEN:
+    for facet in (each for each in points.facets() if each not in CASTS):
         for metric, what in (
             ("total_bytes_per_message", "total bytes"),
             ("extra_packets_per_message", "extra messages"),

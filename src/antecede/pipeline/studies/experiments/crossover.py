@@ -62,8 +62,8 @@ EXPERIMENT = Experiment(
         "Unicast, with the mean delay between a hundredth of the mean gap between sends and ten "
         "times that gap. The measure is bytes per copy as a share of RST's 4n² bytes: above 1, "
         "RST is cheaper. PRS is our reconstruction (the body of its paper was not available): the "
-        f"line is the reading that agrees with the paper ({READING}), the band spans all six, which "
-        "ran on one seed each."
+        f"line is the reading that agrees with the paper ({READING}), the band spans all six, "
+        "which ran on one seed each."
     ),
     x="processes",
     cases=cases,

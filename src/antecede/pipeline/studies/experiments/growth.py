@@ -191,9 +191,9 @@ EXPERIMENT = Experiment(
     how=(
         "The optimal protocol, and pruned beside it, on the workload of [JPCY97]: unicast, "
         "multicast to n/2 processes on average, and broadcast, with a mean delay of a tenth of, "
-        "equal to, and four times the mean gap between sends. The warm-up is as long as the measurement, and both are longer "
-        "for longer delays. A straight line on these logarithmic scales is a power of n; the "
-        "table gives its exponent."
+        "equal to, and four times the mean gap between sends. The warm-up is as long as the "
+        "measurement, and both are longer for longer delays. A straight line on these logarithmic "
+        "scales is a power of n; the table gives its exponent."
     ),
     x="processes",
     cases=cases,

@@ -346,8 +346,9 @@ EXPERIMENT = Experiment(
         "schedules with up to 20 processes; and buffered, whose queues that delay would overload: "
         "it runs with a delay of 0.02 s, which does not change its bytes. PRS is reconstructed: "
         f"the line is the reading that agrees with the paper ({READING}), the band spans all six, "
-        "the others on shorter schedules. The control information of bounded's extra "
-        "messages and the acknowledgements of buffered count in the bytes per message, not in the bytes per copy."
+        "the others on shorter schedules. The control information of bounded's extra messages and "
+        "the acknowledgements of buffered count in the bytes per message, not in the bytes per "
+        "copy."
     ),
     x="processes",
     cases=cases,
