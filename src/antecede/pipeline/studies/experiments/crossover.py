@@ -40,7 +40,8 @@ def cases(scale: Scale) -> list[Case]:
 def findings(points: Points) -> Iterator[str]:
     """Say above which size PRS costs more than RST, for each delay."""
     for facet in points.facets():
-        name, line = EXPERIMENT.facet_label(facet), points.means("rst_share", facet, PRS)
+        line = points.means("rst_share", facet, PRS)
+        name = EXPERIMENT.facet_label(facet).capitalize()
         where = crossing(line, 1.0)
         if where is not None:
             yield f"{name}: PRS costs more than RST in unicast above {where:.1f} processes."
