@@ -93,7 +93,10 @@ class Hierarchy(Relayed):
         heads = tuple(cluster[0] for cluster in clusters)
         self._inner: Endpoint | None = None
         if self.process in heads:
-            self._inner = endpoint(INNER, process=self.process, members=heads)
+            # What it holds is in transit here, so room for it was found by the same limit.
+            self._inner = endpoint(
+                INNER, process=self.process, members=heads, held_max=self.held_max
+            )
         self._transit: dict[MessageId, Packet] = {}
 
     @property

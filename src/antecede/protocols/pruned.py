@@ -71,7 +71,7 @@ from antecede.core.entries import (
 from antecede.core.info import ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import malformed
+from antecede.core.validation import check_claim, malformed
 
 Constraint = tuple[str, int]
 Control = tuple[Entries, tuple[Constraint, ...]]
@@ -134,10 +134,12 @@ class Pruned(Endpoint):
                 packet, "sorted entries (sender, clock, destinations) and pairs (sender, clock)"
             )
         entries, constraints = cast("Control", packet.control)
-        for sender, _, dests in entries:
+        for sender, clock, dests in entries:
             self._check_names(packet, (sender, *dests))
             if self.process in dests:
                 raise malformed(packet, f"constraints on {self.process!r} apart from the entries")
+            if sender == self.process:
+                check_claim(self, packet, clock, self._seq)
         self._check_names(packet, (sender for sender, _ in constraints))
         if any(sender == self.process for sender, _ in constraints):
             raise malformed(packet, f"no constraint on {self.process!r} by its own messages")

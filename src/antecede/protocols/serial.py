@@ -53,7 +53,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, is_count, malformed
+from antecede.core.validation import are_names, check_claim, is_count, malformed
 from antecede.errors import QueueFullError
 
 Latest = dict[str, tuple[str, int]]
@@ -127,8 +127,9 @@ class Serial(Endpoint):
         elif not _is_token(control) or self._home not in (self.process, packet.source):
             raise malformed(packet, "a wish to the home of the token, or the token from or to it")
         else:
-            for dest, sender, _ in cast("tuple[tuple[str, str, int], ...]", control):
+            for dest, sender, seq in cast("tuple[tuple[str, str, int], ...]", control):
                 self._check_names(packet, (dest, sender))
+                check_claim(self, packet, seq if sender == self.process else 0, self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         latest = cast("tuple[str, int] | tuple[()]", packet.control)
