@@ -154,6 +154,12 @@ def all_is_delivered(fiction: Net) -> None:
     fiction.send("c", "m")
 
 
+def c_is_ahead(net: Net) -> None:
+    """Let c send as often as the lie says, so that the lie is not refused for that."""
+    net.send("c", "a")
+    net.flying = [packet for packet in net.flying if packet.source != "c"]
+
+
 @pytest.mark.parametrize("name", [name for name in WITH_CONTROL if name != "server"])
 @pytest.mark.parametrize(
     ("told_b", "is_c_told", "liable"),
@@ -171,6 +177,8 @@ def test_a_lie_can_make_others_overtake(
     If m sends to c too, it says there that it knows of nothing.
     """
     net = Net(name)
+    if name == "optimal" and told_b is all_is_delivered:
+        c_is_ahead(net)
     what_was(net)
     net.run(to_c)
     dests = ("b", "c") if is_c_told else ("b",)

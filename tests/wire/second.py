@@ -43,7 +43,8 @@ class Second:
             dests = self.dests()
         control = ((), None)[absence - 1] if absence else self.value()
         kind = "data" if shape < 2 else "control"
-        return source, dest, n, kind, message, dests, self.data[self.at :], control, protocol
+        rest = self.data[self.at :]
+        return source, dest, n, kind, message, dests, rest, control, protocol, 0
 
     def byte(self) -> int:
         self.at += 1

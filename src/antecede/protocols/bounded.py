@@ -212,7 +212,7 @@ class Bounded(Endpoint):
             packet = self._hold.packets[arrival]
             need = self._first_unmet(packet)
             if need is None and packet.kind == "control":
-                del self._hold.packets[arrival]
+                self._hold.take_out(arrival)
                 due.extend(self._hold.wake(self._count(packet)))
             else:
                 self._hold.file(arrival, need)

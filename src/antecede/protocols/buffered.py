@@ -153,7 +153,9 @@ class Buffered(Endpoint):
             raise malformed(packet, "none at all, ()")
         if packet.kind == "data":
             self._check_unicast(packet)
-        elif not self._channels.is_seen(packet) and not self._is_awaited(packet.source):
+        elif not self._channels.is_seen(packet.source, packet.n) and not self._is_awaited(
+            packet.source
+        ):
             msg = (
                 f"packet {packet.n} from {packet.source!r} acknowledges a message, but no "
                 f"message to {packet.source!r} awaits that; drop it"

@@ -1,0 +1,420 @@
+"""The base of protocols that work on numbers: see :mod:`antecede.core.roster`.
+
+Packets made by endpoints or a Codec with the same roster are taken as they are. Others are first
+put into terms of ours, which costs as much as they are long: packets of endpoints with other
+members, or with the same in another order, and packets made from names, which are checked.
+
+After a removal, the base keeps what [KS98] does not speak of. Two messages of one channel are
+delivered in order, whatever was lost. A message that rests on one lost with a removed process says
+so in ``unmet``, and so do messages that rest on such a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from antecede.core.channels import Channels
+from antecede.core.departures import Departures, Doubts
+from antecede.core.endpoint import Endpoint
+from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, numbered_packet
+from antecede.core.roster import UNKNOWN, Roster, roster_of
+from antecede.core.stamps import Stamp, Translation
+from antecede.core.state import ChannelsState, State, copied
+from antecede.core.validation import check_address
+from antecede.errors import PeerError, UnknownProcessError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.casts import Targets
+
+FREE: Final = -1
+TURN: Final = -2
+"""Instead of the key that a packet waits for: nothing, or earlier packets of its channel."""
+
+
+class Numbered(Endpoint):
+    """One process's side of a protocol that carries :class:`Stamp` and needs."""
+
+    STAMP: ClassVar[type[Stamp]]
+    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts")
+
+    def _set_up(self) -> None:
+        self._links: Channels[int] = Channels()
+        self._roster = roster_of((*self.members, *sorted(self._removed)))
+        self._me = self._roster.numbers[self.process]
+        self._gone = self._roster.mask_of(tuple(self._removed))
+        self._departures = Departures(self._gone)
+        count = len(self._roster)
+        self._reached = list(range(count))  # SR_j of [KS98]: the newest key delivered, by sender
+        self._turns = [0] * count  # the number of the last packet delivered, by source
+
+    def _number_targets(self, to: Targets) -> None:
+        numbers = self._roster.numbers
+        to.numbers = [numbers[name] for name in to.others]
+        to.mask = self._roster.mask_of(to.names)
+        to.others_mask = self._roster.mask_of(to.others)
+
+    # What a protocol defines.
+
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        """Return the packets of a send (never empty), and record it."""
+        raise NotImplementedError
+
+    def _merge(self, packet: Packet, key: int) -> None:
+        """Merge what a packet carried, when it is delivered."""
+        raise NotImplementedError
+
+    def _numbered(self, packet: Packet) -> Packet:
+        """Return a packet made from names, already checked, by numbers."""
+        raise NotImplementedError
+
+    def _move(self, by: Translation) -> None:
+        """Count by another roster from now on."""
+        raise NotImplementedError
+
+    # Send and receive.
+
+    def send(
+        self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
+    ) -> Effects:
+        """Send ``payload`` to ``dests``; see :meth:`Endpoint.send`."""
+        to = self._targets.find(dests)
+        if not isinstance(payload, bytes):
+            raise UsageError(self._not_bytes(payload))
+        if after is not None:
+            self._basis(after)
+        self._seq += 1
+        self._events = event = self._events + 1
+        packets = tuple(self._stamped(to, payload)) if to.numbers else ()
+        if not to.has_me:
+            return Effects(packets, (), event)
+        self._events += 1
+        message = MessageId(self.process, self._seq)
+        return Effects(packets, (Delivery(message, to.names, payload, self._events),), event)
+
+    def receive(self, packet: Packet) -> Effects:
+        """Accept a packet from the network; return what it released, in order."""
+        if (
+            type(packet) is not Packet
+            or packet.roster is not self._roster
+            or packet.dest_no != self._me
+            or type(packet.stamp) is not self.STAMP
+        ):
+            packet = self._adopted(packet)
+        source, n = packet.source_no, packet.n
+        links = self._links
+        expected = links.prefix.get(source, 0) + 1
+        if n != expected and (n < expected or links.is_seen(source, n)):
+            return Effects((), (), self._events)
+        self._check_claims(packet)
+        need = self._blocker(packet)
+        if need != FREE or self.pull:
+            self._hold_back(packet, need)
+            return self._flush()
+        links.accept(source, n)
+        self._on_arrival(packet)
+        self._deliver(packet)
+        if self._hold.ready:
+            self._drain()
+        return self._flush()
+
+    def _check_claims(self, packet: Packet) -> None:
+        """Refuse what well-formed packets can say, but nobody can know."""
+        if self._gone and self._gone >> packet.source_no & 1:
+            msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
+            raise PeerError(msg)
+        claimed = packet.stamp.tops[self._me] >> self._roster.shift
+        if claimed > self._seq:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} knows of message {claimed} of "
+                f"{self.process!r}, which has sent {self._seq}; it was restored from an old "
+                "state, or the peer is faulty"
+            )
+            raise PeerError(msg)
+
+    def _hold_back(self, packet: Packet, need: int) -> None:
+        if self.held + 1 >= self.held_max:
+            self._check_space(packet, is_blocked=need != FREE)
+        self._links.accept(packet.source_no, packet.n)
+        self._on_arrival(packet)
+        self._file(self._hold.take_in(packet), packet, need)
+        self._drain()
+
+    def _on_arrival(self, packet: Packet) -> None:
+        """Look at a packet when it arrives, whether it is held or not."""
+
+    def _blocker(self, packet: Packet) -> int:
+        """Return the key of a message that the packet waits for, FREE or TURN."""
+        reached, low = self._reached, self._roster.low
+        for key in packet.needs:
+            if key > reached[key & low] and (not self._gone or self._may_come(key)):
+                return key
+        if self._gone and packet.n != self._turns[packet.source_no] + 1:
+            return TURN
+        return FREE
+
+    def _may_come(self, key: int) -> bool:
+        """Tell whether a message that is not delivered can still be, after a removal."""
+        return not self._gone >> (key & self._roster.low) & 1 or key in self._departures.held
+
+    def _deliver(self, packet: Packet) -> None:
+        source = packet.source_no
+        key = packet.seq << self._roster.shift | source
+        unmet = self._lost(packet, key) if self._gone else ()
+        self._events += 1
+        self._delivered.append(Delivery.of(packet, self._events, unmet))
+        if self._gone >> source & 1:
+            self._turns[source] = self._departures.note_delivery(packet, key)
+        else:
+            self._reached[source] = key
+            self._turns[source] = packet.n
+        self._merge(packet, key)
+        if self._hold.waiting:
+            self._rouse(source, key)
+
+    def _lost(self, packet: Packet, key: int) -> tuple[Need, ...]:
+        """Return the lost messages that a message rests on; what rests on it will say so too."""
+        roster, departures = self._roster, self._departures
+        reached, low = self._reached, roster.low
+        late = departures.late
+        missing = [k for k in packet.needs if k > reached[k & low] and k not in late]
+        lost = departures.lost(packet, key, missing)
+        if not lost:
+            return ()
+        departures.doubt(packet.source_no, key, lost)
+        departures.doubt(self._me, self._seq + 1 << roster.shift | self._me, lost)
+        return tuple(sorted(map(self._need, lost)))
+
+    def _rouse(self, source: int, key: int) -> None:
+        """File again what waited for a message, and what waited for its turn behind it."""
+        hold = self._hold
+        woken = hold.wake_at(source, key)
+        if self._gone:
+            woken += hold.wake_at(~source, self._turns[source])
+        for arrival in woken:
+            packet = hold.packets[arrival]
+            self._file(arrival, packet, self._blocker(packet))
+
+    def _file(self, arrival: int, packet: Packet, need: int) -> None:
+        if need == FREE:
+            self._hold.file(arrival, None)
+        elif need == TURN:
+            self._hold.file_at(arrival, ~packet.source_no, packet.n - 1)
+        else:
+            self._hold.file_at(arrival, need & self._roster.low, need)
+
+    def _deliver_next(self, source: str | None = None) -> bool:
+        while (ready := self._hold.pop_ready(source)) is not None:
+            arrival, packet = ready
+            need = self._blocker(packet)
+            if need == FREE:
+                self._deliver(packet)
+                return True
+            self._hold.put_back(arrival, packet)
+            self._file(arrival, packet, need)
+        return False
+
+    # Packets that are not in our terms.
+
+    def _adopted(self, packet: Packet) -> Packet:
+        """Return a packet by our numbers; refuse one that is not for us or malformed."""
+        is_numbered = isinstance(packet, Packet) and packet.roster is not None
+        if not is_numbered or type(packet.stamp) is not self.STAMP:
+            self._check_packet(packet)
+            if self._is_gone(packet.source):  # a duplicate, or it would have been refused
+                return self._seen_before(packet)
+            return self._numbered(packet)
+        check_address(self, packet)
+        roster = packet.roster
+        assert roster is not None
+        return packet if roster is self._roster else self._translated(packet, roster)
+
+    def _seen_before(self, packet: Packet) -> Packet:
+        """Return an empty packet of this number."""
+        stamp = self.STAMP(list(range(len(self._roster))), {})
+        source = self._roster.numbers[packet.source]
+        return numbered_packet(self._roster, source, self._me, packet.n, 1, 0, b"", stamp, [])
+
+    def _translated(self, packet: Packet, roster: Roster) -> Packet:
+        ours = self._roster
+        source = ours.numbers.get(packet.source, UNKNOWN)
+        if source == UNKNOWN:
+            raise self._unknown(packet, packet.source)
+        by = Translation(roster, ours)
+        stamp = self.STAMP(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
+        needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
+        for number in roster.members(by.missing):
+            if roster.names[number] not in self._removed:
+                raise self._unknown(packet, roster.names[number])
+        return numbered_packet(
+            ours, source, self._me, packet.n, packet.seq, dests, packet.payload, stamp, needs
+        )
+
+    def _unknown(self, packet: Packet, name: str) -> PeerError:
+        try:
+            self._check_names(packet, (name,))
+        except UnknownProcessError as error:
+            return error
+        return PeerError(f"packet {packet.n} comes from {name!r}, which was removed; drop it")
+
+    def _is_seen(self, packet: Packet) -> bool:
+        return self._links.is_seen(self._roster.numbers.get(packet.source, UNKNOWN), packet.n)
+
+    # Introspection.
+
+    def _need(self, key: int) -> Need:
+        roster = self._roster
+        return Need(roster.names[key & roster.low], key >> roster.shift)
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        """Yield what a packet waits for: RCV(1), the Delivery Condition, or its turn."""
+        if packet.roster is not self._roster:
+            packet = self._adopted(packet)
+        reached, low = self._reached, self._roster.low
+        missing = [k for k in packet.needs if k > reached[k & low] and self._may_come(k)]
+        if missing:
+            yield from sorted(map(self._need, missing))
+        elif self._blocker(packet) == TURN:
+            yield Need(packet.source, packet.n - 1, "channel")
+
+    # Membership.
+
+    def _joined(self, process: str) -> None:
+        self._renumber(roster_of((*self._roster.names, process)))
+
+    def _renumber(self, roster: Roster) -> None:
+        """Count by another roster from now on; packets that are held too."""
+        by = Translation(self._roster, roster)
+        self._departures.move(by)
+        self._gone = self._departures.gone
+        self._reached = by.tops(self._reached)
+        table = self._roster.table_to(roster)
+        turns = [0] * len(roster)
+        for number, turn in enumerate(self._turns):
+            if table[number] != UNKNOWN:
+                turns[table[number]] = turn
+        self._turns = turns
+        for name in ("sent", "prefix", "ahead", "parked"):
+            old: dict[int, object] = getattr(self._links, name)
+            moved = {table[k]: value for k, value in old.items() if table[k] != UNKNOWN}
+            setattr(self._links, name, moved)
+        self._move(by)
+        before, self._roster = self._roster, roster
+        self._me = roster.numbers[self.process]
+        self._targets.clear()
+        hold = self._hold
+        for arrival, packet in hold:
+            assert packet.roster is before
+            hold.packets[arrival] = self._translated(packet, before)
+        self._file_all()
+
+    def _file_all(self) -> None:
+        for arrival in self._hold.wake_everything():
+            packet = self._hold.packets[arrival]
+            self._file(arrival, packet, self._blocker(packet))
+
+    def _release(self, process: str) -> None:
+        number = self._roster.numbers[process]
+        self._gone |= self._roster.bits[number]
+        self._departures.gone = self._gone
+        self._links.forget(number)
+        self._left(process)
+        self._note_departed()
+        self._file_all()
+
+    def _note_departed(self) -> None:
+        """Find the packets of removed processes that are held, and whose turn it is."""
+        departures, shift = self._departures, self._roster.shift
+        departures.held.clear()
+        departures.order.clear()
+        for _, packet in self._hold:
+            source = packet.source_no
+            if self._gone >> source & 1:
+                departures.note_held(packet, packet.seq << shift | source)
+        for source, numbers in departures.order.items():
+            self._turns[source] = numbers[-1] - 1
+
+    # State.
+
+    @property
+    def _newest(self) -> dict[str, int]:
+        """SR_j of [KS98] by names."""
+        roster = self._roster
+        return {
+            roster.names[key & roster.low]: key >> roster.shift
+            for key in self._reached
+            if key > roster.low
+        }
+
+    @_newest.setter
+    def _newest(self, newest: dict[str, int]) -> None:
+        roster = self._roster
+        for name, seq in newest.items():
+            number = roster.numbers[name]
+            self._reached[number] = seq << roster.shift | number
+
+    @property
+    def _late(self) -> set[MessageId]:
+        return self._departures.late_ids(self._roster)
+
+    @_late.setter
+    def _late(self, late: set[MessageId]) -> None:
+        self._departures.read(self._roster, late, {})
+
+    @property
+    def _doubts(self) -> Doubts:
+        return self._departures.named_doubts(self._roster)
+
+    @_doubts.setter
+    def _doubts(self, doubts: Doubts) -> None:
+        self._departures.read(self._roster, self._late, doubts)
+
+    @property
+    def held(self) -> int:
+        """The number of packets that arrived and are held back."""
+        parked = self._links.parked
+        return len(self._hold) + (sum(map(len, parked.values())) if parked else 0)
+
+    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
+        """Return what each held message waits for; nothing means that it can be taken."""
+        result = {packet.message_id: tuple(self._unmet(packet)) for _, packet in self._hold}
+        for source, parked in self._links.parked.items():
+            first = Need(
+                self._roster.names[source], self._links.prefix.get(source, 0) + 1, "channel"
+            )
+            result |= dict.fromkeys([packet.message_id for packet in parked.values()], (first,))
+        return result
+
+    def _channels_state(self) -> ChannelsState:
+        names, links = self._roster.names, self._links
+        return {
+            "sent": {names[k]: n for k, n in links.sent.items()},
+            "prefix": {names[k]: n for k, n in links.prefix.items()},
+            "ahead": {names[k]: list(gaps) for k, gaps in links.ahead.items()},
+            "parked": {names[k]: dict(packets) for k, packets in links.parked.items()},
+        }
+
+    def load(self, state: State) -> None:
+        """Take over a state made by :meth:`state` on an endpoint of the same kind."""
+        saved = copied(state)
+        self._removed = saved["removed"]
+        self._set_up()
+        self._start()
+        self._seq, self._events = saved["seq"], saved["events"]
+        numbers = self._roster.numbers
+        for name, values in saved["channels"].items():
+            by_number = {numbers[k]: value for k, value in values.items()}  # type: ignore[attr-defined]  # each field is a dict by name
+            setattr(self._links, name, by_number)
+        for name, value in saved["own"].items():
+            setattr(self, name, value)
+        self._hold.arrivals = saved["arrivals"]
+        for number, n in self._links.prefix.items():
+            self._turns[number] = n
+        for arrival, packet in saved["held"]:
+            held = self._adopted(packet)
+            self._hold.put_back(arrival, held)
+            source = held.source_no
+            self._turns[source] = min(self._turns[source], held.n - 1)
+        self._note_departed()
+        self._file_all()
