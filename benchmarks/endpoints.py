@@ -101,6 +101,8 @@ class World:
     def run(self, steps: int, *, codec: bool) -> dict[str, float]:
         """Carry out so many steps; return what they took and what came of them."""
         ahead = [next(self.traffic) for _ in range(steps)]
+        for place, item in self.flight.items():  # what is under way is in the form of this slice
+            self.flight[place] = self._converted(*item, codec=codec)
         before = self.deliveries, self.packets, self.bytes
         begin = time.process_time()
         for step in ahead:
@@ -136,6 +138,14 @@ class World:
         self.deliveries += len(effects.deliveries)
         for more in effects.packets:
             self.extras.append(self._wrapped(dest, more, codec=codec))
+
+    def _converted(
+        self, dest: int, content: Packet | bytes, *, codec: bool
+    ) -> tuple[int, Packet | bytes]:
+        if codec == isinstance(content, bytes):
+            return dest, content
+        one = self.codecs[dest]
+        return dest, one.decode(content) if isinstance(content, bytes) else one.encode(content)
 
     def _wrapped(self, source: int, packet: Packet, *, codec: bool) -> tuple[int, Packet | bytes]:
         dest = self.positions[packet.dest]

@@ -7,8 +7,11 @@ clock: it records who sent and delivered what, and searches the chains between m
 What it demands once everything has arrived and everyone knows of all changes of membership:
 
 - every message between members that remain is delivered, and nothing is held any more;
+- two messages of one sender are delivered in the order in which they were sent;
 - if a message precedes another, every process that gets both gets them in that order, unless every
-  chain between the two has a message whose copy to that process was lost with a removed sender;
+  chain between the two passes through the send of a message whose copy to that process was lost
+  with a removed sender. A chain runs through the events of processes: from a delivery or a send to
+  all later sends there, past those in between;
 - a delivery that is out of order for that reason has a non-empty ``unmet``;
 - ``unmet`` names only messages of removed processes that are never delivered.
 """
@@ -50,10 +53,10 @@ def fail(text: str) -> NoReturn:
 
 
 class Sent(NamedTuple):
-    """A message as the oracle sees it: to whom, and what its sender had sent or delivered."""
+    """A message as the oracle sees it: to whom, and what its sender did before."""
 
     dests: tuple[str, ...]
-    causes: frozenset[MessageId]
+    before: tuple[MessageId, ...]
 
 
 class Group:
@@ -70,7 +73,7 @@ class Group:
         self.news: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
         self.flying: list[Packet] = []
         self.sent: dict[MessageId, Sent] = {}
-        self.known: dict[str, set[MessageId]] = {name: set() for name in names}
+        self.events: dict[str, list[MessageId]] = {name: [] for name in names}
         self.delivered: dict[str, list[Delivery]] = {name: [] for name in names}
 
     def _made(self, name: str, members: tuple[str, ...], removed: Iterable[str]) -> Endpoint:
@@ -115,8 +118,8 @@ class Group:
             dests = [name for i, name in enumerate(others) if how >> i & 1] or others[:1]
         effects = end.send(dests, b"")
         message = MessageId(who, 1 + sum(m.sender == who for m in self.sent))
-        self.sent[message] = Sent(tuple(dests), frozenset(self.known[who]))
-        self.known[who].add(message)
+        self.sent[message] = Sent(tuple(dests), tuple(self.events[who]))
+        self.events[who].append(message)
         self._take(who, effects)
 
     def _arrive(self, packet: Packet) -> None:
@@ -139,7 +142,7 @@ class Group:
         self.flying.extend(effects.packets)
         for delivery in effects.deliveries:
             self.delivered[who].append(delivery)
-            self.known[who].add(delivery.message)
+            self.events[who].append(delivery.message)
 
     def _join(self) -> None:
         name = f"p{self.named}"
@@ -148,7 +151,7 @@ class Group:
             self.news[other].append(("add", name))
         self.ends[name] = self._made(name, (*sorted(self.ends), name), self.gone)
         self.news[name] = []
-        self.known[name] = set()
+        self.events[name] = []
         self.delivered[name] = []
 
     def _leave(self, who: str, how: int) -> None:
@@ -209,6 +212,7 @@ class Group:
                 if need.message in place:
                     fail(f"{who}: {delivery.message} misses {need}, which is delivered")
             clean = self._past(delivery.message, lost)
+            clean |= {m for m in self.sent if m.sender == delivery.source and m < delivery.message}
             late = sorted(m for m in clean if place.get(m, -1) > i)
             if late:
                 fail(f"{who} delivered {delivery.message} before its causes {late}")
@@ -219,11 +223,14 @@ class Group:
                     fail(f"{who}: {delivery.message} overtook {late} and does not say so")
 
     def _past(self, message: MessageId, barred: set[MessageId]) -> set[MessageId]:
-        """Return the messages with a chain to ``message`` that avoids those that are barred."""
+        """Return the messages with a chain to ``message`` past no send of those that are barred."""
         past: set[MessageId] = set()
         todo = [message]
         while todo:
-            for cause in self.sent[todo.pop()].causes:
+            last = todo.pop()
+            for cause in reversed(self.sent[last].before):
+                if cause in barred and cause.sender == last.sender:
+                    break
                 if cause not in past and cause not in barred:
                     past.add(cause)
                     todo.append(cause)

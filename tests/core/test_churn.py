@@ -11,7 +11,10 @@ from antecede.protocols.buffered import Buffered
 from tests.core import churn
 from tests.core.churn import WEIGHTED, BrokenError, Script, drawn, run
 
-CASES: list[tuple[str, dict[str, object]]] = [("buffered", {}), ("buffered", {"pipelined": True})]
+CASES: list[tuple[str, dict[str, object]]] = [
+    *((name, {}) for name, info in PROTOCOLS.items() if info.dynamic),
+    ("buffered", {"pipelined": True}),
+]
 SCRIPTS = st.lists(
     st.tuples(st.integers(0, len(WEIGHTED) - 1), st.integers(0, 63), st.integers(0, 63)),
     max_size=60,
