@@ -136,6 +136,10 @@ class LosesTheDestination(Optimal):
 class PurgesByWord(Optimal):
     """Lookahead as [KS98] 4.5 can be read: purges on arrival and takes over nothing else."""
 
+    def _start(self) -> None:
+        super()._start()
+        self._looks_ahead = True
+
     def _on_arrival(self, packet: Packet) -> None:
         both = CausalLog(self._roster)
         both.tops, both.log = self._known.tops, self._known.log

@@ -39,11 +39,12 @@ class Targets:
 class TargetCache:
     """The destinations of one endpoint's sends; the same recur, so they are checked once."""
 
-    __slots__ = ("_endpoint", "_known")
+    __slots__ = ("_endpoint", "known")
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._known: dict[tuple[str, ...], Targets] = {}
+        self.known: dict[tuple[str, ...], Targets] = {}
+        """Those already checked, by the tuple that was given."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return TargetCache, (self._endpoint,)
@@ -58,7 +59,7 @@ class TargetCache:
             except TypeError:
                 return self._made(dests)
         try:
-            found = self._known.get(dests)
+            found = self.known.get(dests)
         except TypeError:  # not hashable, so not names
             found = None
         return self._made(dests) if found is None else found
@@ -67,14 +68,14 @@ class TargetCache:
         found = Targets(targets_of(self._endpoint, dests), self._endpoint.process)
         self._endpoint._number_targets(found)
         if isinstance(dests, tuple):
-            if len(self._known) >= TARGETS_MAX:
-                self._known.clear()
-            self._known[dests] = found
+            if len(self.known) >= TARGETS_MAX:
+                self.known.clear()
+            self.known[dests] = found
         return found
 
     def clear(self) -> None:
         """Forget them: the members have changed."""
-        self._known.clear()
+        self.known.clear()
 
 
 def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:

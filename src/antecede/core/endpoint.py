@@ -18,7 +18,7 @@ from antecede.core.channels import Channels
 from antecede.core.groups import as_name
 from antecede.core.hold import HoldingBuffer
 from antecede.core.hooks import Hooks
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending
+from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending, effects_of
 from antecede.core.state import ChannelsState, State, copied
 from antecede.core.validation import check_address, check_message, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
@@ -353,12 +353,10 @@ class Endpoint(Hooks):
             self._refile(self._hold.wake(need))
 
     def _flush(self, event: int | None = None) -> Effects:
-        effects = Effects(
-            tuple(self._out), tuple(self._delivered), self._events if event is None else event
-        )
+        packets, deliveries = tuple(self._out), tuple(self._delivered)
         self._out.clear()
         self._delivered.clear()
-        return effects
+        return effects_of(packets, deliveries, self._events if event is None else event)
 
     def _check_dynamic(self) -> None:
         if not self.INFO.dynamic:

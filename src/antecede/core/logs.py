@@ -6,11 +6,15 @@ than edited where a stamp shares them.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from antecede.core.entries import Log
 from antecede.core.messages import MessageId
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation
 
+S = TypeVar("S", bound=Stamp)
+_new = object.__new__
 Needs = dict[int, list[int]]
 """Keys of messages by the number of the process that must have delivered them."""
 
@@ -47,18 +51,22 @@ class CausalLog:
         log = self.log
         needs = [key for key, mask in log.items() if mask & bit]
         for key in needs:
-            rest = log[key] ^ bit
-            if rest:
+            if rest := log[key] ^ bit:
                 log[key] = rest
             else:
                 del log[key]
         return needs
 
-    def enter(self, key: int, targets: int) -> None:
-        """Record a message of our own, SND(4); earlier tops may belong to a stamp."""
+    def stamp(self, kind: type[S], key: int, targets: int) -> S:
+        """Return what all copies of a message of our own carry, and record it: SND(4)."""
+        made = _new(kind)  # quicker than calling it
+        made.tops = self.tops
+        made.log = self.log.copy()
+        made.body = None
         self.log[key] = targets
         self.tops = tops = self.tops.copy()
         tops[key & self.roster.low] = key
+        return made
 
     def merge(self, stamp: Stamp, key: int, targets: int) -> None:
         """Merge what the message ``key`` carried, and itself with its destinations: RCV(4).
@@ -73,13 +81,14 @@ class CausalLog:
         if key <= tops[key & low]:
             targets &= mine.get(key, 0)
         log = {k: mask for k, mask in mine.items() if k > bounds[k & low]}
+        find = mine.get
         for k, mask in theirs.items():
-            if k > tops[k & low]:
-                log[k] = mask
-            elif k in mine:
-                rest = mask & mine[k]
-                if rest:
-                    log[k] = rest
+            other = find(k)
+            if other is None:
+                if k > tops[k & low]:
+                    log[k] = mask
+            elif rest := mask & other:
+                log[k] = rest
         if targets:
             log[key] = targets
         self.log = log

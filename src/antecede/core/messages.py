@@ -216,16 +216,6 @@ class Delivery:
         self.event = event
         self.unmet = unmet
 
-    @classmethod
-    def of(cls, packet: Packet, event: int, unmet: tuple[Need, ...] = ()) -> Delivery:
-        """Make the delivery of a packet's message; names are spelt out when asked for."""
-        made = _new(Delivery)
-        made._packet = packet  # type: ignore[attr-defined]  # a slot that is not a field
-        made.payload = packet.payload
-        made.event = event
-        made.unmet = unmet
-        return made
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
@@ -253,6 +243,16 @@ class Delivery:
 
     def __repr__(self) -> str:
         return f"Delivery({_shown(self)})"
+
+
+def delivery_of(packet: Packet, event: int, unmet: tuple[Need, ...] = ()) -> Delivery:
+    """Make the delivery of a packet's message; names are spelt out when asked for."""
+    made = _new(Delivery)
+    made._packet = packet  # type: ignore[attr-defined]  # a slot that is not a field
+    made.payload = packet.payload
+    made.event = event
+    made.unmet = unmet
+    return made
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -290,6 +290,17 @@ class Effects:
 
     def __repr__(self) -> str:
         return f"Effects({_shown(self)})"
+
+
+def effects_of(
+    packets: tuple[Packet, ...], deliveries: tuple[Delivery, ...], event: int
+) -> Effects:
+    """Make effects; quicker than calling the class."""
+    made = _new(Effects)
+    made.packets = packets
+    made.deliveries = deliveries
+    made.event = event
+    return made
 
 
 def _shown(record: Packet | Delivery | Effects) -> str:

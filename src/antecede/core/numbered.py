@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from antecede.core.channels import Channels
 from antecede.core.departures import Departures, Doubts
 from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, numbered_packet
+from antecede.core.messages import (
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    delivery_of,
+    effects_of,
+    numbered_packet,
+)
 from antecede.core.roster import UNKNOWN, Roster, roster_of
 from antecede.core.stamps import Stamp, Translation
 from antecede.core.state import ChannelsState, State, copied
@@ -37,6 +46,9 @@ class Numbered(Endpoint):
     """One process's side of a protocol that carries :class:`Stamp` and needs."""
 
     STAMP: ClassVar[type[Stamp]]
+    """The protocol's own kind of stamp: what its packets carry."""
+    _looks_ahead = False
+    """Whether :meth:`_on_arrival` has anything to do."""
     STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts")
 
     def _set_up(self) -> None:
@@ -79,7 +91,9 @@ class Numbered(Endpoint):
         self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
     ) -> Effects:
         """Send ``payload`` to ``dests``; see :meth:`Endpoint.send`."""
-        to = self._targets.find(dests)
+        to = self._targets.known.get(dests) if type(dests) is tuple else None
+        if to is None:
+            to = self._targets.find(dests)
         if not isinstance(payload, bytes):
             raise UsageError(self._not_bytes(payload))
         if after is not None:
@@ -88,36 +102,55 @@ class Numbered(Endpoint):
         self._events = event = self._events + 1
         packets = tuple(self._stamped(to, payload)) if to.numbers else ()
         if not to.has_me:
-            return Effects(packets, (), event)
+            return effects_of(packets, (), event)
         self._events += 1
         message = MessageId(self.process, self._seq)
         return Effects(packets, (Delivery(message, to.names, payload, self._events),), event)
 
     def receive(self, packet: Packet) -> Effects:
         """Accept a packet from the network; return what it released, in order."""
+        roster = self._roster
         if (
             type(packet) is not Packet
-            or packet.roster is not self._roster
+            or packet.roster is not roster
             or packet.dest_no != self._me
             or type(packet.stamp) is not self.STAMP
+            or self._fifo
         ):
+            if self._fifo:
+                return self._receive_in_order(packet)
             packet = self._adopted(packet)
         source, n = packet.source_no, packet.n
         links = self._links
         expected = links.prefix.get(source, 0) + 1
         if n != expected and (n < expected or links.is_seen(source, n)):
-            return Effects((), (), self._events)
-        self._check_claims(packet)
-        need = self._blocker(packet)
+            return effects_of((), (), self._events)
+        if self._gone or packet.stamp.tops[self._me] >> roster.shift > self._seq:
+            self._check_claims(packet)
+        need = self._blocker(packet) if packet.needs or self._gone else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
             return self._flush()
-        links.accept(source, n)
-        self._on_arrival(packet)
-        self._deliver(packet)
-        if self._hold.ready:
+        if n == expected and source not in links.ahead:
+            links.prefix[source] = n
+        else:
+            links.accept(source, n)
+        if self._looks_ahead:
+            self._on_arrival(packet)
+        if self._gone or self._hold.waiting:
+            self._deliver(packet)
             self._drain()
-        return self._flush()
+            return self._flush()
+        # What follows is _deliver() where nothing waits and nobody has left: the usual case.
+        self._events = event = self._events + 1
+        self._reached[source] = key = packet.seq << roster.shift | source
+        self._turns[source] = n
+        self._merge(packet, key)
+        return effects_of((), (delivery_of(packet, event),), event)
+
+    def _receive_in_order(self, packet: Packet) -> Effects:
+        """Accept a packet where a protocol handles those of a channel in their order."""
+        raise NotImplementedError
 
     def _check_claims(self, packet: Packet) -> None:
         """Refuse what well-formed packets can say, but nobody can know."""
@@ -137,7 +170,8 @@ class Numbered(Endpoint):
         if self.held + 1 >= self.held_max:
             self._check_space(packet, is_blocked=need != FREE)
         self._links.accept(packet.source_no, packet.n)
-        self._on_arrival(packet)
+        if self._looks_ahead:
+            self._on_arrival(packet)
         self._file(self._hold.take_in(packet), packet, need)
         self._drain()
 
@@ -163,7 +197,7 @@ class Numbered(Endpoint):
         key = packet.seq << self._roster.shift | source
         unmet = self._lost(packet, key) if self._gone else ()
         self._events += 1
-        self._delivered.append(Delivery.of(packet, self._events, unmet))
+        self._delivered.append(delivery_of(packet, self._events, unmet))
         if self._gone >> source & 1:
             self._turns[source] = self._departures.note_delivery(packet, key)
         else:

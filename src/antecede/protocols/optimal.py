@@ -62,7 +62,7 @@ from antecede.core.differences import Difference, applied, difference, is_differ
 from antecede.core.entries import Entries, Log, is_entries
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.logs import CausalLog, Needs
+from antecede.core.logs import CausalLog
 from antecede.core.messages import (
     PAIR_BYTES,
     ControlSize,
@@ -141,11 +141,11 @@ class Optimal(Numbered):
     def _start(self) -> None:
         self._hardware = as_flag("hardware_multicast", self.options["hardware_multicast"])
         self._lookahead = as_flag("lookahead", self.options["lookahead"])
-        self._is_differential = as_flag("differential", self.options["differential"])
+        self._fifo = self._is_differential = as_flag("differential", self.options["differential"])
         if self._hardware and self._is_differential:
             msg = "hardware_multicast sends all the same packet, differential does not; choose one"
             raise UsageError(msg)
-        self._is_plain = not (self._hardware or self._lookahead)
+        self._looks_ahead = self._lookahead or self._is_differential
         self._known = CausalLog(self._roster)
         self._last_sent: dict[str, Entries] = {}
         self._last_received: dict[str, Entries] = {}
@@ -171,24 +171,28 @@ class Optimal(Numbered):
 
     def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
         """SND(2) to SND(5). SND(2) carries to all what SND(3) keeps: it is computed once."""
-        known, targets = self._known, to.others_mask
-        before = known.log.copy() if self._hardware else {}
-        needs: Needs
-        if len(to.numbers) == 1:
-            needs = {to.numbers[0]: known.take_one(targets)}
-        else:
-            needs = known.take(targets)
-        stamp = OptimalStamp(known.tops, known.log.copy())
-        roster, me, seq = self._roster, self._me, self._seq
-        known.enter(seq << roster.shift | me, targets)
-        packets = []
-        sent, nothing = self._links.sent, list[int]()
-        for dest in to.numbers:
-            if self._hardware:
-                stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
+        known, numbers, roster, me = self._known, to.numbers, self._roster, self._me
+        seq, sent = self._seq, self._links.sent
+        key = seq << roster.shift | me
+        if len(numbers) == 1 and not self._hardware:
+            (dest,) = numbers
             sent[dest] = n = sent.get(dest, 0) + 1
-            own = needs.get(dest, nothing)
-            packets.append(numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own))
+            own = known.take_one(to.others_mask)
+            stamp = known.stamp(OptimalStamp, key, to.others_mask)
+            packets = [numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)]
+        else:
+            packets = []
+            before = known.log.copy() if self._hardware else {}
+            needs, nothing = known.take(to.others_mask), list[int]()
+            stamp = known.stamp(OptimalStamp, key, to.others_mask)
+            for dest in numbers:
+                sent[dest] = n = sent.get(dest, 0) + 1
+                if self._hardware:
+                    stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
+                own = needs.get(dest, nothing)
+                packets.append(
+                    numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
+                )
         return packets if not self._is_differential else list(map(self._shortened, packets))
 
     def _shortened(self, packet: Packet) -> Packet:
@@ -200,12 +204,8 @@ class Optimal(Numbered):
 
     # Receive.
 
-    def receive(self, packet: Packet) -> Effects:
-        """Accept a packet from the network; return what it released, in order."""
-        return self._receive_in_order(packet) if self._is_differential else super().receive(packet)
-
     def _receive_in_order(self, packet: Packet) -> Effects:
-        """Do so where a packet brings what changed since the one before on its channel."""
+        """Accept a packet that brings what changed since the one before on its channel."""
         self._check_packet(packet)
         links, source, n = self._links, self._roster.numbers[packet.source], packet.n
         if links.is_seen(source, n):
@@ -290,8 +290,8 @@ class Optimal(Numbered):
         if self._lookahead:
             self._drop_delivered()
             return
-        roster, stamp = self._roster, packet.stamp
-        targets = packet.dest_set & ~(roster.bits[packet.source_no] | roster.bits[self._me])
+        bits, stamp = self._roster.bits, packet.stamp
+        targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me])
         if self._gone or self._hardware:
             stamp = self._carried(packet)
             targets &= ~self._gone
