@@ -8,12 +8,15 @@ What it demands once everything has arrived and everyone knows of all changes of
 
 - every message between members that remain is delivered, and nothing is held any more;
 - two messages of one sender are delivered in the order in which they were sent;
-- if a message precedes another, every process that gets both gets them in that order, unless every
-  chain between the two passes through the send of a message whose copy to that process was lost
-  with a removed sender. A chain runs through the events of processes: from a delivery or a send to
-  all later sends there, past those in between;
+- if a message precedes another, every process that gets both gets them in that order, unless a
+  third message between the two was addressed to that process and lost with a removed sender;
 - a delivery that is out of order for that reason has a non-empty ``unmet``;
 - ``unmet`` names only messages of removed processes that are never delivered.
+
+A process that restarts from an old snapshot (where the protocol can go on after that) forgets what
+it did since; what arrived since arrives again, as if it had saved before it acknowledged. Its
+previous incarnation counts as removed for all who hear of the new one. The restarted process itself
+promises no order for messages that it had delivered before and forgot.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ from typing import NamedTuple, NoReturn
 
 import antecede
 from antecede import Delivery, Effects, Endpoint, MessageId, Packet, PeerError
+from antecede.core.numbered import Numbered
+from antecede.core.registry import protocol_class
 
 Step = tuple[int, int, int]
 Script = tuple[Step, ...]
 
-SEND, ARRIVE, REPEAT, JOIN, LEAVE, LEARN, RESTART = range(7)
+SEND, ARRIVE, REPEAT, JOIN, LEAVE, LEARN, RESUME, SAVE, RESTART = range(9)
 """What the first number of a step means; the others choose who, which packet, and to whom."""
 WEIGHTED = (
     *[SEND] * 8,
@@ -39,7 +44,9 @@ WEIGHTED = (
     *[LEAVE] * 2,
     REPEAT,
     JOIN,
-    RESTART,
+    RESUME,
+    *[SAVE] * 2,
+    *[RESTART] * 2,
 )
 MEMBERS_MAX = 6
 
@@ -59,6 +66,15 @@ class Sent(NamedTuple):
     before: tuple[MessageId, ...]
 
 
+class Saved(NamedTuple):
+    """A snapshot, and what the oracle knew of the process when it was made."""
+
+    data: bytes
+    change_count: int
+    events: tuple[MessageId, ...]
+    delivered: tuple[Delivery, ...]
+
+
 class Group:
     """Endpoints, the network between them, and what the oracle has recorded."""
 
@@ -74,6 +90,12 @@ class Group:
         self.flying: list[Packet] = []
         self.sent: dict[MessageId, Sent] = {}
         self.events: dict[str, list[MessageId]] = {name: [] for name in names}
+        self.can_restart = issubclass(protocol_class(protocol), Numbered) and not options
+        self.saved: dict[str, Saved] = {}
+        self.arrived: dict[str, list[Packet]] = {}
+        self.forgotten: dict[str, set[MessageId]] = {}
+        self.lives: dict[str, int] = {}
+        self.change_counts: dict[str, int] = {}
         self.delivered: dict[str, list[Delivery]] = {name: [] for name in names}
 
     def _made(self, name: str, members: tuple[str, ...], removed: Iterable[str]) -> Endpoint:
@@ -102,7 +124,12 @@ class Group:
             self._leave(who, how)
         elif kind == LEARN and self.news[who]:
             self._learn(who, how)
-        elif kind == RESTART:
+        elif kind == RESUME:
+            codec = self._codec()
+            self.ends[who] = codec.restore(codec.snapshot(self.ends[who]), resumed=True)
+        elif kind == SAVE:
+            self._save(who)
+        elif kind == RESTART and self.can_restart:
             self._restart(who)
 
     def _send(self, who: str, how: int) -> None:
@@ -117,7 +144,9 @@ class Group:
         else:
             dests = [name for i, name in enumerate(others) if how >> i & 1] or others[:1]
         effects = end.send(dests, b"")
-        message = MessageId(who, 1 + sum(m.sender == who for m in self.sent))
+        life = self.lives.get(who, 0)
+        count = sum(m.sender == who and m.seq >> 32 == life for m in self.sent)
+        message = MessageId(who, (life << 32) + count + 1)
         self.sent[message] = Sent(tuple(dests), tuple(self.events[who]))
         self.events[who].append(message)
         self._take(who, effects)
@@ -133,9 +162,12 @@ class Group:
             self.flying.append(packet)
             return
         except PeerError:
-            if packet.source in end.members:
+            if packet.source in end.members and packet.incarnation == self.lives.get(
+                packet.source, 0
+            ):
                 raise
-            return  # its sender was removed here: the packet is lost
+            return  # its sender was removed here, or has restarted: the packet is lost
+        self.arrived.setdefault(packet.dest, []).append(packet)
         self._take(packet.dest, effects)
 
     def _take(self, who: str, effects: Effects) -> None:
@@ -170,19 +202,40 @@ class Group:
         if kind == "remove" and ("add", name) in news:
             kind = "add"
         news.remove((kind, name))
+        self.change_counts[who] = self.change_counts.get(who, 0) + 1
         end = self.ends[who]
         self._take(who, end.add(name) if kind == "add" else end.remove(name))
 
+    def _codec(self) -> antecede.Codec:
+        return antecede.Codec(tuple(f"p{i}" for i in range(self.named)))
+
+    def _save(self, who: str) -> None:
+        data = self._codec().snapshot(self.ends[who])
+        events, delivered = tuple(self.events[who]), tuple(self.delivered[who])
+        self.saved[who] = Saved(data, self.change_counts.get(who, 0), events, delivered)
+        self.arrived[who] = []
+
     def _restart(self, who: str) -> None:
-        """Save a process and restore it, as if it had been stopped and nothing happened since."""
-        names = (*(f"p{i}" for i in range(self.named)),)
-        codec = antecede.Codec(names)
-        self.ends[who] = codec.restore(codec.snapshot(self.ends[who]))
+        """Go on from the last snapshot, unless the membership has changed since."""
+        saved = self.saved.get(who)
+        if saved is None or saved.change_count != self.change_counts.get(who, 0):
+            return
+        self.ends[who] = self._codec().restore(saved.data)
+        self.lives[who] = self.ends[who].incarnation
+        self.flying += self.arrived[who]
+        self.events[who] = list(saved.events)
+        since = {delivery.message for delivery in self.delivered[who][len(saved.delivered) :]}
+        self.forgotten.setdefault(who, set()).update(since)
+        self.delivered[who] = list(saved.delivered)
+        self._save(who)
 
     def _settle(self) -> None:
         for who in sorted(self.ends):
             while self.news[who]:
                 self._learn(who, 0)
+        for who in self.lives:
+            if who in self.ends:
+                self._send(who, -1)  # all must hear that it has restarted
         for _ in range(10_000):
             if not self.flying:
                 break
@@ -195,45 +248,48 @@ class Group:
             order = [delivery.message for delivery in self.delivered[who]]
             if len(set(order)) != len(order):
                 fail(f"{who} delivered a message twice: {order}")
-            owed = {m for m, s in self.sent.items() if m.sender in self.ends and who in s.dests}
+            owed = {m for m, s in self.sent.items() if self._remains(m) and who in s.dests}
             if missing := sorted(owed - set(order)):
                 fail(f"{who} never delivered {missing}; it waits: {end.waiting()}")
             if end.held:
                 fail(f"{who} holds for ever: {end.waiting()}")
             self._judge_order(who, order)
 
+    def _remains(self, message: MessageId) -> bool:
+        """Tell whether a message's sender, in that incarnation, is still there."""
+        life = self.lives.get(message.sender, 0)
+        return message.sender in self.ends and message.seq >> 32 == life
+
     def _judge_order(self, who: str, order: list[MessageId]) -> None:
         lost = {m for m, s in self.sent.items() if who in s.dests and m not in order}
         place = {message: i for i, message in enumerate(order)}
         for i, delivery in enumerate(self.delivered[who]):
             for need in delivery.unmet:
-                if need.process not in self.gone:
-                    fail(f"{who}: {delivery.message} misses {need}, whose sender remains")
+                if need.message is None or self._remains(need.message):
+                    fail(f"{who}: {delivery.message} misses {need}, which is not lost")
                 if need.message in place:
                     fail(f"{who}: {delivery.message} misses {need}, which is delivered")
-            clean = self._past(delivery.message, lost)
-            clean |= {m for m in self.sent if m.sender == delivery.source and m < delivery.message}
-            late = sorted(m for m in clean if place.get(m, -1) > i)
-            if late:
+            past = self._past(delivery.message)
+            excused: set[MessageId] = set()
+            for between in past & lost:
+                excused |= self._past(between)
+            excused = {m for m in excused if m.sender != delivery.source}
+            excused |= self.forgotten.get(who, set())
+            if late := sorted(m for m in past - excused if place.get(m, -1) > i):
                 fail(f"{who} delivered {delivery.message} before its causes {late}")
-            if not delivery.unmet:
-                past = self._past(delivery.message, set())
-                late = sorted(m for m in past if place.get(m, -1) > i)
-                if late:
-                    fail(f"{who}: {delivery.message} overtook {late} and does not say so")
+            past -= self.forgotten.get(who, set())
+            late = sorted(m for m in past if place.get(m, -1) > i)
+            if late and not delivery.unmet:
+                fail(f"{who}: {delivery.message} overtook {late} and does not say so")
 
-    def _past(self, message: MessageId, barred: set[MessageId]) -> set[MessageId]:
-        """Return the messages with a chain to ``message`` past no send of those that are barred."""
+    def _past(self, message: MessageId) -> set[MessageId]:
+        """Return the messages that precede ``message``."""
         past: set[MessageId] = set()
         todo = [message]
         while todo:
-            last = todo.pop()
-            for cause in reversed(self.sent[last].before):
-                if cause in barred and cause.sender == last.sender:
-                    break
-                if cause not in past and cause not in barred:
-                    past.add(cause)
-                    todo.append(cause)
+            fresh = set(self.sent[todo.pop()].before) - past
+            past |= fresh
+            todo += fresh
         return past
 
 

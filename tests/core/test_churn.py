@@ -55,6 +55,8 @@ def test_every_step_occurs_in_drawn_scripts() -> None:
         churn.JOIN,
         churn.LEAVE,
         churn.LEARN,
+        churn.RESUME,
+        churn.SAVE,
         churn.RESTART,
     }
     assert all(PROTOCOLS[protocol].dynamic for protocol, _ in CASES)

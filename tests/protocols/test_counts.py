@@ -53,7 +53,7 @@ def test_no_count_stops_an_endpoint_from_sending_and_saving(name: str, count: in
             c.receive(lied)
         except PeerError:
             assert c.state() == before
-        codec.restore(codec.snapshot(c))
+        codec.restore(codec.snapshot(c), resumed=True)
         with suppress(antecede.UsageError):  # synchronous: an acknowledgement is due first
             for sent in c.send(list(dests(name)), b"x").packets:
                 assert codec.decode(codec.encode(sent)) == sent

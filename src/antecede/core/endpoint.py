@@ -17,17 +17,27 @@ from antecede.core.casts import TargetCache
 from antecede.core.channels import Channels
 from antecede.core.groups import as_name
 from antecede.core.hold import HoldingBuffer
-from antecede.core.hooks import Hooks
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending, effects_of
+from antecede.core.messages import (
+    INCARNATION_SHIFT,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    Restart,
+    Sending,
+    effects_of,
+)
+from antecede.core.restarts import Restarting
 from antecede.core.state import ChannelsState, State, copied
-from antecede.core.validation import check_address, check_message, shown
+from antecede.core.validation import check_address, check_message, checked_basis, shown
 from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
 
 HELD_MAX = 100_000
 QUEUE_MAX = 100_000
 
 
-class Endpoint(Hooks):
+class Endpoint(Restarting):
     """One process's side of a protocol; made by :func:`antecede.endpoint`."""
 
     def __init__(
@@ -56,6 +66,7 @@ class Endpoint(Hooks):
         self._hold = HoldingBuffer()
         self._out: list[Packet] = []
         self._delivered: list[Delivery] = []
+        self._restarted: list[Restart] = []
         self._fifo = self.FIFO
         if self._removed:
             self._check_dynamic()
@@ -75,7 +86,7 @@ class Endpoint(Hooks):
         to = self._targets.find(dests)
         if not isinstance(payload, bytes):
             raise UsageError(self._not_bytes(payload))
-        basis = self._events if after is None else self._basis(after)
+        basis = self._events if after is None else checked_basis(after, self._events)
         self._admit(to.names)
         self._seq += 1
         self._events += 1
@@ -151,6 +162,8 @@ class Endpoint(Hooks):
         self.members = (*self.members, process)
         self._targets.clear()
         self._joined(process)
+        if self.incarnation:
+            self._number_channel(process, self.incarnation << INCARNATION_SHIFT)
         return self._flush()
 
     def remove(self, process: str) -> Effects:
@@ -248,18 +261,6 @@ class Endpoint(Hooks):
 
     # The base's own steps.
 
-    def _basis(self, after: int) -> int:
-        if type(after) is not int or not 0 <= after <= self._events:
-            known = "there is none yet"
-            if self._events:
-                known = f"expected a number from 1 to {self._events}"
-            msg = (
-                f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
-                "and None for everything so far"
-            )
-            raise UsageError(msg)
-        return after
-
     def _check_packet(self, packet: Packet) -> None:
         """Refuse a packet that is not for us or malformed, before anything changes."""
         check_address(self, packet)
@@ -269,6 +270,7 @@ class Endpoint(Hooks):
             msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
             raise PeerError(msg)
         self._check_names(packet, (packet.source,))
+        self._check_incarnation(packet)
         check_message(self, packet)
         if packet.message is not None:
             self._check_names(packet, (packet.message.sender, *packet.dests))
@@ -356,7 +358,11 @@ class Endpoint(Hooks):
         packets, deliveries = tuple(self._out), tuple(self._delivered)
         self._out.clear()
         self._delivered.clear()
-        return effects_of(packets, deliveries, self._events if event is None else event)
+        effects = effects_of(packets, deliveries, self._events if event is None else event)
+        if self._restarted:
+            object.__setattr__(effects, "_restarts", tuple(self._restarted))
+            self._restarted.clear()
+        return effects
 
     def _check_dynamic(self) -> None:
         if not self.INFO.dynamic:

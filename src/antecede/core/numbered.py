@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from antecede.core.channels import Channels
-from antecede.core.departures import Departures, Doubts
-from antecede.core.endpoint import Endpoint
+from antecede.core.changing import Changing
 from antecede.core.messages import (
+    INCARNATION_SHIFT,
     Delivery,
     Effects,
     MessageId,
@@ -24,12 +23,12 @@ from antecede.core.messages import (
     Packet,
     delivery_of,
     effects_of,
+    incarnation_of,
     numbered_packet,
 )
-from antecede.core.roster import UNKNOWN, Roster, roster_of
+from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Stamp, Translation
-from antecede.core.state import ChannelsState, State, copied
-from antecede.core.validation import check_address
+from antecede.core.validation import check_address, checked_basis
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -42,24 +41,13 @@ TURN: Final = -2
 """Instead of the key that a packet waits for: nothing, or earlier packets of its channel."""
 
 
-class Numbered(Endpoint):
+class Numbered(Changing):
     """One process's side of a protocol that carries :class:`Stamp` and needs."""
 
     STAMP: ClassVar[type[Stamp]]
     """The protocol's own kind of stamp: what its packets carry."""
     _looks_ahead = False
     """Whether :meth:`_on_arrival` has anything to do."""
-    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts")
-
-    def _set_up(self) -> None:
-        self._links: Channels[int] = Channels()
-        self._roster = roster_of((*self.members, *sorted(self._removed)))
-        self._me = self._roster.numbers[self.process]
-        self._gone = self._roster.mask_of(tuple(self._removed))
-        self._departures = Departures(self._gone)
-        count = len(self._roster)
-        self._reached = list(range(count))  # SR_j of [KS98]: the newest key delivered, by sender
-        self._turns = [0] * count  # the number of the last packet delivered, by source
 
     def _number_targets(self, to: Targets) -> None:
         numbers = self._roster.numbers
@@ -77,14 +65,6 @@ class Numbered(Endpoint):
         """Merge what a packet carried, when it is delivered."""
         raise NotImplementedError
 
-    def _numbered(self, packet: Packet) -> Packet:
-        """Return a packet made from names, already checked, by numbers."""
-        raise NotImplementedError
-
-    def _move(self, by: Translation) -> None:
-        """Count by another roster from now on."""
-        raise NotImplementedError
-
     # Send and receive.
 
     def send(
@@ -97,7 +77,7 @@ class Numbered(Endpoint):
         if not isinstance(payload, bytes):
             raise UsageError(self._not_bytes(payload))
         if after is not None:
-            self._basis(after)
+            checked_basis(after, self._events)
         self._seq += 1
         self._events = event = self._events + 1
         packets = tuple(self._stamped(to, payload)) if to.numbers else ()
@@ -123,11 +103,19 @@ class Numbered(Endpoint):
         source, n = packet.source_no, packet.n
         links = self._links
         expected = links.prefix.get(source, 0) + 1
-        if n != expected and (n < expected or links.is_seen(source, n)):
-            return effects_of((), (), self._events)
-        if self._gone or packet.stamp.tops[self._me] >> roster.shift > self._seq:
+        is_odd = self._rough
+        if n != expected:
+            if incarnation_of(n) != incarnation_of(expected):
+                self._check_past(packet, incarnation_of(expected))
+                is_odd = True
+            elif n < expected or links.is_seen(source, n):
+                return effects_of((), (), self._events)
+        tops = packet.stamp.tops
+        if is_odd or tops[self._me] >> roster.shift > self._seq or max(tops) > self._bound:
             self._check_claims(packet)
-        need = self._blocker(packet) if packet.needs or self._gone else FREE
+            self._notice(packet)
+            expected = links.prefix.get(source, 0) + 1
+        need = self._blocker(packet) if packet.needs or self._rough else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
             return self._flush()
@@ -137,7 +125,7 @@ class Numbered(Endpoint):
             links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        if self._gone or self._hold.waiting:
+        if self._rough or self._hold.waiting:
             self._deliver(packet)
             self._drain()
             return self._flush()
@@ -182,27 +170,34 @@ class Numbered(Endpoint):
         """Return the key of a message that the packet waits for, FREE or TURN."""
         reached, low = self._reached, self._roster.low
         for key in packet.needs:
-            if key > reached[key & low] and (not self._gone or self._may_come(key)):
+            if key > reached[key & low] and (not self._rough or self._may_come(key)):
                 return key
-        if self._gone and packet.n != self._turns[packet.source_no] + 1:
+        if self._rough and packet.n > self._turns[packet.source_no] + 1:
             return TURN
         return FREE
 
     def _may_come(self, key: int) -> bool:
         """Tell whether a message that is not delivered can still be, after a removal."""
-        return not self._gone >> (key & self._roster.low) & 1 or key in self._departures.held
+        number = key & self._roster.low
+        is_over = self._gone >> number & 1 or incarnation_of(
+            key >> self._roster.shift
+        ) < self._incarnation_of(number)
+        return not is_over or key in self._departures.held
 
     def _deliver(self, packet: Packet) -> None:
         source = packet.source_no
         key = packet.seq << self._roster.shift | source
-        unmet = self._lost(packet, key) if self._gone else ()
+        unmet = self._lost(packet, key) if self._rough else ()
         self._events += 1
         self._delivered.append(delivery_of(packet, self._events, unmet))
-        if self._gone >> source & 1:
+        if self._rough and self._is_departed(packet):
             self._turns[source] = self._departures.note_delivery(packet, key)
+            if not self._gone >> source & 1 and source not in self._departures.order:
+                self._turns[source] = self._incarnation_of(source) << INCARNATION_SHIFT
         else:
-            self._reached[source] = key
-            self._turns[source] = packet.n
+            # Only what we had delivered before a restart, and forgot, can be older than these.
+            self._reached[source] = max(key, self._reached[source])
+            self._turns[source] = max(packet.n, self._turns[source])
         self._merge(packet, key)
         if self._hold.waiting:
             self._rouse(source, key)
@@ -212,7 +207,11 @@ class Numbered(Endpoint):
         roster, departures = self._roster, self._departures
         reached, low = self._reached, roster.low
         late = departures.late
-        missing = [k for k in packet.needs if k > reached[k & low] and k not in late]
+        missing = [
+            k
+            for k in packet.needs
+            if k not in late and (k > reached[k & low] or (self._closed and self._is_lost(k)))
+        ]
         lost = departures.lost(packet, key, missing)
         if not lost:
             return ()
@@ -224,7 +223,7 @@ class Numbered(Endpoint):
         """File again what waited for a message, and what waited for its turn behind it."""
         hold = self._hold
         woken = hold.wake_at(source, key)
-        if self._gone:
+        if self._rough:
             woken += hold.wake_at(~source, self._turns[source])
         for arrival in woken:
             packet = hold.packets[arrival]
@@ -297,10 +296,6 @@ class Numbered(Endpoint):
 
     # Introspection.
 
-    def _need(self, key: int) -> Need:
-        roster = self._roster
-        return Need(roster.names[key & roster.low], key >> roster.shift)
-
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """Yield what a packet waits for: RCV(1), the Delivery Condition, or its turn."""
         if packet.roster is not self._roster:
@@ -311,144 +306,3 @@ class Numbered(Endpoint):
             yield from sorted(map(self._need, missing))
         elif self._blocker(packet) == TURN:
             yield Need(packet.source, packet.n - 1, "channel")
-
-    # Membership.
-
-    def _joined(self, process: str) -> None:
-        self._renumber(roster_of((*self._roster.names, process)))
-
-    def _renumber(self, roster: Roster) -> None:
-        """Count by another roster from now on; packets that are held too."""
-        by = Translation(self._roster, roster)
-        self._departures.move(by)
-        self._gone = self._departures.gone
-        self._reached = by.tops(self._reached)
-        table = self._roster.table_to(roster)
-        turns = [0] * len(roster)
-        for number, turn in enumerate(self._turns):
-            if table[number] != UNKNOWN:
-                turns[table[number]] = turn
-        self._turns = turns
-        for name in ("sent", "prefix", "ahead", "parked"):
-            old: dict[int, object] = getattr(self._links, name)
-            moved = {table[k]: value for k, value in old.items() if table[k] != UNKNOWN}
-            setattr(self._links, name, moved)
-        self._move(by)
-        before, self._roster = self._roster, roster
-        self._me = roster.numbers[self.process]
-        self._targets.clear()
-        hold = self._hold
-        for arrival, packet in hold:
-            assert packet.roster is before
-            hold.packets[arrival] = self._translated(packet, before)
-        self._file_all()
-
-    def _file_all(self) -> None:
-        for arrival in self._hold.wake_everything():
-            packet = self._hold.packets[arrival]
-            self._file(arrival, packet, self._blocker(packet))
-
-    def _release(self, process: str) -> None:
-        number = self._roster.numbers[process]
-        self._gone |= self._roster.bits[number]
-        self._departures.gone = self._gone
-        self._links.forget(number)
-        self._left(process)
-        self._note_departed()
-        self._file_all()
-
-    def _note_departed(self) -> None:
-        """Find the packets of removed processes that are held, and whose turn it is."""
-        departures, shift = self._departures, self._roster.shift
-        departures.held.clear()
-        departures.order.clear()
-        for _, packet in self._hold:
-            source = packet.source_no
-            if self._gone >> source & 1:
-                departures.note_held(packet, packet.seq << shift | source)
-        for source, numbers in departures.order.items():
-            self._turns[source] = numbers[-1] - 1
-
-    # State.
-
-    @property
-    def _newest(self) -> dict[str, int]:
-        """SR_j of [KS98] by names."""
-        roster = self._roster
-        return {
-            roster.names[key & roster.low]: key >> roster.shift
-            for key in self._reached
-            if key > roster.low
-        }
-
-    @_newest.setter
-    def _newest(self, newest: dict[str, int]) -> None:
-        roster = self._roster
-        for name, seq in newest.items():
-            number = roster.numbers[name]
-            self._reached[number] = seq << roster.shift | number
-
-    @property
-    def _late(self) -> set[MessageId]:
-        return self._departures.late_ids(self._roster)
-
-    @_late.setter
-    def _late(self, late: set[MessageId]) -> None:
-        self._departures.read(self._roster, late, {})
-
-    @property
-    def _doubts(self) -> Doubts:
-        return self._departures.named_doubts(self._roster)
-
-    @_doubts.setter
-    def _doubts(self, doubts: Doubts) -> None:
-        self._departures.read(self._roster, self._late, doubts)
-
-    @property
-    def held(self) -> int:
-        """The number of packets that arrived and are held back."""
-        parked = self._links.parked
-        return len(self._hold) + (sum(map(len, parked.values())) if parked else 0)
-
-    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return what each held message waits for; nothing means that it can be taken."""
-        result = {packet.message_id: tuple(self._unmet(packet)) for _, packet in self._hold}
-        for source, parked in self._links.parked.items():
-            first = Need(
-                self._roster.names[source], self._links.prefix.get(source, 0) + 1, "channel"
-            )
-            result |= dict.fromkeys([packet.message_id for packet in parked.values()], (first,))
-        return result
-
-    def _channels_state(self) -> ChannelsState:
-        names, links = self._roster.names, self._links
-        return {
-            "sent": {names[k]: n for k, n in links.sent.items()},
-            "prefix": {names[k]: n for k, n in links.prefix.items()},
-            "ahead": {names[k]: list(gaps) for k, gaps in links.ahead.items()},
-            "parked": {names[k]: dict(packets) for k, packets in links.parked.items()},
-        }
-
-    def load(self, state: State) -> None:
-        """Take over a state made by :meth:`state` on an endpoint of the same kind."""
-        saved = copied(state)
-        self._removed = saved["removed"]
-        self._set_up()
-        self._start()
-        self._seq, self._events = saved["seq"], saved["events"]
-        numbers = self._roster.numbers
-        for name, values in saved["channels"].items():
-            by_number = {numbers[k]: value for k, value in values.items()}  # type: ignore[attr-defined]  # each field is a dict by name
-            setattr(self._links, name, by_number)
-        for name, value in saved["own"].items():
-            setattr(self, name, value)
-        self._hold.arrivals = saved["arrivals"]
-        for number, n in self._links.prefix.items():
-            self._turns[number] = n
-        for arrival, packet in saved["held"]:
-            held = self._adopted(packet)
-            self._hold.put_back(arrival, held)
-            source = held.source_no
-            self._turns[source] = min(self._turns[source], held.n - 1)
-        self._note_departed()
-        self._file_all()

@@ -80,6 +80,18 @@ def _is_id(message: MessageId) -> bool:
     return type(message.sender) is str and is_count(message.seq, 1)
 
 
+def checked_basis(after: object, events: int) -> int:
+    """Return ``after`` if it is the number of a local event, or NOTHING."""
+    if type(after) is not int or not 0 <= after <= events:
+        known = f"expected a number from 1 to {events}" if events else "there is none yet"
+        msg = (
+            f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
+            "and None for everything so far"
+        )
+        raise UsageError(msg)
+    return after
+
+
 def malformed(packet: Packet, expected: str) -> PeerError:
     """Return the error for a control that is not what this protocol sends."""
     return PeerError(

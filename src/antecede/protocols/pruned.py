@@ -143,10 +143,10 @@ class Pruned(Numbered):
         known, roster = self._known, self._roster
         needs = known.take(to.others_mask)  # S2; S3 is what CausalLog leaves out
         self._pruned["just_replaced"] += sum(map(len, needs.values()))
-        stamp = PrunedStamp(known.tops, known.log.copy())  # S4
         last = known.tops[self._me]
         self._stale = int(last > roster.low and last not in known.log)
-        known.enter(self._seq << roster.shift | self._me, to.others_mask)  # S5
+        key = self._seq << roster.shift | self._me
+        stamp = known.stamp(PrunedStamp, key, to.others_mask)  # S4 and S5
         packets = []
         sent, nothing = self._links.sent, list[int]()
         for dest in to.numbers:

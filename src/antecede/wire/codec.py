@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_name, distinct_names
+from antecede.core.groups import as_flag, as_name, distinct_names
 from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import UnknownProcessError, UsageError
@@ -97,9 +97,17 @@ class Codec:
         """Return the whole state of an endpoint as bytes."""
         return make_snapshot(endpoint, self._roster)
 
-    def restore(self, data: bytes) -> Endpoint:
-        """Return an endpoint that continues where the one given to :meth:`snapshot` stopped."""
-        return get_snapshot(_reader(data), self._roster_of)
+    def restore(self, data: bytes, *, resumed: bool = False) -> Endpoint:
+        """Return an endpoint that continues where the one given to :meth:`snapshot` stopped.
+
+        With ``resumed=True`` you vouch that nothing was sent since the snapshot was taken; the
+        endpoint then goes on as if it had never stopped. Otherwise it begins a new incarnation, and
+        the others take what they have not received of the previous one for lost.
+        """
+        endpoint = get_snapshot(_reader(data), self._roster_of)
+        if not as_flag("resumed", resumed):
+            endpoint.restart()
+        return endpoint
 
     def _head(self, packet: Packet, roster: Roster) -> bytearray:
         out = bytearray((PACKET_MARK + VERSION,))
