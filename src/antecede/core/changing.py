@@ -38,7 +38,7 @@ class Changing(Endpoint):
     STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_closed")
 
     def _set_up(self) -> None:
-        self._links: Channels[int] = Channels()
+        self._links: Channels[int] = Channels(self._tally)
         self._roster = roster_of((*self.members, *sorted(self._removed)))
         self._me = self._roster.numbers[self.process]
         self._gone = self._roster.mask_of(tuple(self._removed))
@@ -131,7 +131,7 @@ class Changing(Endpoint):
         self._closed.setdefault(name, {})[self._incarnation_of(number)] = delivered
         self._closed[name].setdefault(incarnation - 1, 0)
         links.prefix[number] = self._turns[number] = incarnation << INCARNATION_SHIFT
-        links.parked.pop(number, None)
+        links.drop_parked(number)
         self._find_bounds()
         self._note_departed()
         self._file_all()
@@ -237,12 +237,6 @@ class Changing(Endpoint):
     def _doubts(self, doubts: Doubts) -> None:
         self._departures.read(self._roster, self._late, doubts)
 
-    @property
-    def held(self) -> int:
-        """The number of packets that arrived and are held back."""
-        parked = self._links.parked
-        return len(self._hold) + (sum(map(len, parked.values())) if parked else 0)
-
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; nothing means that it can be taken."""
         result = {packet.message_id: tuple(self._unmet(packet)) for _, packet in self._hold}
@@ -270,10 +264,12 @@ class Changing(Endpoint):
         self._start()
         self._seq, self._events = saved["seq"], saved["events"]
         numbers = self._roster.numbers
-        for name, values in saved["channels"].items():
-            by_name = cast("dict[str, object]", values)
-            by_number = {numbers[k]: value for k, value in by_name.items()}
-            setattr(self._links, name, by_number)
+        channels = cast("dict[str, dict[str, object]]", saved["channels"])
+        by_number = {
+            name: {numbers[k]: value for k, value in values.items()}
+            for name, values in channels.items()
+        }
+        self._links.load(cast("ChannelsState", by_number))
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]

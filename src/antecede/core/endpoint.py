@@ -11,7 +11,6 @@ is made again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
 
 from antecede.core.casts import TargetCache
 from antecede.core.channels import Channels
@@ -30,10 +29,12 @@ from antecede.core.messages import (
 )
 from antecede.core.restarts import Restarting
 from antecede.core.state import ChannelsState, State, copied
+from antecede.core.tally import Tally
 from antecede.core.validation import check_address, check_message, checked_basis, shown
-from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
+from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 HELD_MAX = 100_000
+HELD_BYTES_MAX = 1 << 28
 QUEUE_MAX = 100_000
 
 
@@ -48,6 +49,7 @@ class Endpoint(Restarting):
         options: Mapping[str, object],
         pull: bool = False,
         held_max: int = HELD_MAX,
+        held_bytes_max: int = HELD_BYTES_MAX,
         queue_max: int = QUEUE_MAX,
         removed: Iterable[str] = (),
     ) -> None:
@@ -56,14 +58,16 @@ class Endpoint(Restarting):
         self.options = dict(options)
         self.pull = pull
         self.held_max = held_max
+        self.held_bytes_max = held_bytes_max
         self.queue_max = queue_max
         self._positions = {member: position for position, member in enumerate(members)}
         self._removed: set[str] = set(removed)
         self._seq = 0
         self._events = 0
         self._targets = TargetCache(self)
-        self._channels: Channels[str] = Channels()
-        self._hold = HoldingBuffer()
+        self._tally = Tally()
+        self._channels: Channels[str] = Channels(self._tally)
+        self._hold = HoldingBuffer(self._tally)
         self._out: list[Packet] = []
         self._delivered: list[Delivery] = []
         self._restarted: list[Restart] = []
@@ -129,7 +133,7 @@ class Endpoint(Restarting):
     @property
     def held(self) -> int:
         """The number of packets that arrived and are held back."""
-        return len(self._hold) + sum(map(len, self._channels.parked.values()))
+        return self._tally.count
 
     @property
     def queued(self) -> int:
@@ -192,6 +196,7 @@ class Endpoint(Restarting):
             "options": copied(self.options),
             "pull": self.pull,
             "held_max": self.held_max,
+            "held_bytes_max": self.held_bytes_max,
             "queue_max": self.queue_max,
             "seq": self._seq,
             "events": self._events,
@@ -202,7 +207,7 @@ class Endpoint(Restarting):
         }
 
     def _channels_state(self) -> ChannelsState:
-        return copied(cast("ChannelsState", vars(self._channels)))
+        return copied(self._channels.state())
 
     def load(self, state: State) -> None:
         """Take over a state made by :meth:`state` on an endpoint of the same kind."""
@@ -210,7 +215,7 @@ class Endpoint(Restarting):
         self._removed = saved["removed"]
         self._seq = saved["seq"]
         self._events = saved["events"]
-        vars(self._channels).update(saved["channels"])
+        self._channels.load(saved["channels"])
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]
@@ -277,7 +282,7 @@ class Endpoint(Restarting):
         self._check(packet)
 
     def _check_room(self, packet: Packet) -> None:
-        if self.held + 1 < self.held_max:
+        if self._tally.is_low(self, packet):
             return
         is_blocked = self._is_blocked(packet)
         if is_blocked or (self.pull and packet.kind == "data"):
@@ -285,16 +290,8 @@ class Endpoint(Restarting):
 
     def _check_space(self, packet: Packet, *, is_blocked: bool) -> None:
         """Refuse a packet that must be held if there is no space for it."""
-        # In pull mode the last place is reserved for a packet that can be taken: if blocked packets
-        # filled the buffer, what they wait for would be refused and nothing could move on.
-        kept_free = 1 if self.pull and is_blocked else 0
-        if self.held + kept_free < self.held_max:
-            return
-        msg = (
-            f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
-            f"already (held_max={self.held_max}); offer it again after others have arrived"
-        )
-        raise HoldFullError(msg, held=self.held, held_max=self.held_max)
+        if not self._tally.has_room(self, packet, is_blocked=is_blocked):
+            raise self._tally.full(self, packet)
 
     def _is_blocked(self, packet: Packet) -> bool:
         """Tell whether the packet must wait for others."""

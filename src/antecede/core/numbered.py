@@ -155,7 +155,7 @@ class Numbered(Changing):
             raise PeerError(msg)
 
     def _hold_back(self, packet: Packet, need: int) -> None:
-        if self.held + 1 >= self.held_max:
+        if not self._tally.is_low(self, packet):
             self._check_space(packet, is_blocked=need != FREE)
         self._links.accept(packet.source_no, packet.n)
         if self._looks_ahead:

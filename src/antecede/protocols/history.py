@@ -110,11 +110,17 @@ class History(Endpoint):
 
     def _check_room(self, packet: Packet) -> None:
         """Only pull mode holds messages, and there a packet may bring several."""
-        fresh = sum(self._is_fresh(entry) and self.process in entry[2] for entry in _all(packet))
-        if self.pull and fresh and self.held + fresh > self.held_max:
+        entries = [e for e in _all(packet) if self._is_fresh(e) and self.process in e[2]]
+        fresh, size = len(entries), sum(len(payload) for *_, payload in entries)
+        is_over = self.held + fresh > self.held_max
+        if self.held and self._tally.bytes + size > self.held_bytes_max:
+            is_over = True
+        if self.pull and fresh and is_over:
             msg = (
-                f"packet {packet.n} from {packet.source!r} brings {fresh} messages to hold, but "
-                f"{self.held} are already held (held_max={self.held_max}); offer it again later"
+                f"packet {packet.n} from {packet.source!r} brings {fresh} messages ({size} bytes) "
+                f"to hold, but {self.held} ({self._tally.bytes} bytes) are held already "
+                f"(held_max={self.held_max}, held_bytes_max={self.held_bytes_max}); offer it again "
+                "later"
             )
             raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 

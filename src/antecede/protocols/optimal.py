@@ -211,7 +211,7 @@ class Optimal(Numbered):
         if links.is_seen(source, n):
             return self._flush()
         if not links.is_next(source, n):
-            if self.held + 1 >= self.held_max:
+            if not self._tally.is_low(self, packet):
                 self._check_space(packet, is_blocked=True)
             links.accept(source, n)
             links.park(source, packet)
