@@ -4,11 +4,13 @@ from typing import Final, NoReturn
 
 from antecede.errors import PeerError, UsageError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the format; docs/wire.md says what it covers."""
 PACKET_MARK: Final = 0xA0
 SNAPSHOT_MARK: Final = 0xB0
 """The first byte of everything encoded is a mark plus the version."""
+INCARNATION: Final = 0x08
+"""Added to the first byte of a packet whose source was restarted."""
 INTEGER_MAX: Final = 2**63 - 1
 """The greatest integer that can be encoded; counters never get near it."""
 
@@ -27,10 +29,11 @@ def put_varint(out: bytearray, value: int) -> None:
 class Reader:
     """A position in bytes from a peer; anything wrong with them raises PeerError."""
 
-    __slots__ = ("data", "position")
+    __slots__ = ("data", "length", "position")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, length: int) -> None:
         self.data = data
+        self.length = length  # of all that was encoded; ``data`` may be only its beginning
         self.position = 0
 
     @property
@@ -81,19 +84,24 @@ class Reader:
         self, fault: str, advice: str = "the sender probably runs another version"
     ) -> NoReturn:
         """Raise the error for malformed bytes."""
-        msg = f"encoded data of {len(self.data)} bytes {fault} at byte {self.position}; {advice}"
+        msg = f"encoded data of {self.length} bytes {fault} at byte {self.position}; {advice}"
         raise PeerError(msg)
 
 
-def check_mark(reader: Reader, mark: int, what: str) -> None:
-    """Read the first byte; refuse other kinds of data and other versions."""
+def check_mark(reader: Reader, mark: int, what: str) -> bool:
+    """Read the first byte; refuse other kinds of data and other versions.
+
+    Return whether an incarnation follows.
+    """
     byte = reader.byte()
     if byte & 0xF0 != mark:
         msg = f"encoded data starts with {byte:#04x}, so it is not a {what}"
         raise PeerError(msg)
-    if byte - mark != VERSION:
+    version, flag = byte & 0x07, byte & INCARNATION
+    if version != VERSION or (flag and mark != PACKET_MARK):
         msg = (
-            f"the {what} is in version {byte - mark} of the format, this Codec reads version "
+            f"the {what} is in version {version} of the format, this Codec reads version "
             f"{VERSION}; run the same version of antecede on both sides"
         )
         raise PeerError(msg)
+    return bool(flag)
