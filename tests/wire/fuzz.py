@@ -63,7 +63,7 @@ class Campaign:
         else:
             whole = self.chance.choice(seeds.snapshots)
             body = damaged(self.chance, whole[:-CHECKSUM_BYTES], seeds.packets)
-            data = body + _checksum(body, seeds.codec._roster)
+            data = body + _checksum(body, seeds.codec._now.wire)
             self.guard("restore", data, lambda: self.restore(seeds.codec, data))
 
     def decode(self, seeds: Seeds, data: bytes) -> None:

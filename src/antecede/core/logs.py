@@ -11,10 +11,9 @@ from typing import TypeVar
 from antecede.core.entries import Log
 from antecede.core.messages import MessageId
 from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation
+from antecede.core.stamps import Stamp, Translation, new_stamp
 
 S = TypeVar("S", bound=Stamp)
-_new = object.__new__
 Needs = dict[int, list[int]]
 """Keys of messages by the number of the process that must have delivered them."""
 
@@ -59,10 +58,7 @@ class CausalLog:
 
     def stamp(self, kind: type[S], key: int, targets: int) -> S:
         """Return what all copies of a message of our own carry, and record it: SND(4)."""
-        made = _new(kind)  # quicker than calling it
-        made.tops = self.tops
-        made.log = self.log.copy()
-        made.body = None
+        made = new_stamp(kind, self.tops, self.log.copy())
         self.log[key] = targets
         self.tops = tops = self.tops.copy()
         tops[key & self.roster.low] = key

@@ -21,7 +21,17 @@ UNKNOWN: Final = -1
 class Roster:
     """Names by number; immutable. Get one by :func:`roster_of`, which shares equal ones."""
 
-    __slots__ = ("_digest", "_ones", "_sets", "_tables", "bits", "low", "names", "numbers", "shift")
+    __slots__ = (
+        "_digests",
+        "_ones",
+        "_sets",
+        "_tables",
+        "bits",
+        "low",
+        "names",
+        "numbers",
+        "shift",
+    )
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names: Final = names
@@ -32,7 +42,7 @@ class Roster:
         self._ones: Final[list[tuple[str, ...]]] = [(name,) for name in names]
         self._sets: dict[int, tuple[str, ...]] = {}
         self._tables: dict[Roster, list[int]] = {}
-        self._digest = b""
+        self._digests: list[bytes] = []
 
     def __len__(self) -> int:
         return len(self.names)
@@ -43,13 +53,18 @@ class Roster:
     @property
     def digest(self) -> bytes:
         """A few bytes that differ if the names or their order do."""
-        if not self._digest:
-            text = b"".join(
-                len(part).to_bytes(4, "little") + part
-                for part in (name.encode(errors="surrogatepass") for name in self.names)
-            )
-            self._digest = blake2b(text, digest_size=DIGEST_BYTES).digest()
-        return self._digest
+        return self.digests[-1]
+
+    @property
+    def digests(self) -> list[bytes]:
+        """The digest of the first process, of the first two, and so on."""
+        if not self._digests:
+            whole = b""
+            for name in self.names:
+                text = name.encode(errors="surrogatepass")
+                whole = blake2b(whole + text, digest_size=16).digest()
+                self._digests.append(whole[:DIGEST_BYTES])
+        return self._digests
 
     def members(self, mask: int) -> list[int]:
         """Return the numbers in a mask, ascending."""

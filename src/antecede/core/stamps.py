@@ -11,11 +11,13 @@ itself must have delivered. ``log`` never names ``d``.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from antecede.core.entries import Entries
 from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize
 from antecede.core.roster import UNKNOWN, Roster
+
+S = TypeVar("S", bound="Stamp")
 
 
 class Stamp:
@@ -24,11 +26,14 @@ class Stamp:
     __slots__ = ("body", "log", "tops")
 
     PROTOCOL: ClassVar = ""
+    IS_LOG: ClassVar = False
+    """Whether :meth:`control` is :meth:`entries`."""
 
     def __init__(self, tops: list[int], log: dict[int, int]) -> None:
         self.tops = tops
         self.log = log
-        self.body: tuple[Roster, bytes] | None = None  # encoded for a Codec's roster
+        self.body: tuple[Roster, bytes] | None = None
+        """Encoded for a Codec's roster, for the copies without needs."""
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> object:
         """Return the control of one copy as its paper writes it."""
@@ -59,6 +64,32 @@ class Stamp:
         keys.update([key for key in self.tops if key > low])
         dests = len(needs) + sum([mask.bit_count() for mask in log.values()])
         return ControlSize(len(keys), dests, PAIR_BYTES * len(keys) + ID_BYTES * dests)
+
+
+def new_stamp(kind: type[S], tops: list[int], log: dict[int, int]) -> S:
+    """Make a stamp; quicker than calling the class."""
+    made = object.__new__(kind)
+    made.tops = tops
+    made.log = log
+    made.body = None
+    return made
+
+
+def stamp_of(kind: type[S], entries: Entries, roster: Roster, dest: int) -> tuple[S, list[int]]:
+    """Return the stamp and the needs of a copy that carries these entries; names are known."""
+    numbers, shift, bit = roster.numbers, roster.shift, roster.bits[dest]
+    tops = list(range(len(roster)))
+    log: dict[int, int] = {}
+    needs: list[int] = []
+    for sender, clock, dests in entries:
+        key = clock << shift | numbers[sender]
+        tops[key & roster.low] = key
+        mask = roster.mask_of(dests)
+        if mask & bit:
+            needs.append(key)
+        if mask & ~bit:
+            log[key] = mask & ~bit
+    return kind(tops, log), needs
 
 
 class Translation:

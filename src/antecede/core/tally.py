@@ -74,9 +74,9 @@ class Tally:
         mine, size = self.counts_of.get(packet.source, 0), len(packet.payload)
         return HoldFullError(
             f"packet {packet.n} from {packet.source!r} ({size} bytes) must be held, but "
-            f"{self.count} ({self.bytes} bytes) are held already, {mine} of them from {packet.source!r} "
-            f"(held_max={end.held_max}, held_bytes_max={end.held_bytes_max}); offer it again after "
-            "others have arrived",
+            f"{self.count} ({self.bytes} bytes) are held already, {mine} of them from "
+            f"{packet.source!r} (held_max={end.held_max}, held_bytes_max={end.held_bytes_max}); "
+            "offer it again after others have arrived",
             held=self.count,
             held_max=end.held_max,
         )

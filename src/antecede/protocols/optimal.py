@@ -74,7 +74,7 @@ from antecede.core.messages import (
 from antecede.core.numbered import FREE, Numbered
 from antecede.core.registry import register
 from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation
+from antecede.core.stamps import Stamp, Translation, stamp_of
 from antecede.core.validation import malformed
 from antecede.errors import UsageError
 
@@ -90,6 +90,7 @@ class OptimalStamp(Stamp):
     __slots__ = ()
 
     PROTOCOL: ClassVar = "optimal"
+    IS_LOG: ClassVar = True
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
@@ -246,8 +247,6 @@ class Optimal(Numbered):
             raise malformed(packet, "sorted entries (sender, clock, destinations)")
         for sender, clock, dests in control:
             self._check_names(packet, (sender, *dests))
-            if sender in dests:
-                raise malformed(packet, f"that {sender!r} is not to wait for its own message")
             if sender == packet.source and clock >= packet.message_id.seq:
                 raise malformed(packet, f"messages of {sender!r} before {packet.message}")
             if sender == self.process and clock > self._seq:
@@ -255,27 +254,17 @@ class Optimal(Numbered):
 
     def _numbered(self, packet: Packet) -> Packet:
         roster = self._roster
-        numbers, shift, bit = roster.numbers, roster.shift, roster.bits[self._me]
-        tops = list(range(len(roster)))
-        log: dict[int, int] = {}
-        needs: list[int] = []
-        for sender, clock, dests in cast("Entries", packet.control):
-            key = clock << shift | numbers[sender]
-            tops[key & roster.low] = key
-            mask = roster.mask_of(dests)
-            if mask & bit:
-                needs.append(key)
-            if mask & ~bit:
-                log[key] = mask & ~bit
+        entries = cast("Entries", packet.control)
+        stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
         return numbered_packet(
             roster,
-            numbers[packet.source],
+            roster.numbers[packet.source],
             self._me,
             packet.n,
             packet.message_id.seq,
             roster.mask_of(packet.dests),
             packet.payload,
-            OptimalStamp(tops, log),
+            stamp,
             needs,
         )
 
