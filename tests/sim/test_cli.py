@@ -89,7 +89,8 @@ def test_several_protocols_run_on_one_schedule_and_are_compared(tmp_path: Path) 
     assert [name for name, _ in re.findall(r"<dt>(.*?)</dt>.*?</i>([\d.,]+)<",
             charts["Model bytes per copy"])] == ["matrix", "optimal", "bounded"]  # fmt: skip
     least = min(rows, key=lambda name: rows[name]["model_bytes_per_copy"])
-    assert f"{least} carries the least" in page
+    assert f"Fewest bytes per copy: {least} (" in page
+    assert "Soonest delivered: " in page
 
 
 def test_bad_news_is_status_one(tmp_path: Path) -> None:

@@ -28,10 +28,12 @@ class Point:
 
     def __str__(self) -> str:
         """Write the mean and, if it is known, half its interval: ``18.3 ± 0.4``."""
-        if self.low is None or self.high is None:
-            return figure(float(self.mean))
-        half = (self.high - self.low) / 2
-        return f"{figure(float(self.mean))} ± {figure(half)}" if half else figure(float(self.mean))
+        mean = figure(float(self.mean))
+        if self.low is None or self.high is None or self.low == self.high:
+            return mean
+        decimals = len(mean.partition(".")[2]) + 1 if "e" not in mean else 6
+        half = f"{(self.high - self.low) / 2:,.{decimals if '.' in mean else 0}f}"
+        return f"{mean} ± {half}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,17 @@ def crossing(line: Mapping[float, float], level: float) -> float | None:
 def judged(*, always: bool, sometimes: bool = True) -> str:
     """Return the verdict on a claim that held always, sometimes or never."""
     return HOLDS if always else LIMITS if sometimes else FAILS
+
+
+def spread(values: Sequence[float], form: str = "{:.2f}") -> str:
+    """Write from the least to the most of some values, or the one that all are."""
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def gaps(ratio: float) -> str:
+    """Write a delay as a multiple of the gap between sends."""
+    return f"delay = {ratio:g} gap{'s' if ratio != 1 else ''}"
 
 
 def part(held: Sequence[bool]) -> str:
