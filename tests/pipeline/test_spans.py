@@ -47,10 +47,12 @@ def read(tmp_path: Path, spans: Sequence[S], how: str = "otlp") -> Log:
 
 def rows(log: Log) -> list[tuple[Any, ...]]:
     """Return process, kind and message of each event, and its clock."""
-    names = ("process", "kind", "message", "clock")
-    return [
-        (*(row[name] for name in names[:3]), dict(row["clock"])) for row in log.events.to_pylist()
-    ]
+    found = []
+    for row in log.events.to_pylist():
+        clock = dict(row["clock"] or {row["process"]: 0})
+        assert clock.pop(row["process"]) == 0  # It may follow more than its clock states.
+        found.append((row["process"], row["kind"], row["message"], clock))
+    return found
 
 
 @pytest.mark.parametrize("how", WRITERS)
@@ -200,6 +202,19 @@ def test_a_consumer_whose_producer_is_not_in_the_log_delivers_without_a_send(
     found = read(tmp_path, spans)
     assert [m for _, _, m in kinds(found)] == ["a1" + "0" * 14, "a2" + "0" * 14, "mail x b300"]
     assert audit_table(found.events).summary["findings_by_kind"] == {"delivery without send": 3}
+
+
+def test_a_link_to_a_span_outside_the_log_is_not_a_message_if_the_parent_is_one(
+    tmp_path: Path,
+) -> None:
+    spans = [
+        S("shop", "PRODUCER", "a1", 1, 2, "x"),
+        S("mail", "CONSUMER", "b1", 3, 4, "x", "a1", links=("f1",)),
+    ]
+    assert [row[1:] for row in kinds(read(tmp_path, spans))] == [
+        ("deliver", "shop x a100"),
+        ("send", "shop x a100"),
+    ]
 
 
 def test_calls_whose_other_end_is_not_in_the_log_are_local_events(tmp_path: Path) -> None:
