@@ -1,0 +1,1 @@
+"""Nodes: causal delivery between real processes, durable and bounded."""
