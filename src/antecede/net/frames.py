@@ -1,8 +1,8 @@
 """Frames between nodes: an acknowledgement and any number of packets, for one peer.
 
 Every frame says which setup its sender runs, which store it comes from and which store it is meant
-for. So a node that lost its state, or runs another protocol, is noticed at its first frame, whatever
-the transport did with the frames before.
+for. So a node that lost its state, or runs another protocol, is noticed at its first frame,
+whatever the transport did with the frames before.
 """
 
 from __future__ import annotations

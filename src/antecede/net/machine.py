@@ -129,11 +129,17 @@ class Channel:
 
 
 class Step(NamedTuple):
-    """The outcome of an input: packets for peers, deliveries, and what to log of it."""
+    """The outcome of an input.
+
+    ``packets`` are for peers; ``logged`` is for the event log. ``held`` is the message that arrived
+    and has to wait; ``control`` counts the bytes of the packets that are not payload.
+    """
 
     packets: list[tuple[str, int, bytes]]
     deliveries: tuple[Delivery, ...]
     logged: list[Logged]
+    control: int
+    held: MessageId | None = None
 
 
 class Machine:
@@ -169,7 +175,11 @@ class Machine:
             raise PeerError(msg)
         effects = self.endpoint.receive(packet)
         self.channels[peer].accept(n)
-        return self._carry_out(effects, [])
+        message = packet.message
+        is_ours = message is not None and self.setup.process in packet.dests
+        is_held = is_ours and all(message != delivery.message for delivery in effects.deliveries)
+        step = self._carry_out(effects, [])
+        return step._replace(held=message) if is_held else step
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -187,17 +197,18 @@ class Machine:
         self.channels[peer].identity = identity
 
     def _carry_out(self, effects: Effects, logged: list[Logged]) -> Step:
-        packets = []
+        packets, control = [], 0
         encode, channels = self.codec.encode, self.channels
         for packet in effects.packets:
             data = encode(packet)
             channels[packet.dest].put(packet.n, data)
             packets.append((packet.dest, packet.n, data))
+            control += len(data) - len(packet.payload)
         for delivery in effects.deliveries:
             self.inbox[delivery.event] = delivery
             self.inbox_bytes += len(delivery.payload)
             logged.append(Logged(delivery.event, delivery.message, None))
-        return Step(packets, effects.deliveries, logged)
+        return Step(packets, effects.deliveries, logged, control)
 
     # The store's contents.
 
