@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ from antecede.testing import Host, Network, run
 NAMES = ("a", "b", "c")
 
 
-def node_on(network: Network, name: str, **given: object) -> Node:
-    return Node(name, peers=NAMES, transport=network.transport(name), seed=1, **given)  # type: ignore[arg-type] # any option
+def node_on(network: Network, name: str, **given: Any) -> Node:
+    return Node(name, peers=NAMES, transport=network.transport(name), seed=1, **given)
 
 
 @asynccontextmanager
-async def three(network: Network, **given: object) -> AsyncIterator[dict[str, Node]]:
+async def three(network: Network, **given: Any) -> AsyncIterator[dict[str, Node]]:
     async with (
         node_on(network, "a", **given) as a,
         node_on(network, "b", **given) as b,

@@ -1,4 +1,4 @@
-"""What leaves a node: frames, and the timers that send packets again until they are acknowledged."""
+"""What leaves a node: frames, and packets again and again until they are acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One peer as a node sees it: when to resend, what to acknowledge, and what waits to be taken in."""
+"""One peer as a node sees it: when to resend, what to acknowledge, what waits for room."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class Wire(asyncio.Protocol):
                 size = int.from_bytes(buffer[position : position + 4], "big")
                 if size > self.frame_bytes_max:
                     most = self.frame_bytes_max
-                    msg = f"a frame claims {size} bytes, at most {most} are allowed"
-                    raise PeerError(msg)  # noqa: TRY301 - the except below serves frame_received too
+                    self.turn_away(f"a frame claims {size} bytes, at most {most} are allowed")
+                    return
                 if end - position - 4 < size:
                     break
                 frame = bytes(buffer[position + 4 : position + 4 + size])
