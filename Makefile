@@ -45,8 +45,9 @@ bench: setup ## run the benchmarks (ARGS="..." selects some)
 explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 
-fuzz: setup ## feed damaged bytes to the Codec for ten minutes
+fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
+	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
 
 docs: setup ## write the generated pages and build the site in site/
 	@$(BIN)/python docs/generate.py

@@ -98,7 +98,7 @@ def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
         ),
         ("", ["--format", "jsonl"], "has no events"),
         ("junk", ["--format", "parquet"], "as parquet"),
-        ("junk", ["--format", "xml"], "known: csv, edges, jsonl, otlp, parquet, shiviz"),
+        ("junk", ["--format", "xml"], "known: csv, edges, jaeger, jsonl, otlp, "),
         ("junk", [], "give --format"),
         ('{"process":"a"}\n', ["--format", "jsonl", "--strict"], "--strict forbids"),
         (UNPAIRED, ["--format", "jsonl", "--windows", "0"], "windows is 0; give 1 or more"),

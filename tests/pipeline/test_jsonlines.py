@@ -76,7 +76,7 @@ lines = st.lists(
 def test_a_good_log_is_read_in_one_go(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     eventlog.write(path, PLAIN)
-    found = read_quickly(path)
+    found = read_quickly(path.read_bytes())
     assert found is not None
     assert found.equals(table_of(PLAIN))
     assert read(Source(path)).events.equals(found)
@@ -90,7 +90,7 @@ def test_one_go_gives_what_line_by_line_gives(
     path.write_text(end.join(some), encoding="utf-8", newline="")
     rejected: list[Rejected] = []
     events = eventlog.read(path, rejected=rejected)
-    found = read_quickly(path)
+    found = read_quickly(path.read_bytes())
     if found is not None:
         assert rejected == []
         assert found.equals(table_of(events))
@@ -103,7 +103,7 @@ def test_bytes_that_are_no_text_are_left_to_the_careful_reader(
     path = tmp_path / "log.jsonl"
     row = json.dumps({"process": "a", "seq": 1, "kind": "send", "message": "mX"}).encode()
     path.write_bytes(row + b"\n" + row.replace(b"X", damage))
-    assert read_quickly(path) is None
+    assert read_quickly(path.read_bytes()) is None
     assert read(Source(path)).bad == 1
 
 
@@ -111,5 +111,5 @@ def test_deep_nesting_is_left_to_the_careful_reader(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     row = '{"process":"a","seq":1,"kind":"send","message":"m"'
     path.write_text(row + "}\n" + row + ',"x":' + "[" * 100_000 + "]" * 100_000 + "}\n")
-    assert read_quickly(path) is None
+    assert read_quickly(path.read_bytes()) is None
     assert read(Source(path)).bad == 1

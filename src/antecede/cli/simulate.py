@@ -84,7 +84,7 @@ def simulate(
 
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
-    from antecede.eventlog.edges import rejected_note
+    from antecede.eventlog import left_out
     from antecede.sim import Schedule
     from antecede.sim.workloads import WORKLOADS, check_seed, replay_edges, with_semantics
 
@@ -100,7 +100,7 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
             asked["edges"], seed=seed, delay=asked["delay"], fifo=asked["fifo"], rejected=bad
         )
         if bad:
-            typer.echo(rejected_note(asked["edges"], bad), err=True)
+            typer.echo(f"{left_out(len(bad), bad[0], asked['edges'])}.", err=True)
     elif asked["workload"] in WORKLOADS:
         make = WORKLOADS[asked["workload"]]
         names = ("n", "cast", "received", "warm_up", "delay", "fifo")

@@ -47,9 +47,10 @@ def study(
 
     Example: `antecede study --preset quick --experiment overhead --out my-study`
     """
-    from antecede.eventlog.edges import note_on
+    from antecede.eventlog import Rejected, left_out
     from antecede.pipeline.studies.campaign import Campaign
     from antecede.pipeline.studies.request import Request
+    from antecede.sim.workloads import replay_edges
 
     given = {
         "preset": preset,
@@ -61,8 +62,11 @@ def study(
     request = Request.of(given, out, resume=resume)
     campaign = Campaign(request, out, master=master, wait=wait, resume=resume)
     path = campaign.folder.path
-    if traffic is not None and (note := note_on(traffic)):
-        typer.echo(note, err=True)
+    if traffic is not None:
+        bad: list[Rejected] = []
+        replay_edges(traffic, rejected=bad)
+        if bad:
+            typer.echo(f"{left_out(len(bad), bad[0], str(traffic))}.", err=True)
     try:
         with _announced(), progress(quiet=as_json) as show:
             summary = campaign.run(show)

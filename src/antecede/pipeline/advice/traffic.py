@@ -11,8 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from antecede.core.tables import DELIVER, SEND
 from antecede.errors import UsageError
 from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
@@ -59,6 +61,30 @@ def schedule_of_edges(events: pa.Table, *, delay: str | None = None, seed: int =
     table = pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
     model = delay or DELAY_MODEL
     return _capped(_described(replay_edges(table, seed=seed, delay=model), model, model))
+
+
+def left_out(log: Log) -> dict[str, int]:
+    """Return how many events of a log are not replayed: repetitions, and copies to the sender.
+
+    Of several sends of a message the first counts, and of several deliveries at a process.
+    """
+    rows = log.events.select(["process", "kind", "message"])
+    found = {}
+    for name, kind, keys in (
+        ("repeated_sends", SEND, ["message"]),
+        ("repeated_deliveries", DELIVER, ["process", "message"]),
+    ):
+        some = rows.filter(pc.equal(rows.column("kind"), kind)).select(keys)
+        found[name] = len(some) - len(some.group_by(keys).aggregate([]))
+    sends = log.events.filter(pc.equal(log.events.column("kind"), SEND))
+    copies = own = 0
+    if "dests" in sends.column_names and not pa.types.is_null(sends.schema.field("dests").type):
+        dests = sends.column("dests").combine_chunks()
+        senders = sends.column("process").combine_chunks().take(pc.list_parent_indices(dests))
+        copies, own = len(senders), pc.sum(pc.equal(senders, pc.list_flatten(dests))).as_py() or 0
+    if not format_named(log.form).has_deliveries:  # Each line is a copy; deliveries are made up.
+        found = {"repeated_lines": max(0, (log.good or 0) - copies)}
+    return {**found, "copies_to_sender": own}
 
 
 def lognormal_like(seen: NDArray[np.float64]) -> tuple[Delay, str]:

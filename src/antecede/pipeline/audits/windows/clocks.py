@@ -10,6 +10,9 @@ event of *s* in this window is in the past; ``0``, the state in which *s* entere
 ``-r``, the r-th latest message of *s* that entered the window is; ``NOTHING``, none of these.
 Merging is ``max``. Incoming messages whose sender is unknown have a bit each, in words after the n
 integers.
+
+An edge (see ``edges``) makes the event it ends in follow the event it starts from. It changes the
+causal past like a message, but is never delivered: it is not judged and overtakes nothing.
 """
 
 from __future__ import annotations
@@ -147,6 +150,56 @@ def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) 
         vector[n + b // 32] = bit
 
 
+@inline
+def _stored(
+    i: int,
+    vector: Vectors,
+    left: Vectors,
+    keep: Ints,
+    slot: Vectors,
+    kept: Vectors,
+    pool: Vectors,
+    used: int,
+    free: Vectors,
+    spare: int,
+) -> tuple[Any, int, int]:
+    """Store the vector of event ``i`` for those that wait for it; return (pool, used, spare)."""
+    if left[i] > 0:
+        if spare:
+            spare -= 1
+            slot[i] = free[spare, 0]
+        else:
+            pool = _grown(pool, used)
+            slot[i] = used
+            used += 1
+        pool[slot[i]] = vector
+    if keep[i] >= 0:
+        kept[keep[i]] = vector
+    return pool, used, spare
+
+
+@inline
+def _released(i: int, left: Vectors, slot: Vectors, free: Vectors, spare: int) -> tuple[Any, int]:
+    """Give the vector of event ``i`` back after its last use; return (free, spare)."""
+    left[i] -= 1
+    if left[i] == 0:
+        free = _grown(free, spare)
+        free[spare, 0] = slot[i]
+        spare += 1
+    return free, spare
+
+
+@jit
+def _is_ready(
+    i: int, kind: NDArray[np.int8], link: Ints, slot: Vectors, first: Ints, source: Ints
+) -> bool:
+    """Return whether all that event ``i`` follows is known."""
+    ready = kind[i] != DELIVER or link[i] < 0 or slot[link[i]] >= 0
+    for e in range(first[i], first[i + 1]):
+        ready &= source[e] < 0 or slot[source[e]] >= 0
+    return ready
+
+
 @jit
 def _sweep(
     n: int,
@@ -156,6 +209,7 @@ def _sweep(
     kind: NDArray[np.int8],
     link: Ints,
     uses: Vectors,
+    edges: tuple[Ints, Ints],
     keep: Ints,
     senders: Ints,
     codes: Ints,
@@ -163,11 +217,8 @@ def _sweep(
     asked: Ints,
 ) -> tuple[Any, ...]:
     width = n + words
-    state, delivered, single = (
-        _nothing(n, n, width),
-        _nothing(n, n, width),
-        _nothing(1, n, width)[0],
-    )
+    state, delivered = _nothing(n, n, width), _nothing(n, n, width)
+    single = _nothing(1, n, width)[0]
     for p in range(n):
         state[p, p] = 0
     place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
@@ -178,27 +229,28 @@ def _sweep(
     rises, risen = np.empty((1024, 2), np.int64), 0
     first = np.full(asked.shape[0], -1, np.int64)
     limit, at = _limits(n, asked)
-    moved = True
+    has_edges, moved = edges[0].size > 0, True
     while moved:
         moved = False
         for p in range(n):
             i, stop = place[p], min(start[p + 1], place[p] + TURN)
             begun = i
             while i < stop:
-                if kind[i] == SEND:
-                    state[p, p] = i - start[p] + 1
-                    if left[i] > 0:
-                        if spare:
-                            spare -= 1
-                            slot[i] = free[spare, 0]
+                if has_edges:
+                    if not _is_ready(i, kind, link, slot, *edges):
+                        break
+                    for e in range(edges[0][i], edges[0][i + 1]):
+                        b = -2 - edges[1][e]
+                        if b < 0:
+                            _merge(state[p], pool[slot[edges[1][e]]], n)
+                            free, spare = _released(edges[1][e], left, slot, free, spare)
+                        elif senders[b] >= 0:
+                            state[p, senders[b]] = max(state[p, senders[b]], codes[b])
                         else:
-                            pool = _grown(pool, used)
-                            slot[i] = used
-                            used += 1
-                        pool[slot[i]] = state[p]
-                    if keep[i] >= 0:
-                        kept[keep[i]] = state[p]
-                elif kind[i] == DELIVER and link[i] != ALONE:
+                            state[p, n + b // 32] |= np.int32(1) << np.int32(b % 32)
+                if kind[i] == SEND or (has_edges and (left[i] > 0 or keep[i] >= 0)):
+                    state[p, p] = i - start[p] + 1
+                if kind[i] == DELIVER and link[i] != ALONE:
                     send = link[i]
                     if send >= 0:
                         if slot[send] < 0:
@@ -208,11 +260,7 @@ def _sweep(
                         late[i] = delivered[p, sender] >= send - start[sender] + 1
                         if asked.shape[0] and _reaches(vector[:n], limit[p]):
                             _answer(vector, limit[p], at[p], asked, p, i, first)
-                        left[send] -= 1
-                        if left[send] == 0:
-                            free = _grown(free, spare)
-                            free[spare, 0] = slot[send]
-                            spare += 1
+                        free, spare = _released(send, left, slot, free, spare)
                     else:
                         vector = single
                         b = -2 - send
@@ -223,6 +271,10 @@ def _sweep(
                     _merge(state[p], vector, n)
                     if send < 0:
                         _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
+                if kind[i] == SEND or has_edges:
+                    pool, used, spare = _stored(
+                        i, state[p], left, keep, slot, kept, pool, used, free, spare
+                    )
                 i += 1
             place[p] = i
             moved |= i > begun
@@ -241,11 +293,13 @@ def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | 
     codes, cross = codes_of(senders, n)
     words = (m.incoming.size + 31) // 32 if (senders < 0).any() else 0
     kept = np.full(m.kind.size, -1, np.int64)
-    if keep is not None:
-        kept[keep] = np.arange(keep.size)
+    once, again = np.unique(np.empty(0, int) if keep is None else keep, return_inverse=True)
+    kept[once] = np.arange(once.size)
     queries = np.empty((0, 3), np.int64) if asked is None else asked
-    events = m.start, m.who, m.kind, m.link, m.uses
-    return Run(*_sweep(n, words, *events, kept, senders, codes, cross, queries))
+    events = m.start, m.who, m.kind, m.link, m.uses, (m.edges.first, m.edges.source)
+    run = Run(*_sweep(n, words, *events, kept, senders, codes, cross, queries))
+    run.kept = run.kept[again]
+    return run
 
 
 def codes_of(senders: Ints, n: int) -> tuple[Ints, Ints]:

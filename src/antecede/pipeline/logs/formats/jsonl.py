@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +19,16 @@ from antecede import eventlog
 from antecede.core.tables import EVENT_COLUMNS
 from antecede.eventlog import Rejected
 from antecede.pipeline import schemas
-from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
+from antecede.pipeline.logs.base import (
+    Format,
+    Log,
+    Source,
+    first_lines,
+    log_of,
+    raw_lines,
+    read_bytes,
+    table_of_rows,
+)
 from antecede.pipeline.logs.columns import is_event
 
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
@@ -28,15 +36,15 @@ _DESTS = re.compile(rb'"dests"\s*:\s*\[')
 
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
-    table = read_quickly(source.path)
+    data = read_bytes(source)
+    table = read_quickly(data)
     if table is None:
-        table = table_of_rows(eventlog.read_rows(source.path, rejected=rejected, form="jsonl"))
+        table = table_of_rows(eventlog.rows_in(raw_lines(data), "jsonl", rejected))
     return log_of(source, table, rejected)
 
 
-def read_quickly(path: Path) -> pa.Table | None:
+def read_quickly(data: bytes) -> pa.Table | None:
     """Return a log's events, or None if it has to be read line by line."""
-    data = path.read_bytes()
     lines = _objects(data)
     if not lines:
         return None
@@ -87,4 +95,11 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
     return not pc.any(pc.invert(pc.is_finite(table.column("time")))).as_py()
 
 
-FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read)
+def _sniff(head: str) -> float:
+    """Return the share of lines that are objects which name a process and a kind."""
+    lines = first_lines(head)
+    fits = [line.startswith("{") and '"process"' in line and '"kind"' in line for line in lines]
+    return sum(fits) / max(1, len(lines))
+
+
+FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read, _sniff)
