@@ -131,6 +131,7 @@ class Host:
         self.store.is_dead = True
         if self._task is not None:
             self._task.cancel()
+            self._task.add_done_callback(_forget)
             self._dead.append(self._task)
             self._task = None
 
@@ -139,3 +140,9 @@ class Host:
         await asyncio.gather(*self._dead, return_exceptions=True)
         if self._task is not None:
             await self._task
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    """Ignore what a killed program raised: nobody can have seen it."""
+    if not task.cancelled():
+        task.exception()
