@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check format bench explore fuzz docs lock clean
+.PHONY: help setup study test check format bench explore fuzz soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
 	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
+
+soak: setup ## kill nodes at random and try fault schedules, ten minutes each
+	@$(BIN)/python -m tests.net.soak --seconds 600 $(ARGS)
+	@$(BIN)/python -m tests.net.schedules --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
 	@$(BIN)/python docs/generate.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -15,6 +16,10 @@ from antecede.net.stores import Store
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_SECONDS_MAX: Final = 5.0
 CONNECTIONS_MAX: Final = 16
+ANSWER_BYTES_MAX: Final = 1 << 20
+_LINE: Final = re.compile(
+    r'antecede_(?P<name>\w+)\{process="(?P<process>(?:[^"\\]|\\.)*)".*\} (?P<value>[-+.\w]+)$'
+)
 
 
 def metrics_text(engine: Engine, transport: Mapping[str, int], store: Store | None) -> str:
@@ -121,3 +126,37 @@ class MetricsServer:
                 writer.write(head.encode() + body)
                 await writer.drain()
         writer.close()
+
+
+async def fetch_metrics(address: str, seconds: float = REQUEST_SECONDS_MAX) -> str:
+    """Return the metrics that a node serves on ``address``."""
+    target = parsed(address)
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(target.host, target.port)
+            try:
+                writer.write(f"GET /metrics HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+                answer = await reader.read(ANSWER_BYTES_MAX)
+                while not reader.at_eof() and len(answer) < ANSWER_BYTES_MAX:
+                    answer += await reader.read(ANSWER_BYTES_MAX)
+            finally:
+                writer.close()
+    except (OSError, TimeoutError) as error:
+        reason = getattr(error, "strerror", None) or "no answer"
+        msg = f"no node serves metrics on {address}: {reason}; start it with metrics={address!r}"
+        raise UsageError(msg) from error
+    return answer.partition(b"\r\n\r\n")[2].decode(errors="replace")
+
+
+def parse_metrics(text: str) -> tuple[str, dict[str, float]]:
+    """Return a node's name and its figures without their prefix; those per peer are added up."""
+    process, figures = "", dict[str, float]()
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found:
+            process = found["process"]
+            figures[found["name"]] = figures.get(found["name"], 0.0) + float(found["value"])
+    if not process:
+        msg = "the answer holds no metrics of a node; give the address of a node's metrics"
+        raise UsageError(msg)
+    return process, figures

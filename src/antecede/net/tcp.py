@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import socket
 from collections.abc import Mapping
 from typing import Final
 
@@ -64,10 +65,11 @@ class TcpTransport:
         self._client_context = None if tls is None else tls.context(is_server=False)
         self._chance = chance or random.Random()  # noqa: S311 - jitter needs no secrecy
         self._receiver: Receiver | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._outbound: dict[str, Outbound] = {}
         self._inbound: dict[str, Inbound] = {}
         self._connections: set[Inbound] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._hints: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._counts = dict.fromkeys(("connects", "reconnects", "turned_away"), 0)
@@ -77,24 +79,15 @@ class TcpTransport:
     @property
     def port(self) -> int:
         """The port that the transport listens on; 0 before it does."""
-        return self._server.sockets[0].getsockname()[1] if self._server is not None else 0
+        return self._listener.getsockname()[1] if self._listener is not None else 0
 
     async def start(self, receiver: Receiver) -> None:
         """Listen, and begin to connect to the peers."""
         self._receiver = receiver
         loop = asyncio.get_running_loop()
         if self.listen is not None:
-            try:
-                self._server = await loop.create_server(
-                    self._inbound_wire, self.listen.host, self.listen.port
-                )
-            except OSError as error:
-                reason = error.strerror or str(error)
-                msg = (
-                    f"cannot listen on {self.listen}: {reason}; stop the program that has the "
-                    "port, or use another"
-                )
-                raise UsageError(msg) from error
+            self._listener = _listening(self.listen)
+            self._tasks.append(loop.create_task(self._accept_all(self._listener)))
         for peer, address in self.addresses.items():
             self._hints[peer] = asyncio.Event()
             self._tasks.append(loop.create_task(self._stay_connected(peer, address)))
@@ -111,11 +104,12 @@ class TcpTransport:
 
     async def close(self) -> None:
         """Close all connections; what was written is still sent."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._handshakes]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listener is not None:
+            self._listener.close()
         for wire in (*self._outbound.values(), *self._connections):
             if wire.transport is not None:
                 wire.transport.close()
@@ -183,24 +177,52 @@ class TcpTransport:
 
     # Connections that others open.
 
+    async def _accept_all(self, listener: socket.socket) -> None:
+        """Accept connections, but not more than a few that have not said who they are."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listener)
+            except OSError as error:
+                self._tell("accept", f"cannot accept connections: {error.strerror}")
+                await asyncio.sleep(SWEEP_SECONDS)
+                continue
+            strangers = len(self._handshakes) + len(self._connections) - len(self._inbound)
+            if strangers >= STRANGERS_MAX:
+                sock.close()
+                self._refuse(address, f"{strangers} connections have not said who they are")
+                continue
+            task = loop.create_task(self._shake_hands(sock, address))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, sock: socket.socket, address: object) -> None:
+        context = self._server_context
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._inbound_wire,
+                sock,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else GREETING_SECONDS_MAX,
+            )
+        except (OSError, TimeoutError) as error:
+            reason = getattr(error, "reason", None) or type(error).__name__
+            self._refuse(address, f"the TLS handshake failed ({reason})")
+            sock.close()
+        except asyncio.CancelledError:
+            sock.close()
+            raise
+
     def _inbound_wire(self) -> Inbound:
         return Inbound(
             self.process,
-            self._server_context,
-            admit=self._admit,
+            has_tls=self._server_context is not None,
+            admit=self._connections.add,
             greet=self._greet,
             receive=self._receive,
-            refuse=self._refuse,
+            refuse=lambda wire, reason: self._refuse(wire.peer or wire.address, reason),
             lost=self._lost,
         )
-
-    def _admit(self, wire: Inbound) -> bool:
-        strangers = len(self._connections) - len(self._inbound)
-        if self._receiver is None or strangers >= STRANGERS_MAX:
-            self._refuse(wire, f"{strangers} connections have not said who they are")
-            return False
-        self._connections.add(wire)
-        return True
 
     def _greet(self, wire: Inbound, peer: str) -> None:
         if peer not in self.addresses:
@@ -223,12 +245,12 @@ class TcpTransport:
         if self._inbound.get(wire.peer) is wire:
             del self._inbound[wire.peer]
 
-    def _refuse(self, wire: Inbound, reason: str) -> None:
+    def _refuse(self, who: object, reason: str) -> None:
         """Count a connection that was turned away, and log it the first time."""
         self._counts["turned_away"] += 1
-        address = wire.transport and wire.transport.get_extra_info("peername")
-        what = "".join(letter for letter in reason if not letter.isdigit())[:40]
-        self._tell(f"in {wire.peer} {what}", f"turned away {wire.peer or address}: {reason}")
+        kind = "".join(letter for letter in reason if not letter.isdigit())[:40]
+        name = who if isinstance(who, str) else ""
+        self._tell(f"in {name} {kind}", f"turned away {who}: {reason}")
 
     def _tell(self, what: str, sentence: str) -> None:
         if what not in self._told and len(self._told) < 1000:
@@ -256,3 +278,18 @@ class TcpTransport:
                     "forge messages; give tls=, or allow_plaintext=True if that is what you want"
                 )
                 raise UsageError(msg)
+
+
+def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        listener = socket.create_server(address, family=family, backlog=128)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        msg = (
+            f"cannot listen on {address}: {reason}; stop the program that has the port, or use "
+            "another"
+        )
+        raise UsageError(msg) from error
+    listener.settimeout(0)
+    return listener

@@ -11,15 +11,12 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from antecede.errors import PeerError
 from antecede.net.records import get_names, put_names
 from antecede.net.tls import common_name
 from antecede.wire.stream import Reader
-
-if TYPE_CHECKING:
-    import ssl
 
 FRAME_BYTES_MAX: Final = 65 << 20
 """More than the largest packet. Only peers may send that much."""
@@ -89,6 +86,8 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut bytes into frames."""
+        if self.transport is None or self.transport.is_closing():
+            return
         buffer = self.buffer
         buffer += data
         self.last_data = self.loop.time()
@@ -129,6 +128,11 @@ class Wire(asyncio.Protocol):
             return False
         transport.write(len(frame).to_bytes(4, "big") + frame)
         return True
+
+    @property
+    def address(self) -> object:
+        """The address of the other end."""
+        return self.transport.get_extra_info("peername") if self.transport is not None else None
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -186,9 +190,9 @@ class Inbound(Wire):
     def __init__(
         self,
         process: str,
-        context: ssl.SSLContext | None,
         *,
-        admit: Callable[[Inbound], bool],
+        has_tls: bool,
+        admit: Callable[[Inbound], None],
         greet: Callable[[Inbound, str], None],
         receive: Callable[[str, bytes], None],
         refuse: Callable[[Inbound, str], None],
@@ -196,40 +200,25 @@ class Inbound(Wire):
     ) -> None:
         super().__init__()
         self.process = process
+        self.has_tls = has_tls
         self.peer = ""
         self.certified: str | None = None
-        self.is_ready = False
-        self._context = context
         self._admit, self._greet, self._receive = admit, greet, receive
         self._refuse, self._lost = refuse, lost
-        self._handshake: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse one too many; otherwise ask for a certificate."""
+        """Look at the certificate, which TLS has verified."""
         super().connection_made(transport)
-        if not self._admit(self):
-            self.abort()
-        elif self._context is None:
-            self.is_ready = True
-        else:
-            cast("asyncio.Transport", transport).pause_reading()
-            self._handshake = self.loop.create_task(self._start_tls(self._context))
+        self._admit(self)
+        if self.has_tls:
+            self.certified = common_name(transport.get_extra_info("peercert"))
+            if self.certified is None:
+                self.turn_away("its certificate has no common name")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         super().connection_lost(exc)
-        if self._handshake is not None:
-            self._handshake.cancel()
         self._lost(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Keep bytes apart until the certificate is checked; cut them into frames after that."""
-        if self.is_ready:
-            super().data_received(data)
-            return
-        self.buffer += data
-        if len(self.buffer) > GREETING_BYTES_MAX + 4:
-            self.turn_away("it sends before its certificate is checked")
 
     def frame_received(self, frame: bytes) -> None:
         """Take the greeting first, then frames of the peer."""
@@ -237,7 +226,7 @@ class Inbound(Wire):
             self._receive(self.peer, frame)
             return
         source, dest = names_in(frame)
-        if self.certified is not None and source != self.certified:
+        if self.has_tls and source != self.certified:
             self.turn_away(f"it calls itself {source!r}, its certificate {self.certified!r}")
         elif dest != self.process:
             self.turn_away(f"it looks for {dest!r}, but this is {self.process!r}")
@@ -248,28 +237,3 @@ class Inbound(Wire):
         """Close the connection for a reason."""
         self._refuse(self, reason)
         self.abort()
-
-    async def _start_tls(self, context: ssl.SSLContext) -> None:
-        assert self.transport is not None
-        try:
-            upgraded = await self.loop.start_tls(
-                self.transport,
-                self,
-                context,
-                server_side=True,
-                ssl_handshake_timeout=GREETING_SECONDS_MAX,
-            )
-        except (OSError, TimeoutError) as error:
-            reason = getattr(error, "reason", None) or type(error).__name__
-            self.turn_away(f"the TLS handshake failed ({reason})")
-            return
-        if upgraded is None:
-            return
-        self.transport = upgraded
-        self.certified = common_name(upgraded.get_extra_info("peercert"))
-        if self.certified is None:
-            self.turn_away("its certificate has no common name")
-            return
-        self.is_ready = True
-        early, self.buffer = bytes(self.buffer), bytearray()
-        super().data_received(early)
