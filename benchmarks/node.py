@@ -180,18 +180,21 @@ async def echo_streams(ports: list[int], window: int, seconds: float) -> tuple[f
 
     async def client(index: int, share: int) -> None:
         reader, writer = await connected(ports[index])
-        writer.write(bytes(FRAME) * share)
-        while True:
-            frame = await reader.readexactly(FRAME)
-            counts[index] += 1
-            writer.write(frame)
-            await writer.drain()
+        with contextlib.closing(writer):
+            writer.write(bytes(FRAME) * share)
+            while True:
+                frame = await reader.readexactly(FRAME)
+                counts[index] += 1
+                writer.write(frame)
+                await writer.drain()
 
     shares = [window - window // 2, window // 2]
-    tasks = [asyncio.create_task(client(i, share)) for i, share in enumerate(shares) if share]
+    jobs = Jobs()
+    for index, share in enumerate(shares):
+        if share:
+            jobs.start(client(index, share))
     found = await rates(lambda: sum(counts), seconds)
-    for task in tasks:
-        task.cancel()
+    await jobs.stop()
     return found
 
 
