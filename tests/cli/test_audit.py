@@ -34,10 +34,11 @@ UNPAIRED = """
 """
 
 
-def call(verb: str, *words: object) -> Result:
+def call(verb: str, *words: object, given: str | None = None) -> Result:
+    """Run a verb; ``given`` is its standard input."""
     app = typer.Typer()
     app.command(name=verb)(getattr(import_module(f"antecede.cli.{verb}"), verb))
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(word) for word in words], input=given)
 
 
 def write(path: Path, log: list[Event]) -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -99,6 +97,12 @@ def test_delimiters_are_as_in_shiviz(tmp_path: Path) -> None:
     assert read(Source(one)).bad == 1
 
 
+def test_a_delimiter_that_matches_all_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.log", SILENT)
+    with pytest.raises(LogError, match=r"the delimiter '.+' leaves nothing between its matches"):
+        read(Source(path, delimiter=".+"))
+
+
 def test_a_text_that_looks_like_a_delimiter_is_still_a_text(tmp_path: Path) -> None:
     path = write(tmp_path / "x.log", 'a {"a":1}', "=== started ===", 'a {"a":2}', "=== ready ===")
     assert read(Source(path)).events.column("message").to_pylist() == [
@@ -122,24 +126,25 @@ def test_executions_of_the_same_name_in_several_files_are_one(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_standard_input_is_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for verb, words in (("audit", ["--local"]), ("report", []), ("advise", ["--local"])):
-        data = "\n".join([*BROKEN, 'stray {"clock', 'c {"c":1}', "end", ""]).encode()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        app_words = ["-", *PATTERNS, *words, "--out", str(tmp_path / verb)]
-        done = _direct(verb, app_words, monkeypatch, data)
-        assert "1 row of the log is not a valid event and was left out; the first, line 9 of " in (
-            done
-        )
-        assert "standard input" in (tmp_path / verb / "index.html").read_text()
+@pytest.mark.parametrize(
+    ("verb", "words"), [("audit", ["--local"]), ("report", []), ("advise", ["--local"])]
+)
+def test_standard_input_is_a_log(tmp_path: Path, verb: str, words: list[str]) -> None:
+    data = "\n".join([*BROKEN, 'stray {"clock', 'c {"c":1}', "end", ""])
+    done = call(verb, "-", *PATTERNS, *words, "--out", tmp_path / "out", given=data)
+    assert "1 row of the log is not a valid event and was left out; the first, line 9 of " in (
+        done.output
+    )
+    assert "standard input" in (tmp_path / "out" / "index.html").read_text()
 
 
-def _direct(verb: str, words: list[str], monkeypatch: pytest.MonkeyPatch, data: bytes) -> str:
-    from importlib import import_module
-
-    import typer
-    from typer.testing import CliRunner
-
-    app = typer.Typer()
-    app.command(name=verb)(getattr(import_module(f"antecede.cli.{verb}"), verb))
-    return CliRunner().invoke(app, words, input=data).output
+def test_clocks_alone_prove_a_violation_and_the_words_claim_no_delivery(tmp_path: Path) -> None:
+    events = [
+        *('a {"a":1}', "send A", 'a {"a":2}', "told b"),
+        *('b {"b":1, "a":2}', "heard from a", 'b {"b":2, "a":2}', "send B"),
+        *('c {"c":1, "b":2, "a":2}', "deliver B", 'c {"c":2, "b":2, "a":2}', "deliver A"),
+    ]
+    path = write(tmp_path / "x.log", events)
+    done = call("audit", path, *PATTERNS, "--local", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "a sent A first: b knew of A when it sent B." in done.output

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from benchmarks import node
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest

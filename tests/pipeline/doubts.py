@@ -23,7 +23,7 @@ def verdict(events: list[Event]) -> str:
 def hides(order: Order) -> bool:
     """Return whether events that a log lacks can hide a violation; see ``hidden`` for the rule."""
     log, after = order.log, order.after
-    clocked = {i for i, e in enumerate(log) if getattr(e, "clock", None) is not None}
+    clocked = {i for i, e in enumerate(log) if tells_everything(e)}
     sure: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):
         if log[i].process == log[i - 1].process:
@@ -49,6 +49,12 @@ def hides(order: Order) -> bool:
         if any((effect, True) in tainted[u] and cause not in after[u] for u in strays):
             return True
     return False
+
+
+def tells_everything(event: Event) -> bool:
+    """Return whether an event has a clock that does not call itself partial, by its own count."""
+    clock = getattr(event, "clock", None)
+    return clock is not None and not any(q == event.process and r < 1 for q, r in clock)
 
 
 def wander(

@@ -183,6 +183,11 @@ def test_clocks_show_what_pairing_does_not() -> None:
     assert audit(tell(UNLOGGED, a1={}, d1={}, d2={})).verdict == "undecidable"
 
 
+def test_a_clock_may_say_that_it_does_not_state_everything() -> None:
+    assert audit(tell(UNLOGGED, b1={"b": 0})).verdict == "undecidable"
+    assert audit(tell(UNLOGGED, b1={"b": 0, "a": 2})).verdict == "broken"
+
+
 @pytest.mark.parametrize(
     "story",
     [

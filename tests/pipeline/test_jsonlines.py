@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from antecede import eventlog
 from antecede.eventlog import Event, Rejected
+from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs.formats.jsonl import read_quickly
 from antecede.pipeline.logs.sources import Source, read, table_of
 
@@ -113,3 +114,29 @@ def test_deep_nesting_is_left_to_the_careful_reader(tmp_path: Path) -> None:
     path.write_text(row + "}\n" + row + ',"x":' + "[" * 100_000 + "]" * 100_000 + "}\n")
     assert read_quickly(path.read_bytes()) is None
     assert read(Source(path)).bad == 1
+
+
+def test_clocks_are_objects_of_counts(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    row = '{"process":"a","seq":%d,"kind":"local","clock":%s}\n'
+    clocks = ['{"b":2,"c":0}', "null", "{}", '{"b":true}', '{"b":1.5}', f'{{"b":{2**63}}}', "[1]"]
+    plain = '{"process":"a","seq":9,"kind":"local"}\n'
+    lines = [row % (number, clock) for number, clock in enumerate(clocks)]
+    path.write_text("".join([*lines, plain]))
+    found = read(Source(path))
+    assert found.events.column("clock").to_pylist() == [[("b", 2), ("c", 0)], None, [], None]
+    assert set(found.rejected.column("reason").to_pylist()) == {"clock is not an object of counts"}
+    assert found.bad == 4
+
+
+def test_the_order_of_clocks_in_json_lines_counts(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows: list[dict[str, object]] = [
+        {"process": "a", "seq": 1, "kind": "send", "message": "A"},
+        {"process": "b", "seq": 1, "kind": "send", "message": "B", "clock": {"a": 1}},
+        {"process": "c", "seq": 1, "kind": "deliver", "message": "B"},
+        {"process": "c", "seq": 2, "kind": "deliver", "message": "A"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (late,) = audit_table(read(Source(path)).events).tables["violations"].to_pylist()
+    assert (late["message"], late["overtaker"]) == ("A", "B")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs.base import Source
 from antecede.pipeline.logs.files import sources_in
 from antecede.pipeline.logs.patterns import seconds
 from antecede.pipeline.logs.sources import form_of, read
+from tests.cli.test_audit import call
 
 ROOT = Path(__file__).resolve().parents[2]
 PATTERN = r"^(?<time>\S+) \[(?<process>\w+)\] (?<kind>\w+) (?<message>m\d+)(?: to (?<dests>.*))?$"
@@ -29,12 +27,6 @@ APP = """
 2026-03-02T10:00:04Z [c] got m1
 2026-03-02T10:00:05Z [c] dropped m9
 """
-
-
-def call(verb: str, *words: object) -> Result:
-    app = typer.Typer()
-    app.command(name=verb)(getattr(import_module(f"antecede.cli.{verb}"), verb))
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def source(path: Path, text: str, **options: Any) -> Source:

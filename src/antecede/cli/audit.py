@@ -33,6 +33,12 @@ from antecede.cli.options import (
 if TYPE_CHECKING:
     from antecede.pipeline.audits.files import AuditedFile
 
+AssumeComplete = Annotated[
+    bool,
+    typer.Option(
+        "--assume-complete", help="Judge by what the log has, even if events it lacks matter."
+    ),
+]
 MaxViolations = Annotated[
     int, typer.Option(min=0, help="Exit with 0 if no more violations than this count.")
 ]
@@ -43,12 +49,7 @@ Ignore = Annotated[
         "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
     ),
 ]
-AssumeComplete = Annotated[
-    bool,
-    typer.Option(
-        "--assume-complete", help="Judge by the events logged, though others may be missing."
-    ),
-]
+Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
 #: How many violations the terminal lists.
 WORST = 10
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
@@ -65,15 +66,13 @@ def audit(
     execution: Execution = None,
     alias: Alias = None,
     strict: Strict = False,
-    assume_complete: AssumeComplete = False,
     local: Local = False,
-    windows: Annotated[
-        int | None, typer.Option(help="How many windows to cut the log into.")
-    ] = None,
+    windows: Windows = None,
     out: Out = None,
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "4g",
+    assume_complete: AssumeComplete = False,
     max_violations: MaxViolations = 0,
     ignore: Ignore = None,
     as_json: AsJson = False,
@@ -126,9 +125,7 @@ def audit(
         }
         summary = write_results(folder, audited, allowed)
     results = summary["result"].get("executions", [summary["result"]])
-    for result, one in zip(results, audited.values(), strict=True):
-        if result["verdict"] == "undecidable":
-            typer.echo(f"antecede: undecidable: {one.name}: {result['reason']}", err=True)
+    _warn(results, list(audited.values()))
     if as_json:
         typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
     else:
@@ -136,6 +133,13 @@ def audit(
             _show(result, one, ignored, max_violations, is_one=len(results) == 1)
         typer.echo(f"Tables and page: {folder.path / 'index.html'}")
     raise typer.Exit(exit_code(results))
+
+
+def _warn(results: Sequence[Mapping[str, Any]], audited: Sequence[AuditedFile]) -> None:
+    """Say on standard error what cannot be decided, and why."""
+    for result, one in zip(results, audited, strict=True):
+        if result["verdict"] == "undecidable":
+            typer.echo(f"antecede: undecidable: {one.name}: {result['reason']}", err=True)
 
 
 def exit_code(results: Sequence[Mapping[str, Any]]) -> int:
@@ -161,7 +165,8 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
         shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
         typer.echo(f"{shown} (violations.csv has all):")
     for row in rows[:WORST]:
-        typer.echo(f"  {label(row)}. {sentence(row)}")
+        words = sentence(row, beyond_messages=result["beyond_messages"])
+        typer.echo(f"  {label(row)}. {words}")
     if result["ignored"]:
         typer.echo(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
     if result["allowed"]:

@@ -54,7 +54,8 @@ EVENT_COLUMNS_NEEDED: Final = tuple(column.name for column in EVENT_SCHEMA if co
 
 #: An optional column beside those: which events of other processes an event follows, as a map from
 #: a process to how many of its events in this log, by ``seq``, it follows. It adds order to that of
-#: the messages; the event's own process, counts below 1 and processes without events say nothing.
+#: the messages. The event's own process, counts below 1 and processes without events say nothing,
+#: except that a count below 1 of its own process means: the event may follow more than this.
 CLOCK: Final = "clock"
 
 #: Separates the destinations of a send in a CSV field.

@@ -82,15 +82,14 @@ def audit_on(
     assume_complete: bool = False,
 ) -> dict[str, AuditedFile]:
     """Do the same on Spark; the results need the session until they are written."""
+    check = partial(audit, windows=windows, assume_complete=assume_complete)
     frame = read_natively(spark, sources) if execution is None else None
     if frame is not None:
-        audit_frame = partial(audit, windows=windows, assume_complete=assume_complete)
-        return {"": _audit_frame(audit_frame, frame, sources)}
+        return {"": _audit_frame(frame, sources, check)}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
         events = spark.createDataFrame(log.events)
-        why = why_unauditable(log)
-        audited = audit(events, windows=windows, undecidable=why, assume_complete=assume_complete)
+        audited = check(events, undecidable=why_unauditable(log))
         audited.summary["rejected"] = log.bad
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
@@ -99,12 +98,12 @@ def audit_on(
 
 
 def _audit_frame(
-    audit_frame: Callable[[DataFrame], Audit], events: DataFrame, sources: Sequence[Source]
+    events: DataFrame, sources: Sequence[Source], check: Callable[[DataFrame], Audit]
 ) -> AuditedFile:
     """Audit files that Spark reads itself."""
     name = name_of(sources)
     with readable(sources[0]):
-        found = audit_frame(events)
+        found = check(events)
         bad, good = found.summary["rejected"], found.summary["events"]
         rejected = rejected_rows(events, name, bad)
     log = Log(schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good)

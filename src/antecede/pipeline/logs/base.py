@@ -84,13 +84,12 @@ class Format:
 
     name: str
     suffixes: tuple[str, ...]
-    read: Callable[[Source], Log]
+    read: Callable[[Sequence[Source]], dict[str, Log]]
+    """Read files as one log: its executions by their labels, mostly one without a label."""
     sniff: Callable[[str], float] | None = None
     """How much the beginning of a file looks like this format: 0 not at all, 1 completely."""
     options: frozenset[str] = frozenset()
     """Which of the options pattern, send, deliver and delimiter it uses."""
-    read_together: Callable[[Sequence[Source]], dict[str, Log]] | None = None
-    """Read files whose events belong together, by execution; without it, each file by itself."""
     unauditable: str | None = None
     """Why no log of this format says anything about the order of deliveries."""
     has_deliveries: bool = True
@@ -118,6 +117,35 @@ def reading(source: Source, form: str) -> Iterator[None]:
         lines = str(error).strip().splitlines() or ["no reason given"]
         reason = getattr(error, "strerror", None) or lines[0][:200]
         raise about(reason, source, form) from None
+
+
+def each(form: str, read: Callable[[Source], Log]) -> Callable[[Sequence[Source]], dict[str, Log]]:
+    """Return a reader of several files that reads each by itself."""
+
+    def read_all(sources: Sequence[Source]) -> dict[str, Log]:
+        parts = []
+        for source in sources:
+            with reading(source, form):
+                parts.append(read(source))
+        return {"": merged(parts)}
+
+    return read_all
+
+
+def merged(logs: Sequence[Log]) -> Log:
+    """Return several logs as one."""
+    if len(logs) == 1:
+        return logs[0]
+    goods = [len(log.events) if log.good is None else log.good for log in logs]
+    return Log(
+        joined([log.events for log in logs], schemas.EVENTS),
+        joined([log.rejected for log in logs], schemas.REJECTED).slice(0, QUOTED),
+        sum(log.bad for log in logs),
+        next((log.undecidable for log in logs if log.undecidable), None),
+        logs[0].form,
+        sum(goods),
+        any(log.is_selection for log in logs),
+    )
 
 
 def sorted_out(table: pa.Table, name: str) -> Log:

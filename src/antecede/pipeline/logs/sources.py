@@ -16,13 +16,11 @@ import pyarrow.compute as pc
 from antecede.core.tables import CLOCK
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Rejected
-from antecede.pipeline import schemas
 from antecede.pipeline.logs.base import (
-    QUOTED,
     Log,
     Source,
     about,
-    joined,
+    merged,
     reading,
     sorted_out,
     table_of,
@@ -95,34 +93,11 @@ def read_logs(sources: Sequence[Source]) -> dict[str, Log]:
 def _read_form(form: str, sources: Sequence[Source]) -> dict[str, Log]:
     """Read the files of one format."""
     known = format_named(form)
-    if known.read_together is not None:
-        with reading(sources[0], form):
-            logs = known.read_together(sources)
-    else:
-        parts = []
-        for source in sources:
-            with reading(source, form):
-                parts.append(known.read(source))
-        logs = {"": _merged(parts)}
+    with reading(sources[0], form):
+        logs = known.read(sources)
     if sources[0].aliases and "send" not in known.options:
         logs = {label: _renamed(log, sources[0]) for label, log in logs.items()}
     return {label: replace(log, form=form) for label, log in logs.items()}
-
-
-def _merged(logs: Sequence[Log]) -> Log:
-    """Return several logs as one."""
-    if len(logs) == 1:
-        return logs[0]
-    goods = [len(log.events) if log.good is None else log.good for log in logs]
-    return Log(
-        joined([log.events for log in logs], schemas.EVENTS),
-        joined([log.rejected for log in logs], schemas.REJECTED).slice(0, QUOTED),
-        sum(log.bad for log in logs),
-        next((log.undecidable for log in logs if log.undecidable), None),
-        logs[0].form,
-        sum(goods),
-        any(log.is_selection for log in logs),
-    )
 
 
 def _mixed(parts: Mapping[str, dict[str, Log]]) -> Log:
@@ -145,7 +120,7 @@ def _mixed(parts: Mapping[str, dict[str, Log]]) -> Log:
                         "clocks cannot count events of two formats: read them one by one"
                     )
                     raise LogError(msg, path="the log", reason=msg)
-    return _merged(logs)
+    return merged(logs)
 
 
 def _renamed(log: Log, source: Source) -> Log:

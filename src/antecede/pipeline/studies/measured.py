@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from antecede.report.numbers import figure
+
 Line = tuple[str, str, str]  # metric, facet, series
 
 HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
@@ -23,6 +25,13 @@ class Point:
     low: float | None
     high: float | None
     runs: int = 0
+
+    def __str__(self) -> str:
+        """Write the mean and, if it is known, half its interval: ``18.3 ± 0.4``."""
+        if self.low is None or self.high is None:
+            return figure(float(self.mean))
+        half = (self.high - self.low) / 2
+        return f"{figure(float(self.mean))} ± {figure(half)}" if half else figure(float(self.mean))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,10 @@ class Points:
         """Return the mean of a series that does not depend on x."""
         return next(iter(self.means(metric, facet, series).values()), None)
 
+    def level_point(self, metric: str, facet: str, series: str) -> Point | None:
+        """Return the point of a series that does not depend on x."""
+        return next(iter(self.line(metric, facet, series).values()), None)
+
     def ratios(self, metric: str, facet: str, series: str) -> dict[float, float]:
         """Return a series as a multiple of the baseline on the same schedules, by x."""
         return dict(sorted(self._ratios.get((metric, facet, series), {}).items()))
@@ -123,6 +136,24 @@ def fit(line: Mapping[float, float]) -> Fit | None:
     rest = sum((y - start - slope * x) ** 2 for x, y in pairs)
     error = math.sqrt(rest / (count - 2) / spread)
     return Fit(slope, error, math.exp(start))
+
+
+def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], float]:
+    """Return the exponent between each two neighbouring points of a line."""
+    points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
+    return {
+        (x0, x1): math.log(y1 / y0) / math.log(x1 / x0)
+        for (x0, y0), (x1, y1) in itertools.pairwise(points)
+    }
+
+
+def told_growth(line: Mapping[float, float]) -> str | None:
+    """Write how a line grows: the fitted exponent, then the local ones; None if too short."""
+    found = fit(line)
+    if found is None:
+        return None
+    local = "; ".join(f"{a:g} to {b:g}: {e:.2f}" for (a, b), e in local_exponents(line).items())
+    return f"n^{found} ({local})"
 
 
 def crossing(line: Mapping[float, float], level: float) -> float | None:

@@ -150,43 +150,20 @@ def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) 
         vector[n + b // 32] = bit
 
 
-@inline
+@jit
 def _stored(
-    i: int,
-    vector: Vectors,
-    left: Vectors,
-    keep: Ints,
-    slot: Vectors,
-    kept: Vectors,
-    pool: Vectors,
-    used: int,
-    free: Vectors,
-    spare: int,
+    i: int, vector: Vectors, slot: Vectors, pool: Vectors, used: int, free: Vectors, spare: int
 ) -> tuple[Any, int, int]:
     """Store the vector of event ``i`` for those that wait for it; return (pool, used, spare)."""
-    if left[i] > 0:
-        if spare:
-            spare -= 1
-            slot[i] = free[spare, 0]
-        else:
-            pool = _grown(pool, used)
-            slot[i] = used
-            used += 1
-        pool[slot[i]] = vector
-    if keep[i] >= 0:
-        kept[keep[i]] = vector
+    if spare:
+        spare -= 1
+        slot[i] = free[spare, 0]
+    else:
+        pool = _grown(pool, used)
+        slot[i] = used
+        used += 1
+    pool[slot[i]] = vector
     return pool, used, spare
-
-
-@inline
-def _released(i: int, left: Vectors, slot: Vectors, free: Vectors, spare: int) -> tuple[Any, int]:
-    """Give the vector of event ``i`` back after its last use; return (free, spare)."""
-    left[i] -= 1
-    if left[i] == 0:
-        free = _grown(free, spare)
-        free[spare, 0] = slot[i]
-        spare += 1
-    return free, spare
 
 
 @jit
@@ -201,69 +178,106 @@ def _is_ready(
 
 
 @jit
+def _follow(
+    state: Vectors,
+    n: int,
+    sources: Ints,
+    incoming: tuple[Ints, Ints, Ints],
+    shared: tuple[Vectors, Vectors, Vectors],
+    free: Vectors,
+    spare: int,
+) -> tuple[Any, int]:
+    """Merge what an event follows by edges into a vector; return (free, spare)."""
+    senders, codes, _ = incoming
+    slot, pool, left = shared
+    for source in sources:
+        b = -2 - source
+        if b < 0:
+            _merge(state, pool[slot[source]], n)
+            left[source] -= 1
+            if left[source] == 0:
+                free = _grown(free, spare)
+                free[spare, 0] = slot[source]
+                spare += 1
+        elif senders[b] >= 0:
+            state[senders[b]] = max(state[senders[b]], codes[b])
+        else:
+            state[n + b // 32] |= np.int32(1) << np.int32(b % 32)
+    return free, spare
+
+
+@jit
+def _start(n: int, width: int) -> tuple[Vectors, Vectors, Vectors]:
+    """Return (state, delivered, a single vector) at the window's start."""
+    state = _nothing(n, n, width)
+    for p in range(n):
+        state[p, p] = 0
+    return state, _nothing(n, n, width), _nothing(1, n, width)[0]
+
+
+@jit
 def _sweep(
     n: int,
     words: int,
-    start: Ints,
-    who: Vectors,
-    kind: NDArray[np.int8],
-    link: Ints,
-    uses: Vectors,
-    edges: tuple[Ints, Ints],
+    events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
+    edges: tuple[Ints, Ints] | None,
     keep: Ints,
-    senders: Ints,
-    codes: Ints,
-    cross: Ints,
+    incoming: tuple[Ints, Ints, Ints],
     asked: Ints,
 ) -> tuple[Any, ...]:
     width = n + words
-    state, delivered = _nothing(n, n, width), _nothing(n, n, width)
-    single = _nothing(1, n, width)[0]
-    for p in range(n):
-        state[p, p] = 0
+    start, who, kind, link, uses = events
+    senders, codes, cross = incoming
+    state, delivered, single = _start(n, width)
     place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
     slot, left = np.full(kind.size, -1, np.int32), uses.copy()
     pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
-    spare = 0
     kept = np.empty((max(1, (keep >= 0).sum()), width), np.int32)
-    rises, risen = np.empty((1024, 2), np.int64), 0
+    rises, risen, spare = np.empty((1024, 2), np.int64), 0, 0
     first = np.full(asked.shape[0], -1, np.int64)
     limit, at = _limits(n, asked)
-    has_edges, moved = edges[0].size > 0, True
+    moved = True
     while moved:
         moved = False
         for p in range(n):
             i, stop = place[p], min(start[p + 1], place[p] + TURN)
             begun = i
             while i < stop:
-                if has_edges:
-                    if not _is_ready(i, kind, link, slot, *edges):
+                if edges is not None:  # Without edges, Numba leaves this out.
+                    if not _is_ready(i, kind, link, slot, edges[0], edges[1]):
                         break
-                    for e in range(edges[0][i], edges[0][i + 1]):
-                        b = -2 - edges[1][e]
-                        if b < 0:
-                            _merge(state[p], pool[slot[edges[1][e]]], n)
-                            free, spare = _released(edges[1][e], left, slot, free, spare)
-                        elif senders[b] >= 0:
-                            state[p, senders[b]] = max(state[p, senders[b]], codes[b])
-                        else:
-                            state[p, n + b // 32] |= np.int32(1) << np.int32(b % 32)
-                if kind[i] == SEND or (has_edges and (left[i] > 0 or keep[i] >= 0)):
+                    follows = edges[1][edges[0][i] : edges[0][i + 1]]
+                    shared = slot, pool, left
+                    free, spare = _follow(state[p], n, follows, incoming, shared, free, spare)
+                if kind[i] == SEND:
                     state[p, p] = i - start[p] + 1
-                if kind[i] == DELIVER and link[i] != ALONE:
+                    if left[i] > 0:
+                        if spare:
+                            spare -= 1
+                            slot[i] = free[spare, 0]
+                        else:
+                            pool = _grown(pool, used)
+                            slot[i] = used
+                            used += 1
+                        pool[slot[i]] = state[p]
+                    if keep[i] >= 0:
+                        kept[keep[i]] = state[p]
+                elif kind[i] == DELIVER and link[i] != ALONE:
                     send = link[i]
                     if send >= 0:
                         if slot[send] < 0:
                             break
-                        vector = pool[slot[send]]
-                        sender = who[send]
+                        vector, sender = pool[slot[send]], who[send]
                         late[i] = delivered[p, sender] >= send - start[sender] + 1
                         if asked.shape[0] and _reaches(vector[:n], limit[p]):
                             _answer(vector, limit[p], at[p], asked, p, i, first)
-                        free, spare = _released(send, left, slot, free, spare)
+                        left[send] -= 1
+                        if left[send] == 0:
+                            free = _grown(free, spare)
+                            free[spare, 0] = slot[send]
+                            spare += 1
                     else:
-                        vector = single
-                        b = -2 - send
+                        vector, b = single, -2 - send
                         _mark(single, n, b, senders[b], codes[b], np.int32(1) << np.int32(b % 32))
                     if _is_rise(delivered[p], vector, n):
                         rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
@@ -271,10 +285,11 @@ def _sweep(
                     _merge(state[p], vector, n)
                     if send < 0:
                         _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
-                if kind[i] == SEND or has_edges:
-                    pool, used, spare = _stored(
-                        i, state[p], left, keep, slot, kept, pool, used, free, spare
-                    )
+                if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
+                    state[p, p] = i - start[p] + 1
+                    pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
+                    if keep[i] >= 0:
+                        kept[keep[i]] = state[p]
                 i += 1
             place[p] = i
             moved |= i > begun
@@ -296,8 +311,10 @@ def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | 
     once, again = np.unique(np.empty(0, int) if keep is None else keep, return_inverse=True)
     kept[once] = np.arange(once.size)
     queries = np.empty((0, 3), np.int64) if asked is None else asked
-    events = m.start, m.who, m.kind, m.link, m.uses, (m.edges.first, m.edges.source)
-    run = Run(*_sweep(n, words, *events, kept, senders, codes, cross, queries))
+    edges = (m.edges.first, m.edges.source) if m.edges.first.size else None
+    events = m.start, m.who, m.kind, m.link, m.uses
+    incoming = senders, codes, cross
+    run = Run(*_sweep(n, words, events, edges, kept, incoming, queries))
     run.kept = run.kept[again]
     return run
 

@@ -160,9 +160,8 @@ def _pass(
     if known is None:
         known = np.zeros((sources.size, 3, n), np.int32)
     edges = m.edges.first, m.edges.source
-    vectors, exposed = _sweep(
-        n, m.start, m.who, m.kind, m.link, m.uses, edges, *flags, keep, known, *maybe[1:]
-    )
+    events = m.start, m.who, m.kind, m.link, m.uses
+    vectors, exposed = _sweep(n, events, edges, flags, keep, known, maybe[1:])
     return vectors, int(exposed)
 
 
@@ -171,6 +170,14 @@ def _merge(into: Vectors, vector: Vectors) -> None:
     for level in range(3):
         for s in range(into.shape[1]):
             into[level, s] = max(into[level, s], vector[level, s])
+
+
+@inline
+def _release(i: int, left: Vectors, slot: Ints, free: list[np.int64]) -> None:
+    """Give the vectors of event ``i`` back after their last use."""
+    left[i] -= 1
+    if left[i] == 0:
+        free.append(slot[i])
 
 
 @jit
@@ -185,24 +192,20 @@ def _may_be_late(got: Vectors, vector: Vectors, sender: int, place: int) -> bool
 @jit
 def _sweep(
     n: int,
-    start: Ints,
-    who: Vectors,
-    kind: NDArray[np.int8],
-    link: Ints,
-    uses: Vectors,
+    events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
     edges: tuple[Ints, Ints],
-    strays: Flags,
-    clocked: Flags,
+    flags: tuple[Flags, Flags],
     keep: Ints,
     known: Vectors,
-    after: Ints,
-    number: Ints,
-    begin: Ints,
+    maybe: tuple[Ints, Ints, Ints],
 ) -> tuple[Vectors, int]:
     """Run three vectors per process: what is past, what may be, and the strays that may be.
 
     A stray is a delivery without its send; the third vector has the last one of each process.
     """
+    start, who, kind, link, uses = events
+    strays, clocked = flags
+    after, number, begin = maybe
     state, got = np.zeros((n, 3, n), np.int32), np.zeros((n, 3, n), np.int32)
     pending, at = np.zeros((n, 3, n), np.int32), begin[:n].copy()
     place, slot = start[:n].copy(), np.full(kind.size, -1, np.int64)
@@ -228,18 +231,14 @@ def _sweep(
                     for e in range(edges[0][i], edges[0][i + 1]):
                         if edges[1][e] >= 0:
                             _merge(state[p], pool[slot[edges[1][e]]])
-                            left[edges[1][e]] -= 1
-                            if left[edges[1][e]] == 0:
-                                free.append(slot[edges[1][e]])
+                            _release(edges[1][e], left, slot, free)
                 if follows >= 0:
                     vector, sender = pool[slot[follows]], who[follows]
                     if _may_be_late(got[p], vector, sender, follows - start[sender] + 1):
                         return kept, i
                     _merge(got[p], vector)
                     _merge(state[p], vector)
-                    left[follows] -= 1
-                    if left[follows] == 0:
-                        free.append(slot[follows])
+                    _release(follows, left, slot, free)
                 while at[p] < begin[p + 1] and after[at[p]] < spot:
                     _merge(pending[p], known[number[at[p]]])
                     at[p] += 1

@@ -3,7 +3,8 @@
 An entry of a clock names a process q and a number r: the event follows the r-th event of q, by seq.
 Only what is new to the process needs an edge. An entry above q's last event counts as that event,
 and is reported. Entries below 1, of the event's own process and of processes without events say
-nothing.
+nothing; but an entry below 1 of the event's own process says that the event may follow more than
+its clock states.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def clock_edges(
     at, q, r, ahead = _news(start, row, offsets, process, count)
     source = start[q] + r - 1
     key = _edge_keys(at.size)
+    owner = np.repeat(np.arange(stated.size), np.diff(offsets))
+    stated[owner[(process == events.process[owner]) & (count < 1)]] = False
     here = np.flatnonzero(stated[row])
     order = np.concatenate((source, at, here))
     sizes = (source.size, at.size, here.size)

@@ -10,6 +10,7 @@ from antecede.pipeline.logs.base import (
     Format,
     Log,
     Source,
+    each,
     log_of,
     raw_lines,
     read_bytes,
@@ -31,4 +32,4 @@ def _sniff(head: str) -> float:
     return float(header.issuperset(EVENT_COLUMNS_NEEDED))
 
 
-FORMAT = Format("csv", (".csv",), _read, _sniff)
+FORMAT = Format("csv", (".csv",), each("csv", _read), _sniff)

@@ -23,11 +23,7 @@ from antecede.pipeline.logs.base import (
 )
 
 
-def _read(source: Source) -> Log:
-    return _read_together([source])[""]
-
-
-def _read_together(sources: Sequence[Source]) -> dict[str, Log]:
+def _read(sources: Sequence[Source]) -> dict[str, Log]:
     """Read edge lists as one; the messages of each but the first also have its number."""
     rejected: list[tuple[str, list[Rejected]]] = []
     found: list[tuple[float, int, Multicast]] = []
@@ -73,7 +69,6 @@ FORMAT = Format(
     (".txt", ".edges"),
     _read,
     _sniff,
-    read_together=_read_together,
     has_deliveries=False,
     unauditable=(
         "An edge list says who sent to whom and when, but nothing about deliveries; "

@@ -16,13 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from antecede import eventlog
-from antecede.core.tables import EVENT_COLUMNS
+from antecede.core.tables import CLOCK, EVENT_COLUMNS
 from antecede.eventlog import Rejected
+from antecede.eventlog.lines import json_rows
+from antecede.eventlog.rule import is_text, safe, values
 from antecede.pipeline import schemas
 from antecede.pipeline.logs.base import (
     Format,
     Log,
     Source,
+    each,
     first_lines,
     log_of,
     raw_lines,
@@ -31,6 +34,7 @@ from antecede.pipeline.logs.base import (
 )
 from antecede.pipeline.logs.columns import is_event
 
+_LONG_END = 2**63
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
 
 
@@ -38,9 +42,35 @@ def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
     data = read_bytes(source)
     table = read_quickly(data)
-    if table is None:
+    if table is None and b'"clock"' in data:
+        table = _read_clocks(data, rejected)
+    elif table is None:
         table = table_of_rows(eventlog.rows_in(raw_lines(data), "jsonl", rejected))
     return log_of(source, table, rejected)
+
+
+def _read_clocks(data: bytes, rejected: list[Rejected]) -> pa.Table:
+    """Read lines one by one, with their clocks: objects from processes to counts."""
+    rows, clocks = [], []
+    for line, text, row in json_rows(raw_lines(data)):
+        event = row if isinstance(row, str) else values(row)
+        clock = None if isinstance(row, str) else row.get(CLOCK)
+        if isinstance(event, tuple) and not _is_clock(clock):
+            event = "clock is not an object of counts"
+        if isinstance(event, str):
+            rejected.append(Rejected(line, safe(text), event))
+        else:
+            rows.append(event)
+            clocks.append(list(clock.items()) if isinstance(clock, dict) else None)
+    return table_of_rows(rows).append_column(CLOCK, pa.array(clocks, schemas.CLOCKS))
+
+
+def _is_clock(value: object) -> bool:
+    """Return whether a value is a clock, or null."""
+    if not isinstance(value, dict):
+        return value is None
+    counts = all(type(count) is int and -_LONG_END <= count < _LONG_END for count in value.values())
+    return counts and is_text(*value)
 
 
 def read_quickly(data: bytes) -> pa.Table | None:
@@ -102,4 +132,4 @@ def _sniff(head: str) -> float:
     return sum(fits) / max(1, len(lines))
 
 
-FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read, _sniff)
+FORMAT = Format("jsonl", (".jsonl", ".ndjson"), each("jsonl", _read), _sniff)

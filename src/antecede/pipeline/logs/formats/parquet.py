@@ -5,7 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.pipeline.logs.base import Format, Log, Source, is_plain_file, read_bytes, sorted_out
+from antecede.pipeline.logs.base import (
+    Format,
+    Log,
+    Source,
+    each,
+    is_plain_file,
+    read_bytes,
+    sorted_out,
+)
 
 
 def _read(source: Source) -> Log:
@@ -22,7 +30,7 @@ def _read(source: Source) -> Log:
 FORMAT = Format(
     "parquet",
     (".parquet",),
-    _read,
+    each("parquet", _read),
     lambda head: float(head.startswith("PAR1")),
     reads_folders=True,
     is_spark_native=True,

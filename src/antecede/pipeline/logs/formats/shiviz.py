@@ -115,6 +115,9 @@ def parse_executions(
             if not (at := bisect_right(starts, match.start())) or spans[at - 1][1] <= match.start()
         ]
         parts = split_at(text, between)
+    if not parts:
+        msg = f"no events found: the delimiter {delimiter!r} leaves nothing between its matches"
+        raise LogError(msg)
     found = {part.label: _parse(part.text, compiled, part.line) for part in parts}
     return _with_events(found, parts)
 
@@ -278,15 +281,7 @@ def ranks(entries: Sequence[Entry]) -> list[dict[str, int]]:
     ]
 
 
-def _read(source: Source) -> Log:
-    found = _read_together([source])
-    if len(found) > 1:
-        msg = f"it has {len(found)} executions ({', '.join(found)}); read one of them"
-        raise LogError(msg)
-    return next(iter(found.values()))
-
-
-def _read_together(sources: Sequence[Source]) -> dict[str, Log]:
+def _read(sources: Sequence[Source]) -> dict[str, Log]:
     """Read files as one log; executions of the same label in several files are the same one."""
     found: dict[str, list[tuple[Source, Parsed]]] = {}
     for source in sources:
@@ -355,5 +350,4 @@ FORMAT = Format(
     _read,
     _sniff,
     options=frozenset({"pattern", "send", "deliver", "delimiter"}),
-    read_together=_read_together,
 )

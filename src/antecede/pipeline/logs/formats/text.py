@@ -168,15 +168,7 @@ def _whole_lines(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int,
     return whole
 
 
-def _read(source: Source) -> Log:
-    found = _read_together([source])
-    if len(found) > 1:
-        msg = f"it has {len(found)} executions ({', '.join(found)}); read one of them"
-        raise LogError(msg)
-    return next(iter(found.values()))
-
-
-def _read_together(sources: Sequence[Source]) -> dict[str, Log]:
+def _read(sources: Sequence[Source]) -> dict[str, Log]:
     """Read files as one log; executions of the same label in several files are the same one."""
     patterns = Patterns.of(sources[0])
     drafts: dict[str, list[Draft]] = {}
@@ -275,5 +267,4 @@ FORMAT = Format(
     (),
     _read,
     options=frozenset({"pattern", "send", "deliver", "delimiter"}),
-    read_together=_read_together,
 )

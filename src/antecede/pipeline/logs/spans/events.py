@@ -74,7 +74,12 @@ def table_of_spans(spans: Sequence[Span]) -> pa.Table:
         )
         for place, seq in zip(places, seqs, strict=True)
     ]
-    column = pa.array([list(clock.items()) for clock in clocks], CLOCKS)
+    # Replies and parents are not all that an event follows: its own count of 0 says so.
+    stated = [
+        [*clock.items(), (place.process, 0)] if clock else None
+        for clock, place in zip(clocks, places, strict=True)
+    ]
+    column = pa.array(stated, CLOCKS)
     return table_of(events).append_column(CLOCK, column)
 
 

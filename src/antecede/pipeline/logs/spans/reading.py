@@ -41,13 +41,7 @@ def format_of_spans(
     name: str, find: Find, sniff: Callable[[str], float], suffixes: tuple[str, ...] = ()
 ) -> Format:
     """Return a format of files of spans."""
-    return Format(
-        name,
-        suffixes,
-        lambda source: read_log([source], name, find)[""],
-        sniff,
-        read_together=lambda sources: read_log(sources, name, find),
-    )
+    return Format(name, suffixes, lambda sources: read_log(sources, name, find), sniff)
 
 
 def read_spans(
