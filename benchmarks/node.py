@@ -4,7 +4,7 @@ One process sends 256-byte messages to two others, which send them back; a windo
 way at any time. The same frames are echoed by asyncio streams and by an asyncio Protocol that
 writes once per read. Rates are echoes per CPU second of the sending process, since other work on
 the machine then matters least; the best of several rounds counts. Durable nodes wait for the disk,
-so their rate is messages per second by the clock, beside what SQLite alone commits in equal batches.
+so their rate is messages per second by the clock, beside what SQLite alone commits in such batches.
 
 Bounds: 0.5 of the streams echo at windows 16 and 256; durable, 5,000 messages/s or half of what
 SQLite alone commits.

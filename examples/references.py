@@ -1,10 +1,10 @@
 """Reference counting between processes that never frees what is in use.
 
 An object lives at its owner, which counts the references to it. Who passes a reference on tells the
-owner first ("one more"), then the receiver; who drops one tells the owner ("one less"). Causal order
-is all that is needed: "one more" is a cause of the receiver's "one less", so it arrives first, and
-the count never falls to zero too early. Without causal order it can, and the object is freed while
-someone still uses it.
+owner first ("one more"), then the receiver; who drops one tells the owner ("one less"). Causal
+order is all that is needed: "one more" is a cause of the receiver's "one less", so it arrives
+first, and the count never falls to zero too early. Without causal order it can, and the object is
+freed while someone still uses it.
 
 Try it: ``python -m examples.references``.
 """
