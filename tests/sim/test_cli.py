@@ -44,6 +44,17 @@ def test_a_run_writes_one_folder(tmp_path: Path) -> None:
     assert pq.read_table(again / "events.parquet") == pq.read_table(out / "events.parquet")
 
 
+def test_lines_that_are_left_out_are_counted_and_the_first_is_quoted(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.txt"
+    edges.write_text("1 2 3\n2 1 soon\n2 1 5\n")
+    words = ["optimal", "--edges", str(edges), "--json", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert "1 row of the log is not a valid event and was left out; the first, line 2 of " in (
+        done.stderr
+    )
+    assert "got '2 1 soon'." in done.stderr
+
+
 @pytest.mark.parametrize("words", [["optimal"], ["pruned"], ["semantic", "--semantics", "0.5:3"]])
 def test_the_page_has_charts_and_words(tmp_path: Path, words: list[str]) -> None:
     out = tmp_path / "run"

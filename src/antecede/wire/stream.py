@@ -29,9 +29,10 @@ class Reader:
 
     __slots__ = ("data", "length", "position")
 
-    def __init__(self, data: bytes, length: int) -> None:
+    def __init__(self, data: bytes, length: int | None = None) -> None:
         self.data = data
-        self.length = length  # of all that was encoded; ``data`` may be only its beginning
+        # Of all that was encoded; ``data`` may be only its beginning.
+        self.length = len(data) if length is None else length
         self.position = 0
 
     @property

@@ -31,9 +31,10 @@ class Point:
         mean = figure(float(self.mean))
         if self.low is None or self.high is None or self.low == self.high:
             return mean
-        decimals = len(mean.partition(".")[2]) + 1 if "e" not in mean else 6
-        half = f"{(self.high - self.low) / 2:,.{decimals if '.' in mean else 0}f}"
-        return f"{mean} ± {half}"
+        half, decimals = (self.high - self.low) / 2, len(mean.partition(".")[2])
+        if "e" in mean:
+            return f"{mean} ± {half:.0e}"
+        return f"{mean} ± {half:,.{decimals + (round(half, decimals) == 0)}f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,13 @@ def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], fl
         (x0, x1): math.log(y1 / y0) / math.log(x1 / x0)
         for (x0, y0), (x1, y1) in itertools.pairwise(points)
     }
+
+
+def late_exponent(line: Mapping[float, float]) -> float:
+    """Return the exponent between a line's middle and its last point: small sizes hide it."""
+    points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
+    (x0, y0), (x1, y1) = points[(len(points) - 1) // 2], points[-1]
+    return math.log(y1 / y0) / math.log(x1 / x0)
 
 
 def told_growth(line: Mapping[float, float]) -> str | None:

@@ -12,6 +12,7 @@ from antecede.pipeline.studies.measured import (
     Points,
     fit,
     judged,
+    late_exponent,
     part,
     spread,
     told_growth,
@@ -155,8 +156,8 @@ def _remaining(points: Points) -> Outcome | None:
         f"delays earlier. {_tails(points)}{RARE.said(verdict)} {DISTANT.words.capitalize()}."
     ).replace("{}", DISTANT.written())
     most = {facet: max(line.values()) for facet, line in held.items()}
-    worst = max(most, key=lambda facet: most[facet])
-    short = f"up to {most[worst]:.0%} held falsely ({worst}), {min(most.values()):.0%} at least"
+    worst, best = (pick(most, key=lambda facet: most[facet]) for pick in (max, min))
+    short = f"up to {most[worst]:.0%} held falsely in {worst}, {most[best]:.0%} in {best}"
     return Outcome(result, verdict(RARE.value), short)
 
 
@@ -191,11 +192,9 @@ def _cost(points: Points) -> Outcome | None:
         theirs = other.means("entries_per_copy", cast, RST)
         space += [ours[x] / theirs[x] for x in ours if theirs.get(x)]
         lines = {name: other.means("microseconds_per_delivery", cast, name) for name in (OURS, RST)}
-        fits = {name: fit(line) for name, line in lines.items()}
-        mine, its = fits[OURS], fits[RST]
-        if mine is None or its is None:
+        if any(fit(line) is None for line in lines.values()):
             continue
-        gaps.append(mine.exponent - its.exponent)
+        gaps.append(late_exponent(lines[OURS]) - late_exponent(lines[RST]))
         x = max(lines[OURS].keys() & lines[RST].keys())
         parts.append(
             f"{cast}: time per delivery as {told_growth(lines[OURS])}, the matrix's as "
