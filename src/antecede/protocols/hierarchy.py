@@ -74,6 +74,7 @@ class Hierarchy(Relayed):
                 None, "tuples of members, each starting with its representative; by default one"
             )
         },
+        fixed_because="its clusters and representatives are fixed",
         wire_number=17,
         bytes_per_entry=None,
         has_roles=True,

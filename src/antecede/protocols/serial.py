@@ -71,6 +71,7 @@ class Serial(Endpoint):
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        fixed_because="the token would be lost with a process that has it",
         wire_number=15,
         bytes_per_entry=PAIR_BYTES,
         has_roles=True,
