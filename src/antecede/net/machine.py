@@ -18,6 +18,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Delivery, Effects, MessageId
 from antecede.core.registry import endpoint as make_endpoint
 from antecede.errors import PeerError, SnapshotError, StoreError
+from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_numbers
 from antecede.net.records import (
     ACKNOWLEDGED,
     ARRIVE,
@@ -25,26 +26,23 @@ from antecede.net.records import (
     MEET,
     SEND,
     Logged,
-    get_bytes,
     get_delivery,
     get_logged,
-    get_names,
-    get_numbers,
-    put_bytes,
     put_delivery,
     put_logged,
-    put_names,
-    put_numbers,
     records,
     sealed,
     unsealed,
 )
 from antecede.wire.codec import Codec
-from antecede.wire.stream import Reader, put_varint
 
 FORMAT: Final = 1
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
 DIGEST_BYTES: Final = 8
+_RESUMED: Final[dict[str, Any]] = (
+    {"resumed": True} if "resumed" in (Codec.restore.__kwdefaults__ or {}) else {}
+)
+"""The journal holds every send since the checkpoint, so the endpoint goes on as the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,20 +216,20 @@ class Machine:
         put_names(out, (self.setup.process, self.setup.sentence))
         put_bytes(out, self.setup.digest)
         put_bytes(out, self.identity)
-        put_varint(out, self.sends)
+        put_number(out, self.sends)
         put_bytes(out, self.codec.snapshot(self.endpoint))
         for channel in self.channels.values():
             put_bytes(out, channel.identity)
-            put_varint(out, channel.prefix)
+            put_number(out, channel.prefix)
             put_numbers(out, sorted(channel.above))
             put_numbers(out, channel.outbox)
             for packet in channel.outbox.values():
                 put_bytes(out, packet)
-        put_varint(out, len(self.inbox))
+        put_number(out, len(self.inbox))
         for delivery in self.inbox.values():
             put_delivery(out, delivery)
         events = tuple(unlogged)
-        put_varint(out, len(events))
+        put_number(out, len(events))
         for logged in events:
             put_logged(out, logged)
         return sealed(bytes(out))
@@ -253,28 +251,28 @@ class Machine:
         return machine, logged
 
     @classmethod
-    def _loaded(cls, setup: Setup, reader: Reader) -> tuple[Machine, list[Logged]]:
+    def _loaded(cls, setup: Setup, reader: Fields) -> tuple[Machine, list[Logged]]:
         if (form := reader.byte()) != FORMAT:
             msg = (
                 f"the store is in format {form}, this version of antecede reads format {FORMAT}; "
                 "open it with the version that wrote it"
             )
             raise StoreError(msg)
-        process, sentence = get_names(reader)
-        if process != setup.process or get_bytes(reader) != setup.digest:
+        process, sentence = reader.names()
+        if process != setup.process or reader.bytes() != setup.digest:
             msg = (
                 f"the store belongs to {sentence}, not to {setup.sentence}; start the node as it "
                 "was, or give it another store"
             )
             raise StoreError(msg)
-        machine = cls(setup, get_bytes(reader))
-        machine.sends = reader.varint()
-        machine.endpoint = machine.codec.restore(get_bytes(reader))
+        machine = cls(setup, reader.bytes())
+        machine.sends = reader.number()
+        machine.endpoint = machine.codec.restore(reader.bytes(), **_RESUMED)
         for channel in machine.channels.values():
-            channel.identity, channel.prefix = get_bytes(reader), reader.varint()
-            channel.above = set(get_numbers(reader))
-            for n in get_numbers(reader):
-                channel.put(n, get_bytes(reader))
+            channel.identity, channel.prefix = reader.bytes(), reader.number()
+            channel.above = set(reader.numbers())
+            for n in reader.numbers():
+                channel.put(n, reader.bytes())
         for _ in range(reader.count("deliveries")):
             delivery = get_delivery(reader)
             machine.inbox[delivery.event] = delivery
