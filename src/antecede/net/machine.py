@@ -154,6 +154,8 @@ class Machine:
         self.inbox: dict[int, Delivery] = {}
         self.inbox_bytes = 0
         self.sends = 0
+        self.keeps_log = True
+        """Whether steps tell what to log; a node without an event log does not ask for it."""
 
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
@@ -161,9 +163,12 @@ class Machine:
         """Send a message."""
         effects = self.endpoint.send(dests, payload, after=after)
         self.sends += 1
-        message = MessageId(self.setup.process, self.sends)
-        named = dests if not isinstance(dests, str) else _dests_of(effects)
-        return self._carry_out(effects, [Logged(effects.event, message, tuple(named))])
+        logged = []
+        if self.keeps_log:
+            message = MessageId(self.setup.process, self.sends)
+            named = dests if not isinstance(dests, str) else _dests_of(effects)
+            logged.append(Logged(effects.event, message, tuple(named)))
+        return self._carry_out(effects, logged, None)
 
     def arrive(self, peer: str, n: int, data: bytes) -> Step:
         """Take a packet that ``peer`` sent under number ``n`` and that is new."""
@@ -173,11 +178,10 @@ class Machine:
             raise PeerError(msg)
         effects = self.endpoint.receive(packet)
         self.channels[peer].accept(n)
-        message = packet.message
-        is_ours = message is not None and self.setup.process in packet.dests
-        is_held = is_ours and all(message != delivery.message for delivery in effects.deliveries)
-        step = self._carry_out(effects, [])
-        return step._replace(held=message) if is_held else step
+        held, deliveries = None, effects.deliveries
+        if not deliveries or deliveries[0].message != packet.message:
+            held = self._held(packet.message, packet.dests, deliveries)
+        return self._carry_out(effects, [], held)
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -194,19 +198,27 @@ class Machine:
         """Remember a peer's identity."""
         self.channels[peer].identity = identity
 
-    def _carry_out(self, effects: Effects, logged: list[Logged]) -> Step:
+    def _held(
+        self, message: MessageId | None, dests: tuple[str, ...], deliveries: tuple[Delivery, ...]
+    ) -> MessageId | None:
+        """Return the message that arrived if it is for us and has not been delivered."""
+        if message is None or self.setup.process not in dests:
+            return None
+        return message if all(message != delivery.message for delivery in deliveries) else None
+
+    def _carry_out(self, effects: Effects, logged: list[Logged], held: MessageId | None) -> Step:
         packets, control = [], 0
-        encode, channels = self.codec.encode, self.channels
         for packet in effects.packets:
-            data = encode(packet)
-            channels[packet.dest].put(packet.n, data)
-            packets.append((packet.dest, packet.n, data))
+            dest, n, data = packet.dest, packet.n, self.codec.encode(packet)
+            self.channels[dest].put(n, data)
+            packets.append((dest, n, data))
             control += len(data) - len(packet.payload)
         for delivery in effects.deliveries:
             self.inbox[delivery.event] = delivery
             self.inbox_bytes += len(delivery.payload)
-            logged.append(Logged(delivery.event, delivery.message, None))
-        return Step(packets, effects.deliveries, logged, control)
+            if self.keeps_log:
+                logged.append(Logged(delivery.event, delivery.message, None))
+        return Step(packets, effects.deliveries, logged, control, held)
 
     # The store's contents.
 
