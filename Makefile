@@ -49,8 +49,9 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
 	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
 
-soak: setup ## kill nodes at random and try fault schedules, ten minutes each
-	@$(BIN)/python -m tests.net.soak --seconds 600 $(ARGS)
+soak: setup ## run the protocols and nodes for long: state that must not grow, kills, faults (slow)
+	@$(BIN)/python -m tests.protocols.soak
+	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.schedules --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/

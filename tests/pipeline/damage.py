@@ -20,7 +20,21 @@ ODD: tuple[Any, ...] = (
     float("inf"), float("nan"), "", " ", "0", "-1", "a", "a\nb", "\x00", "\u202e", "\ud800",
     "é" * 50, "x" * 5000, [], [None], [[]], {}, {"": None}, {"a": {"b": []}},
 )  # fmt: skip
-WORDS = ("", "0", "-1", "1e999", "nan", "9" * 30, "send", "deliver", "{}", '{"a":1}', "null", '"')
+WORDS = (
+    "",
+    "0",
+    "-1",
+    "1e999",
+    "1e308",
+    "nan",
+    "9" * 30,
+    "send",
+    "deliver",
+    "{}",
+    '{"a":1}',
+    "null",
+    '"',
+)
 
 
 def damaged_bytes(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:

@@ -52,7 +52,7 @@ def hides(order: Order) -> bool:
 
 
 def tells_everything(event: Event) -> bool:
-    """Return whether an event has a clock that does not call itself partial, by its own count."""
+    """Return whether an event has a clock, and one that does not say that it is partial."""
     clock = getattr(event, "clock", None)
     return clock is not None and not any(q == event.process and r < 1 for q, r in clock)
 

@@ -24,6 +24,8 @@ import pyarrow.parquet as pq
 from antecede import eventlog
 from antecede.errors import AntecedeError
 from antecede.eventlog import Event
+from antecede.pipeline.advice.entry import costs_on
+from antecede.pipeline.advice.results import write as write_advice
 from antecede.pipeline.advice.traffic import schedule_of_log
 from antecede.pipeline.audits.allowance import allowance
 from antecede.pipeline.audits.drawings import draw
@@ -202,8 +204,13 @@ class Campaign:
                 allowed = {name: allowance(one.audit, 0, []) for name, one in audited.items()}
                 write_results(folder, audited, allowed)
             self.counts["pages"] += 1
-        schedule_of_log(log, "log")
+        schedule = schedule_of_log(log, "log")
         self.counts["logs replayed"] += 1
+        if self.chance.random() < 0.05:
+            costs = costs_on(schedule, ["optimal", "central"])
+            with RunFolder.open(self.folder / "advice", "advise", options={}) as folder:
+                write_advice(folder, schedule, costs, log, "log")
+            self.counts["logs advised"] += 1
 
     def read(self, source: Source) -> Log:
         log = read(source)
@@ -219,6 +226,7 @@ class Campaign:
 
 def fuzz(form: str, seconds: float, seed: int, folder: Path) -> list[str]:
     """Run campaigns on one reader for some seconds, print what happened, and return findings."""
+    Campaign(form, seed, folder).step()  # What is compiled here first does not count as time.
     stop, first = time.monotonic() + seconds, seed
     total: Counter[str] = Counter()
     findings: list[str] = []

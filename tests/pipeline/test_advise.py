@@ -98,6 +98,18 @@ def test_times_that_are_none_leave_the_others_seen() -> None:
     assert schedule_of(table_of(none)).about["delays"] == "exponential:0.05"
 
 
+@pytest.mark.parametrize("far", [1e308, -1e308, 1e200])
+def test_times_that_cannot_be_calculated_with_are_unknown(tmp_path: Path, far: float) -> None:
+    some = [replace(e, time=far if k % 5 == 0 else e.time) for k, e in enumerate(LOG)]
+    schedule = schedule_of(table_of(some))
+    assert schedule.about["delays"] == "as seen"
+    assert schedule.delays.max() < 1e6
+    path = tmp_path / "edges.txt"
+    path.write_text(f"a b 1\nb c {far}\n")
+    with pytest.raises(UsageError, match=r"the log has a time of .* seconds; times up to 1e\+100"):
+        schedule_of_edges(read(Source(path, "edges")).events)
+
+
 def test_delays_belong_to_their_own_copies() -> None:
     """A send to nobody else stands in the log, not in the schedule."""
     events = [

@@ -127,7 +127,7 @@ def test_clocks_and_relays_give_the_oracles_answer(spark: SparkSession, tmp_path
 
 
 def test_relays_in_files_in_the_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
-    log, truth = many(timed=True, seeds=range(710, 712), shapes=RELAYED[:5])
+    log, truth = many(timed=True, seeds=range(710, 714), shapes=RELAYED[:5])
     path = write_in_time(table_of(log), tmp_path / "log.parquet", 100)
     found = audit(spark.read.parquet(path), windows=3)
     assert found.summary["arrangement"] == "slices"
@@ -139,13 +139,12 @@ def test_relays_in_files_in_the_order_of_time(spark: SparkSession, tmp_path: Pat
 def test_what_a_log_lacks_is_weighed_alike(
     spark: SparkSession, tmp_path: Path, shape: Shape
 ) -> None:
-    for seed in range(2):
-        table = table_of(history(shape, seed))
-        path = write_in_time(table, tmp_path / f"{seed}.parquet", 15)
-        local = audit_table(table)
-        for frame in (spark.createDataFrame(table), spark.read.parquet(path)):
-            found = audit(frame, windows=2)
-            assert (found.verdict, found.reason) == (local.verdict, local.reason), f"seed={seed}"
+    table = table_of(history(shape, 1))
+    path = write_in_time(table, tmp_path / "log.parquet", 15)
+    local = audit_table(table)
+    for frame in (spark.createDataFrame(table), spark.read.parquet(path)):
+        found = audit(frame, windows=2)
+        assert (found.verdict, found.reason) == (local.verdict, local.reason)
 
 
 def test_a_frame_without_times_gives_the_oracles_answer(spark: SparkSession) -> None:

@@ -204,6 +204,19 @@ def test_a_consumer_whose_producer_is_not_in_the_log_delivers_without_a_send(
     assert audit_table(found.events).summary["findings_by_kind"] == {"delivery without send": 3}
 
 
+def test_a_link_to_a_span_outside_the_log_is_not_a_message_if_the_parent_is_one(
+    tmp_path: Path,
+) -> None:
+    spans = [
+        S("shop", "PRODUCER", "a1", 1, 2, "x"),
+        S("mail", "CONSUMER", "b1", 3, 4, "x", "a1", links=("f1",)),
+    ]
+    assert [row[1:] for row in kinds(read(tmp_path, spans))] == [
+        ("deliver", "shop x a100"),
+        ("send", "shop x a100"),
+    ]
+
+
 def test_calls_whose_other_end_is_not_in_the_log_are_local_events(tmp_path: Path) -> None:
     spans = [
         S("shop", "SERVER", "a1", 1, 9, "GET /", "ff"),

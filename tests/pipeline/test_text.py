@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,14 @@ def test_executions_in_a_text_are_apart(tmp_path: Path) -> None:
     given = source(tmp_path / "x", text, delimiter="^run (?<trace>.*)$",
                    pattern=r"(?<process>\w) (?<kind>\w+) (?<message>m)")  # fmt: skip
     assert len(read(given, "two").events) == 2
-    with pytest.raises(LogError, match=r"x has 2 executions \('', 'two'\); choose one"):
+    with pytest.raises(LogError, match=r"x has 2 executions \('\(start\)', 'two'\); choose one"):
         read(given)
+    begun = replace(given, path=tmp_path / "y")
+    begun.path.write_text("preparing\n" + text[text.index("run") :])
+    assert (len(read(begun).events), read(begun).bad) == (2, 1)
+    begun.path.write_text(text + "run three\ncrashed\n")
+    with pytest.raises(LogError, match="the execution 'three' has no events: no pattern matches"):
+        read(begun)
 
 
 @pytest.mark.parametrize(

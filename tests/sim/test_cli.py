@@ -44,6 +44,17 @@ def test_a_run_writes_one_folder(tmp_path: Path) -> None:
     assert pq.read_table(again / "events.parquet") == pq.read_table(out / "events.parquet")
 
 
+def test_lines_that_are_left_out_are_counted_and_the_first_is_quoted(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.txt"
+    edges.write_text("1 2 3\n2 1 soon\n2 1 5\n")
+    words = ["optimal", "--edges", str(edges), "--json", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert "1 row of the log is not a valid event and was left out; the first, line 2 of " in (
+        done.stderr
+    )
+    assert "got '2 1 soon'." in done.stderr
+
+
 @pytest.mark.parametrize("words", [["optimal"], ["pruned"], ["semantic", "--semantics", "0.5:3"]])
 def test_the_page_has_charts_and_words(tmp_path: Path, words: list[str]) -> None:
     out = tmp_path / "run"
@@ -89,7 +100,8 @@ def test_several_protocols_run_on_one_schedule_and_are_compared(tmp_path: Path) 
     assert [name for name, _ in re.findall(r"<dt>(.*?)</dt>.*?</i>([\d.,]+)<",
             charts["Model bytes per copy"])] == ["matrix", "optimal", "bounded"]  # fmt: skip
     least = min(rows, key=lambda name: rows[name]["model_bytes_per_copy"])
-    assert f"{least} carries the least" in page
+    assert f"Fewest bytes per copy: {least} (" in page
+    assert "Soonest delivered: " in page
 
 
 def test_bad_news_is_status_one(tmp_path: Path) -> None:

@@ -65,10 +65,8 @@ def study(
 
     Example: `antecede study --experiment overhead --n 20 --n 80 --delay constant:0.2 --seeds 5`
     """
-    from antecede.eventlog import Rejected, left_out
     from antecede.pipeline.studies.campaign import Campaign
     from antecede.pipeline.studies.request import Request
-    from antecede.sim.workloads import replay_edges
 
     given = {
         "preset": preset,
@@ -84,10 +82,7 @@ def study(
     campaign = Campaign(request, out, master=master, wait=wait, resume=resume)
     path = campaign.folder.path
     if traffic is not None:
-        bad: list[Rejected] = []
-        replay_edges(traffic, rejected=bad)
-        if bad:
-            typer.echo(f"{left_out(len(bad), bad[0], str(traffic))}.", err=True)
+        _say_rejected(traffic)
     try:
         with _announced(), progress(quiet=as_json) as show:
             summary = campaign.run(show)
@@ -101,6 +96,17 @@ def study(
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show(summary, path)
+
+
+def _say_rejected(traffic: Path) -> None:
+    """Say how many lines of an edge list are left out, if any, and quote the first."""
+    from antecede.eventlog import Rejected, left_out
+    from antecede.sim.workloads import replay_edges
+
+    bad: list[Rejected] = []
+    replay_edges(traffic, rejected=bad)
+    if bad:
+        typer.echo(f"{left_out(len(bad), bad[0], str(traffic))}.", err=True)
 
 
 @contextlib.contextmanager

@@ -89,7 +89,9 @@ class Central(Relayed):
             raise malformed(packet, "a message by way of the relay")
 
     def _check_room(self, packet: Packet) -> None:
-        is_passing = self.process not in packet.dests and self._channels.is_next(packet)
+        is_passing = self.process not in packet.dests and self._channels.is_next(
+            packet.source, packet.n
+        )
         if not is_passing:  # a message that is only passed on needs no space
             super()._check_room(packet)
 

@@ -63,7 +63,7 @@ from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_pairs, malformed
+from antecede.core.validation import check_claim, is_pairs, malformed
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]
@@ -139,6 +139,7 @@ class Direct(Endpoint):
             raise malformed(packet, f"{n} sorted sets of pairs (process, number)")
         for pairs in cast("Sets", sets):
             self._check_names(packet, (process for process, _ in pairs))
+            check_claim(self, packet, dict(pairs).get(self.process, 0), self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         mine = self._known[self.process]

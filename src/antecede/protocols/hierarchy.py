@@ -53,7 +53,7 @@ from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Pa
 from antecede.core.registry import endpoint, register, restore, size
 from antecede.core.relayed import Relayed
 from antecede.core.state import State
-from antecede.core.validation import is_count, malformed
+from antecede.core.validation import COUNT_MAX, is_count, malformed
 from antecede.errors import UsageError
 
 INNERS = ("optimal", "matrix")
@@ -99,7 +99,10 @@ class Hierarchy(Relayed):
         self._inner_name = as_choice("inner", self.options["inner"], INNERS)
         self._inner: Endpoint | None = None
         if self._relay == self.process:
-            self._inner = endpoint(self._inner_name, process=self.process, members=roots)
+            # What it holds is in transit here and counts against our own limits.
+            self._inner = endpoint(
+                self._inner_name, process=self.process, members=roots, held_max=COUNT_MAX
+            )
         self._transit: dict[MessageId, Packet] = {}
 
     @property
@@ -110,10 +113,11 @@ class Hierarchy(Relayed):
     def _inner_state(self, state: State | None) -> None:
         self._inner = None if state is None else restore(state)
 
-    @property
-    def held(self) -> int:
-        """The number of packets held, for this process or for its cluster."""
-        return super().held + len(self._transit)
+    def load(self, state: State) -> None:
+        """Take over a state made by ``state()`` on an endpoint of the same kind."""
+        super().load(state)
+        for packet in self._transit.values():
+            self._tally.add(packet)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for, here or among representatives."""
@@ -196,8 +200,10 @@ class Hierarchy(Relayed):
         else:
             inner = self._as_inner(packet)
             self._transit[inner.message_id] = packet
+            self._tally.add(packet)
             for delivery in self._inner.receive(inner).deliveries:
                 due = self._transit.pop(delivery.message)
+                self._tally.remove(due)
                 self._pass_on(due, due.source)
                 self._keep(due)
 

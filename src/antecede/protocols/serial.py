@@ -54,7 +54,7 @@ from antecede.core.groups import as_choice
 from antecede.core.info import Option, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, is_count, malformed
+from antecede.core.validation import are_names, check_claim, is_count, malformed
 from antecede.errors import QueueFullError
 
 Latest = dict[str, tuple[str, int]]
@@ -148,8 +148,9 @@ class Serial(Endpoint):
             self._check_entries(packet)
 
     def _check_entries(self, packet: Packet) -> None:
-        for dest, sender, _ in cast("Entries", packet.control):
+        for dest, sender, seq in cast("Entries", packet.control):
             self._check_names(packet, (dest, sender))
+            check_claim(self, packet, seq if sender == self.process else 0, self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         latest = cast("tuple[str, int] | tuple[()]", packet.control)

@@ -47,7 +47,7 @@ from antecede.core.groups import as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 from antecede.errors import UsageError
 
 Names = tuple[str, ...]
@@ -113,6 +113,7 @@ class Zones(Endpoint):
         is_counted = self._carried(packet)[packet.source] >= 1
         if not is_counted or message.sender == self.process or self.process not in packet.dests:
             raise malformed(packet, "a message of another process for this one, counted")
+        check_claim(self, packet, self._carried(packet)[self.process], vector[self.process])
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         place = self._shared[packet.source]

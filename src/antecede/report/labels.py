@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 #: The most that a letter of a label takes, how far it reaches above and below its line, and the
@@ -37,6 +37,22 @@ class Box:
             and other.top < self.bottom
         )
 
+    def is_crossed_by(self, start: Point, end: Point) -> bool:
+        """Return whether a straight line goes through the rectangle."""
+        low, high = 0.0, 1.0
+        sides = (
+            (start[0], end[0], self.left, self.right),
+            (start[1], end[1], self.top, self.bottom),
+        )
+        for a, b, least, most in sides:
+            if a == b:
+                if not least < a < most:
+                    return False
+                continue
+            first, last = sorted(((least - a) / (b - a), (most - a) / (b - a)))
+            low, high = max(low, first), min(high, last)
+        return low < high
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -55,42 +71,57 @@ def box_at(text: str, place: Point) -> Box:
     return Box(x - half, y - ABOVE, x + half, y + BELOW)
 
 
-def place_labels(wanted: Sequence[Wanted], covered: Iterable[Box], view: Box) -> list[Point | None]:
+def place_labels(
+    wanted: Sequence[Wanted],
+    covered: Iterable[Box],
+    view: Box,
+    lines: Sequence[tuple[Point, Point]] = (),
+) -> list[Point | None]:
     """Return the place of each label, or None for one that finds no room.
 
-    The first labels choose first. All stay within ``view`` and off what is covered.
+    The first labels choose first. All stay within ``view`` and off what is covered, and cross as
+    few of the ``lines`` as they can.
     """
     taken = list(covered)
     places: list[Point | None] = []
     for label in wanted:
-        place = _place(label, taken, view)
+        place = _place(label, taken, view, lines)
         places.append(place)
         if place is not None:
             taken.append(_roomy(box_at(label.text, place)))
     return places
 
 
-def _place(label: Wanted, taken: Sequence[Box], view: Box) -> Point | None:
+def _place(
+    label: Wanted, taken: Sequence[Box], view: Box, lines: Sequence[tuple[Point, Point]]
+) -> Point | None:
+    best: tuple[int, Point] | None = None
+    for place in _candidates(label, view):
+        box = box_at(label.text, place)
+        inside = (
+            box.left >= view.left
+            and box.right <= view.right
+            and box.top >= view.top
+            and box.bottom <= view.bottom
+        )
+        if inside and not any(box.meets(other) for other in taken):
+            crossed = sum(box.is_crossed_by(*line) for line in lines)
+            if best is None or crossed < best[0]:
+                best = crossed, place
+    return None if best is None else best[1]
+
+
+def _candidates(label: Wanted, view: Box) -> Iterator[Point]:
+    """Yield the places where a label may be, the nearest to its arrow first."""
     (x1, y1), (x2, y2) = label.start, label.end
     half = LETTER * len(label.text) / 2
-    shares = (
-        sorted(_SHARES, key=lambda share: abs(share - LATE_SHARE)) if label.is_late else _SHARES
-    )
     arc = 22.0 if y1 == y2 else 0.0  # A message to the same process is an arc above its line.
+    late = sorted(_SHARES, key=lambda share: abs(share - LATE_SHARE))
     for offset in _OFFSETS:
-        for share in shares:
-            x = min(max(x1 + share * (x2 - x1), view.left + half), view.right - half)
-            place = x, y1 + share * (y2 - y1) + offset - arc
-            box = box_at(label.text, place)
-            inside = (
-                box.left >= view.left
-                and box.right <= view.right
-                and box.top >= view.top
-                and box.bottom <= view.bottom
-            )
-            if inside and not any(box.meets(other) for other in taken):
-                return place
-    return None
+        for share in late if label.is_late else _SHARES:
+            middle, y = x1 + share * (x2 - x1), y1 + share * (y2 - y1) + offset - arc
+            for x in (middle, middle + half + ROOM, middle - half - ROOM):
+                yield min(max(x, view.left + half), view.right - half), y
 
 
 def _roomy(box: Box) -> Box:

@@ -17,7 +17,7 @@ def figure(value: object) -> str:
 
 
 def _rounded(value: float) -> str:
-    size = abs(value)
+    size = abs(float(f"{value:.3g}"))  # 0.00999... is as long as 0.0100
     if size == 0:
         return "0"
     if size >= 1000:

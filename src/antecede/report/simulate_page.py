@@ -80,7 +80,7 @@ def compare_page(
     labels = LABELS | _MORE
     charts = {
         title: {
-            name: float(f"{factor * result[metric]:.3g}")
+            name: factor * result[metric]
             for name, result in runs.items()
             if result.get(metric) is not None
         }
@@ -98,7 +98,12 @@ def compare_page(
         Section("figures", "Figures", [table, Text((files,))]),
     ]
     least = min(runs, key=lambda name: runs[name]["model_bytes_per_copy"] or 0.0)
-    lead = f"{lead} {least} carries the least: {figure(runs[least]['model_bytes_per_copy'])} bytes."
+    first = min(runs, key=lambda name: runs[name]["latency_mean"])
+    size, wait = runs[least]["model_bytes_per_copy"], 1000 * runs[first]["latency_mean"]
+    lead += (
+        f" Fewest bytes per copy: {least} ({figure(size)}). Soonest delivered: {first} (after "
+        f"{figure(wait)} ms on average)."
+    )
     title = f"antecede simulate {' '.join(runs)}"
     return render(Page(title, lead, sections, facts))
 

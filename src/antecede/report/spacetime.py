@@ -171,7 +171,8 @@ def _layout(diagram: Diagram, lanes: Sequence[str], column: Sequence[int], step:
         Wanted(_short(a.label, LABEL_MAX), spots[a.source], spots[a.target], a.mark == "late")
         for a in (diagram.arrows[k] for k in named)
     ]
-    found = place_labels(wanted, covered, Box(left, top - TOP, width, height))
+    lines = [(spots[a.source], spots[a.target]) for a in diagram.arrows if a.mark != "plain"]
+    found = place_labels(wanted, covered, Box(left, top - TOP, width, height), lines)
     labels = {k: place for k, place in zip(named, found, strict=True) if place is not None}
     return _Layout(left, top, width, height, spots, labels, step)
 

@@ -11,7 +11,7 @@ import pytest
 from antecede import PROTOCOLS
 from antecede.pipeline.studies.claims import claim_rows, claims, papers
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.pipeline.studies.measured import NOT_RUN, Measured, crossing, fit
+from antecede.pipeline.studies.measured import NOT_RUN, Measured, Point, crossing, fit, spread
 from antecede.pipeline.studies.results import study_page
 from antecede.report.page import Claims, Figure, Page, Table, Text, figures_of
 
@@ -192,3 +192,13 @@ def test_pages_show_labels_and_no_keys(page: Page, points: Rows) -> None:
     assert "'optimal, delay = 4 gaps'" in shown
     titles = {spec["title"]["text"] for b in figures_of(page) for spec in b.specs}
     assert {"unicast", "broadcast", "FIFO channels", "delay = 10 gaps"} <= titles
+
+
+def test_a_point_is_written_with_its_interval() -> None:
+    assert str(Point(18.34, 17.9, 18.78)) == "18.3 ± 0.4"
+    assert str(Point(1917.2, 1911.0, 1923.4)) == "1,917 ± 6"
+    assert str(Point(0.958, 0.9577, 0.9583)) == "0.958 ± 0.0003"
+    assert str(Point(0.00001, 0.000009, 0.000011)) == "1.00e-05 ± 1e-06"
+    assert str(Point(6.0, 6.0, 6.0)) == str(Point(6.0, None, None)) == "6.00"
+    assert spread([2.0, 2.001]) == "2.00"
+    assert spread([0.1, 0.25], "{:.0%}") == "10% to 25%"

@@ -6,6 +6,7 @@ time between them. A clock that went back in between measures nothing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pyarrow as pa
@@ -44,6 +45,6 @@ def in_seconds(found: Audit, rows: Rows) -> Audit:
 
 
 def _between(then: float | None, now: float | None) -> float | None:
-    if then is None or now is None or now < then:
+    if then is None or now is None or not 0 <= now - then < math.inf:
         return None
     return now - then

@@ -14,6 +14,8 @@ from antecede.errors import UsageError
 from antecede.eventlog import Rejected
 from antecede.pipeline.logs.base import QUOTED_CHARS
 
+#: The label of what comes before the first delimiter, if there are several executions.
+BEFORE = "(start)"
 #: Forms of dates beside ISO 8601.
 _DATES = (
     "%m/%d/%Y %H:%M:%S.%f",

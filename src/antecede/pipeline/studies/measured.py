@@ -28,10 +28,13 @@ class Point:
 
     def __str__(self) -> str:
         """Write the mean and, if it is known, half its interval: ``18.3 ± 0.4``."""
-        if self.low is None or self.high is None:
-            return figure(float(self.mean))
-        half = (self.high - self.low) / 2
-        return f"{figure(float(self.mean))} ± {figure(half)}" if half else figure(float(self.mean))
+        mean = figure(float(self.mean))
+        if self.low is None or self.high is None or self.low == self.high:
+            return mean
+        half, decimals = (self.high - self.low) / 2, len(mean.partition(".")[2])
+        if "e" in mean:
+            return f"{mean} ± {half:.0e}"
+        return f"{mean} ± {half:,.{decimals + (round(half, decimals) == 0)}f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,13 @@ def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], fl
     }
 
 
+def late_exponent(line: Mapping[float, float]) -> float:
+    """Return the exponent between a line's middle and its last point: small sizes hide it."""
+    points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
+    (x0, y0), (x1, y1) = points[(len(points) - 1) // 2], points[-1]
+    return math.log(y1 / y0) / math.log(x1 / x0)
+
+
 def told_growth(line: Mapping[float, float]) -> str | None:
     """Write how a line grows: the fitted exponent, then the local ones; None if too short."""
     found = fit(line)
@@ -168,6 +178,17 @@ def crossing(line: Mapping[float, float], level: float) -> float | None:
 def judged(*, always: bool, sometimes: bool = True) -> str:
     """Return the verdict on a claim that held always, sometimes or never."""
     return HOLDS if always else LIMITS if sometimes else FAILS
+
+
+def spread(values: Sequence[float], form: str = "{:.2f}") -> str:
+    """Write from the least to the most of some values, or the one that all are."""
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def gaps(ratio: float) -> str:
+    """Write a delay as a multiple of the gap between sends."""
+    return f"delay = {ratio:g} gap{'s' if ratio != 1 else ''}"
 
 
 def part(held: Sequence[bool]) -> str:

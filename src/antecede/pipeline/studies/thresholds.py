@@ -42,16 +42,22 @@ BOUNDED_SAVING = Limit(
     (1.1, 1.5),
     "x{:g}",
 )
+NO_MORE = Limit("no more means up to {} of the matrix's", 1.02, (1.0, 1.1), "x{:g}")
 RARE = Limit("rare means up to {} of the copies", 0.05, (0.02, 0.1, 0.3), "{:.0%}")
 DISTANT = Limit("distant means at least {} mean network delays earlier", 5.0, (2.0, 10.0))
 SAME_ORDER = Limit(
-    "work of the same order means an exponent of n within {} of the matrix's", 0.25, (0.1, 0.5)
+    "work of the same order means that the exponent of n, in the upper half of the sizes, is at "
+    "most {} above the matrix's",
+    0.25,
+    (0.1, 0.5),
 )
 TWICE = Limit("twice the space means within {} of 2", 0.1, (0.01, 0.5))
 MUCH_SMALLER = Limit("much smaller means less than {} n² at the largest n", 0.25, (0.1, 0.5))
 SLOWER_THAN_SQUARE = Limit("and a last local exponent below {}", 1.75, (1.5, 1.9))
-QUADRATIC = Limit("quadratic means a last local exponent up to {}", 2.2, (2.1, 2.5))
-CUBIC = Limit("cubic up to {}", 3.2, (3.1, 3.5))
+QUADRATIC = Limit(
+    "quadratic means a last local exponent up to {}, because entries are sorted", 2.3, (2.1, 2.5)
+)
+CUBIC = Limit("cubic up to {}", 3.3, (3.1, 3.5))
 UNCHANGED = Limit("unchanged means within {}", 0.01, (0.001, 0.05), "{:.1%}")
 THINNED = Limit("thinned means that clearing leaves up to {} n² cells", 0.9, (0.5, 0.75))
 SHORT = Limit("a round trip is short up to {} of the gap between sends", 0.1, (0.05, 0.2))

@@ -31,6 +31,7 @@ from antecede.pipeline.logs.base import (
     table_of,
 )
 from antecede.pipeline.logs.patterns import (
+    BEFORE,
     Pairing,
     Part,
     compile_pattern,
@@ -57,8 +58,6 @@ LAYOUTS = {
 }
 #: The line between two executions, as in the logs that ShiViz shows as examples.
 DELIMITER = re.compile(r"^=== *(?P<trace>.*?) *===[ \t]*$", re.MULTILINE)
-#: The label of what comes before the first delimiter.
-BEFORE = "(start)"
 _GROUPS = ("host", "clock", "event")
 _COUNT_END = 2**63
 _A_CLOCK = re.compile(r'\{\s*"[^"{}]*"\s*:\s*\d+\s*(?:,\s*"[^"{}]*"\s*:\s*\d+\s*)*\}')

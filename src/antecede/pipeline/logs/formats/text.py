@@ -28,6 +28,7 @@ from antecede.pipeline.logs.base import (
     table_of,
 )
 from antecede.pipeline.logs.patterns import (
+    BEFORE,
     Pairing,
     Part,
     compile_pattern,
@@ -182,10 +183,17 @@ def _read(sources: Sequence[Source]) -> dict[str, Log]:
             drafts.setdefault(part.label, []).extend(patterns.drafts(source, part, bad))
             rejected.setdefault(part.label, []).extend((source, row) for row in bad)
             bad.clear()
+    if len(drafts) > 1 and "" in drafts and not drafts[""]:
+        del drafts[""]
+        rejected[next(iter(drafts))] += rejected[""]
+    empty = [label for label, found in drafts.items() if not found]
+    if empty and len(drafts) > 1:
+        msg = f"the execution {empty[0]!r} has no events: no pattern matches its lines"
+        raise LogError(msg)
+    several = len(drafts) > 1
     return {
-        label: _log(found, rejected[label])
+        (label or BEFORE) if several else label: _log(found, rejected[label])
         for label, found in drafts.items()
-        if found or len(drafts) == 1
     }
 
 

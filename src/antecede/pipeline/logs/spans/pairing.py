@@ -169,13 +169,13 @@ def _causes(index: Index, number: int) -> list[Ref]:
     """Return the messages that a consumer's span names, in the order in which it names them."""
     span = index.spans[number]
     found: dict[Ref, None] = {}
+    parent = index.of_role(span.parent, _MAKES)
     for ref in span.links:
         maker = index.of_role(ref, _MAKES)
         if maker is not None:
             found[index.spans[maker].ref] = None
-        elif not index.find(ref):
-            found[ref] = None
-    parent = index.of_role(span.parent, _MAKES)
+        elif parent is None and not index.find(ref):
+            found[ref] = None  # A message from outside the log, for the parent is not its producer.
     if parent is not None:
         found[index.spans[parent].ref] = None
     if found or span.role is Role.RECEIVE:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
-from antecede.pipeline.studies.measured import Points, crossing, judged, part
+from antecede.pipeline.studies.measured import Points, crossing, judged, part, spread
 from antecede.pipeline.studies.measures import Task, measure_acknowledged, measure_run
 from antecede.pipeline.studies.thresholds import BARELY, LITTLE, SHORT, Limit
 from antecede.report.numbers import figure
@@ -115,7 +115,7 @@ def _costs(points: Points) -> Outcome | None:
         f"other, and the paper itself expects a delay. {_against_theory(points)}"
         "Acknowledgements cost little: "
         f"{part([share <= LITTLE.value for share in little])}; they take "
-        f"{min(little):.1%} to {max(little):.1%} of the matrix's bytes. {_footnotes(points)}"
+        f"{spread(little, '{:.1%}')} of the matrix's bytes. {_footnotes(points)}"
         f"{BARELY.said(verdict)} {_meaning(SHORT)} {_meaning(LITTLE)}"
     )
     brief = f"x{max(short):.2f} of the matrix's time at most when trips are short"
@@ -155,16 +155,15 @@ def _footnotes(points: Points) -> str:
     """Say what pipelining removes, and what limited bandwidth changes."""
     said = []
     piped = points.study.of("pipelining")
-    removed = {
-        x: 1 - ratio
-        for facet in piped.facets()
-        for x, ratio in piped.ratios("added_delay_mean", facet, "buffered:pipelined").items()
-    }
-    if removed:
-        told = ", ".join(f"{share:.0%} at {x:g}" for x, share in removed.items())
+    told = []
+    for facet in piped.facets():
+        left = piped.ratios("added_delay_mean", facet, "buffered:pipelined")
+        each = ", ".join(f"{1 - ratio:.0%} at {x:g}" for x, ratio in left.items())
+        told += [f"{each} ({facet.replace('=', ' ')})"] if each else []
+    if told:
         said.append(
             "Pipelining (footnote 4, which promises no figure) removes, by the probability that a "
-            f"sender stays with its receiver: {told} of the added delay. "
+            f"sender stays with its receiver: {'; '.join(told)} of the added delay. "
         )
     links = points.study.of("links")
     for facet in links.facets():
@@ -172,8 +171,9 @@ def _footnotes(points: Points) -> str:
         where = crossing({-x: y for x, y in ratio.items()}, 1.0)
         if where is not None:
             said.append(
-                f"On links of limited bandwidth (footnote 5), {facet}: buffered is quicker than "
-                f"the matrix below {figure(-where)} bytes per second. "
+                f"On links of limited bandwidth (footnote 5), {facet.removeprefix('n=')} "
+                "processes: buffered is quicker than the matrix below about "
+                f"{figure(-where / 1000)} kB/s. "
             )
     return "".join(said)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale, paper
-from antecede.pipeline.studies.measured import Points, crossing
+from antecede.pipeline.studies.measured import Points, crossing, gaps
 from antecede.pipeline.studies.readings import LABELS, PRS, READING, READINGS
 
 RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.01, 0.1, 1.0, 10.0)}
@@ -40,7 +40,8 @@ def cases(scale: Scale) -> list[Case]:
 def findings(points: Points) -> Iterator[str]:
     """Say above which size PRS costs more than RST, for each delay."""
     for facet in points.facets():
-        name, line = EXPERIMENT.facet_label(facet), points.means("rst_share", facet, PRS)
+        line = points.means("rst_share", facet, PRS)
+        name = EXPERIMENT.facet_label(facet).capitalize()
         where = crossing(line, 1.0)
         if where is not None:
             yield f"{name}: PRS costs more than RST in unicast above {where:.1f} processes."
@@ -70,8 +71,7 @@ EXPERIMENT = Experiment(
     baseline=PRS,
     sweeps_delay=True,
     bands={PRS: tuple(READINGS)},
-    labels={**LABELS, PRS: "PRS"}
-    | {facet: f"delay = {ratio:g} gaps" for facet, ratio in RATIOS.items()},
+    labels={**LABELS, PRS: "PRS"} | {facet: gaps(ratio) for facet, ratio in RATIOS.items()},
     charts=(
         Chart("share", "Bytes per copy as a share of RST's", "rst_share", "share of RST's bytes"),
     ),

@@ -22,7 +22,10 @@ FACETS: dict[str, tuple[str, dict[str, Any]]] = {
     "sessions": ("sessions", {"stay": 0.8}),
 }
 SEMANTICS = {"probability": 0.5, "reach": 3}
-_RECEIVED = 2000
+_RECEIVED = {"multicast": 2000}
+_FEWER = 250
+"""The search for false causality keeps every message's past: so many received, where each is to
+one destination, or else memory would not suffice."""
 RST, OURS = "matrix", "semantic"
 
 
@@ -33,8 +36,8 @@ def cases(scale: Scale) -> list[Case]:
         for load in scale.thin(LOADS):
             arguments = {
                 "n": scale.n_or(scale.side_n),
-                "received": min(scale.side, _RECEIVED),
-                "warm_up": scale.side_warm_up,
+                "received": min(scale.side, _RECEIVED.get(facet, _FEWER)),
+                "warm_up": min(scale.side_warm_up, 100),
                 "delay": f"exponential:{load / 10:g}",
                 "semantics": SEMANTICS,
                 **more,

@@ -12,11 +12,13 @@ from antecede.pipeline.studies.measured import (
     Points,
     fit,
     judged,
+    late_exponent,
     part,
+    spread,
     told_growth,
 )
 from antecede.pipeline.studies.measures import Task, metrics, run
-from antecede.pipeline.studies.thresholds import DISTANT, RARE, SAME_ORDER, TWICE
+from antecede.pipeline.studies.thresholds import DISTANT, NO_MORE, RARE, SAME_ORDER, TWICE
 from antecede.report.numbers import figure
 from antecede.sim.semantics import false_causality
 
@@ -80,7 +82,9 @@ def findings(points: Points) -> Iterator[str]:
     "Experiment semantic: both protocols on the same schedules, as dependence varies.",
 )
 def _saving(points: Points) -> Outcome | None:
-    parts, better, shares = [], [], []
+    parts: list[str] = []
+    every: list[float] = []
+    shares: list[float] = []
     for facet in points.facets():
         for metric, what in (("added_delay_mean", "delay (s)"), ("buffer_mean", "buffer (copies)")):
             ours = points.line(metric, facet, OURS)
@@ -89,7 +93,7 @@ def _saving(points: Points) -> Outcome | None:
             if not places:
                 return None
             ratios = {x: ours[x].mean / theirs[x].mean for x in places}
-            better += [ratio <= 1.0 + 1e-9 for ratio in ratios.values()]
+            every += ratios.values()
             shares += [ratio for x, ratio in ratios.items() if 0 < x < 1]
             told = dict.fromkeys((places[0], places[(len(places) - 1) // 2], places[-1]))
             parts.append(
@@ -98,9 +102,15 @@ def _saving(points: Points) -> Outcome | None:
             )
     if not parts:
         return None
-    result = f"{'; '.join(parts)}. No more than the matrix's: {part(better)}."
-    short = f"{min(shares):.0%} to {max(shares):.0%} of the matrix's" if shares else ""
-    return Outcome(result, judged(always=all(better), sometimes=any(better)), short)
+
+    def verdict(limit: float) -> str:
+        better = [ratio <= limit + 1e-9 for ratio in every]
+        return judged(always=all(better), sometimes=any(better))
+
+    held = part([ratio <= NO_MORE.value for ratio in every])
+    result = f"{'; '.join(parts)}. No more than the matrix's: {held}. {NO_MORE.said(verdict)}"
+    short = f"{spread(shares, '{:.0%}')} of the matrix's" if shares else ""
+    return Outcome(result, verdict(NO_MORE.value), short)
 
 
 @claim(
@@ -146,7 +156,8 @@ def _remaining(points: Points) -> Outcome | None:
         f"delays earlier. {_tails(points)}{RARE.said(verdict)} {DISTANT.words.capitalize()}."
     ).replace("{}", DISTANT.written())
     most = {facet: max(line.values()) for facet, line in held.items()}
-    short = ", ".join(f"{y:.0%} held falsely at most in {facet}" for facet, y in most.items())
+    worst, best = (pick(most, key=lambda facet: most[facet]) for pick in (max, min))
+    short = f"up to {most[worst]:.0%} held falsely in {worst}, {most[best]:.0%} in {best}"
     return Outcome(result, verdict(RARE.value), short)
 
 
@@ -181,11 +192,9 @@ def _cost(points: Points) -> Outcome | None:
         theirs = other.means("entries_per_copy", cast, RST)
         space += [ours[x] / theirs[x] for x in ours if theirs.get(x)]
         lines = {name: other.means("microseconds_per_delivery", cast, name) for name in (OURS, RST)}
-        fits = {name: fit(line) for name, line in lines.items()}
-        mine, its = fits[OURS], fits[RST]
-        if mine is None or its is None:
+        if any(fit(line) is None for line in lines.values()):
             continue
-        gaps.append(mine.exponent - its.exponent)
+        gaps.append(late_exponent(lines[OURS]) - late_exponent(lines[RST]))
         x = max(lines[OURS].keys() & lines[RST].keys())
         parts.append(
             f"{cast}: time per delivery as {told_growth(lines[OURS])}, the matrix's as "
@@ -200,10 +209,7 @@ def _cost(points: Points) -> Outcome | None:
         same = max(gaps) <= limit
         return judged(always=twice and same, sometimes=twice or same)
 
-    result = (
-        f"{min(space):.2f} to {max(space):.2f} times the entries. {'; '.join(parts)}. "
-        f"{SAME_ORDER.said(verdict)}"
-    )
+    result = f"{spread(space)} times the entries. {'; '.join(parts)}. {SAME_ORDER.said(verdict)}"
     short = f"{figure(max(space))} times the entries; exponent {max(gaps):+.2f}"
     return Outcome(result, verdict(SAME_ORDER.value), short)
 

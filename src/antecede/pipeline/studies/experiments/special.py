@@ -122,10 +122,10 @@ def _compared(points: Points) -> str:
         ("serial", "serial:all", "With the entries on the token instead, a serialised multicast"),
         ("hierarchy", "hierarchy:matrix", "Representatives that run optimal instead of matrix"),
     ):
-        mine = points.level_point("model_bytes_per_copy", "multicast", one)
-        theirs = points.level_point("model_bytes_per_copy", "multicast", other)
+        mine = points.level_point("total_bytes_per_message", "multicast", one)
+        theirs = points.level_point("total_bytes_per_message", "multicast", other)
         if mine is not None and theirs is not None:
-            told.append(f"{what}: {mine} bytes per copy, otherwise {theirs}.")
+            told.append(f"{what}: {mine} bytes per message in all, otherwise {theirs}.")
     return " ".join(told)
 
 
