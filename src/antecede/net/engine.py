@@ -50,6 +50,7 @@ class Engine:
         self.is_durable = store is not None
         self.limits = limits
         self.events = events
+        machine.keeps_log = events is not None
         self.loop = asyncio.get_running_loop()
         self.peers = {
             name: Peer(name, channel, limits) for name, channel in machine.channels.items()
@@ -91,7 +92,7 @@ class Engine:
         names = self.peers if isinstance(dests, str) else dests
         for name in names:
             peer = self.peers.get(name)
-            if peer is not None and peer.is_full:
+            if peer is not None and peer.channel.outbox and peer.is_full:
                 peer.waiters.append(waiter := self.loop.create_future())
                 return waiter
         if self.machine.setup.process in dests and self._is_inbox_full:
@@ -224,8 +225,9 @@ class Engine:
         self.counts["control_bytes"] += step.control
         if step.held is not None or self.watch.since:
             self.watch.note(step)
-        batch.deliveries += step.deliveries
-        if self.events is not None:
+        if step.deliveries:
+            batch.deliveries += step.deliveries
+        if step.logged:
             batch.logged += step.logged
         self.saving.schedule()
 

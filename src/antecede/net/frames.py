@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from antecede.errors import PeerError
+from antecede.net.fields import Fields, put_number, put_numbers
 from antecede.net.machine import DIGEST_BYTES
-from antecede.net.records import get_numbers, put_numbers
-from antecede.wire.stream import Reader, put_varint
 
 VERSION: Final = 1
 IDENTITY_BYTES: Final = 8
@@ -46,11 +45,11 @@ def encode(
 ) -> bytes:
     """Return a frame as bytes."""
     out = bytearray(_HEAD.pack(VERSION, head.setup, head.source, head.dest or UNKNOWN))
-    put_varint(out, prefix)
+    put_number(out, prefix)
     put_numbers(out, sorted(above)[:ABOVE_MAX])
     for n, packet in packets:
-        put_varint(out, n)
-        put_varint(out, len(packet))
+        put_number(out, n)
+        put_number(out, len(packet))
         out += packet
     return bytes(out)
 
@@ -67,11 +66,9 @@ def decode(data: bytes) -> Frame:
             "on both sides"
         )
         raise PeerError(msg)
-    reader = Reader(data)
-    reader.position = _HEAD.size
-    prefix, above = reader.varint(), get_numbers(reader)
+    fields = Fields(data, _HEAD.size)
+    prefix, above = fields.number(), fields.numbers()
     packets = []
-    while reader.left:
-        n = reader.varint()
-        packets.append((n, reader.take(reader.varint())))
+    while fields.left:
+        packets.append((fields.number(), fields.bytes()))
     return Frame(Head(setup, source, b"" if dest == UNKNOWN else dest), prefix, above, packets)

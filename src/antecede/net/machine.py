@@ -18,6 +18,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Delivery, Effects, MessageId
 from antecede.core.registry import endpoint as make_endpoint
 from antecede.errors import PeerError, SnapshotError, StoreError
+from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_numbers
 from antecede.net.records import (
     ACKNOWLEDGED,
     ARRIVE,
@@ -25,26 +26,23 @@ from antecede.net.records import (
     MEET,
     SEND,
     Logged,
-    get_bytes,
     get_delivery,
     get_logged,
-    get_names,
-    get_numbers,
-    put_bytes,
     put_delivery,
     put_logged,
-    put_names,
-    put_numbers,
     records,
     sealed,
     unsealed,
 )
 from antecede.wire.codec import Codec
-from antecede.wire.stream import Reader, put_varint
 
 FORMAT: Final = 1
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
 DIGEST_BYTES: Final = 8
+_RESUMED: Final[dict[str, Any]] = (
+    {"resumed": True} if "resumed" in (Codec.restore.__kwdefaults__ or {}) else {}
+)
+"""The journal holds every send since the checkpoint, so the endpoint goes on as the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +154,8 @@ class Machine:
         self.inbox: dict[int, Delivery] = {}
         self.inbox_bytes = 0
         self.sends = 0
+        self.keeps_log = True
+        """Whether steps tell what to log; a node without an event log does not ask for it."""
 
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
@@ -163,9 +163,12 @@ class Machine:
         """Send a message."""
         effects = self.endpoint.send(dests, payload, after=after)
         self.sends += 1
-        message = MessageId(self.setup.process, self.sends)
-        named = dests if not isinstance(dests, str) else _dests_of(effects)
-        return self._carry_out(effects, [Logged(effects.event, message, tuple(named))])
+        logged = []
+        if self.keeps_log:
+            message = MessageId(self.setup.process, self.sends)
+            named = dests if not isinstance(dests, str) else _dests_of(effects)
+            logged.append(Logged(effects.event, message, tuple(named)))
+        return self._carry_out(effects, logged, None)
 
     def arrive(self, peer: str, n: int, data: bytes) -> Step:
         """Take a packet that ``peer`` sent under number ``n`` and that is new."""
@@ -175,11 +178,10 @@ class Machine:
             raise PeerError(msg)
         effects = self.endpoint.receive(packet)
         self.channels[peer].accept(n)
-        message = packet.message
-        is_ours = message is not None and self.setup.process in packet.dests
-        is_held = is_ours and all(message != delivery.message for delivery in effects.deliveries)
-        step = self._carry_out(effects, [])
-        return step._replace(held=message) if is_held else step
+        held, deliveries = None, effects.deliveries
+        if not deliveries or deliveries[0].message != packet.message:
+            held = self._held(packet.message, packet.dests, deliveries)
+        return self._carry_out(effects, [], held)
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -196,19 +198,27 @@ class Machine:
         """Remember a peer's identity."""
         self.channels[peer].identity = identity
 
-    def _carry_out(self, effects: Effects, logged: list[Logged]) -> Step:
+    def _held(
+        self, message: MessageId | None, dests: tuple[str, ...], deliveries: tuple[Delivery, ...]
+    ) -> MessageId | None:
+        """Return the message that arrived if it is for us and has not been delivered."""
+        if message is None or self.setup.process not in dests:
+            return None
+        return message if all(message != delivery.message for delivery in deliveries) else None
+
+    def _carry_out(self, effects: Effects, logged: list[Logged], held: MessageId | None) -> Step:
         packets, control = [], 0
-        encode, channels = self.codec.encode, self.channels
         for packet in effects.packets:
-            data = encode(packet)
-            channels[packet.dest].put(packet.n, data)
-            packets.append((packet.dest, packet.n, data))
+            dest, n, data = packet.dest, packet.n, self.codec.encode(packet)
+            self.channels[dest].put(n, data)
+            packets.append((dest, n, data))
             control += len(data) - len(packet.payload)
         for delivery in effects.deliveries:
             self.inbox[delivery.event] = delivery
             self.inbox_bytes += len(delivery.payload)
-            logged.append(Logged(delivery.event, delivery.message, None))
-        return Step(packets, effects.deliveries, logged, control)
+            if self.keeps_log:
+                logged.append(Logged(delivery.event, delivery.message, None))
+        return Step(packets, effects.deliveries, logged, control, held)
 
     # The store's contents.
 
@@ -218,20 +228,20 @@ class Machine:
         put_names(out, (self.setup.process, self.setup.sentence))
         put_bytes(out, self.setup.digest)
         put_bytes(out, self.identity)
-        put_varint(out, self.sends)
+        put_number(out, self.sends)
         put_bytes(out, self.codec.snapshot(self.endpoint))
         for channel in self.channels.values():
             put_bytes(out, channel.identity)
-            put_varint(out, channel.prefix)
+            put_number(out, channel.prefix)
             put_numbers(out, sorted(channel.above))
             put_numbers(out, channel.outbox)
             for packet in channel.outbox.values():
                 put_bytes(out, packet)
-        put_varint(out, len(self.inbox))
+        put_number(out, len(self.inbox))
         for delivery in self.inbox.values():
             put_delivery(out, delivery)
         events = tuple(unlogged)
-        put_varint(out, len(events))
+        put_number(out, len(events))
         for logged in events:
             put_logged(out, logged)
         return sealed(bytes(out))
@@ -253,28 +263,28 @@ class Machine:
         return machine, logged
 
     @classmethod
-    def _loaded(cls, setup: Setup, reader: Reader) -> tuple[Machine, list[Logged]]:
+    def _loaded(cls, setup: Setup, reader: Fields) -> tuple[Machine, list[Logged]]:
         if (form := reader.byte()) != FORMAT:
             msg = (
                 f"the store is in format {form}, this version of antecede reads format {FORMAT}; "
                 "open it with the version that wrote it"
             )
             raise StoreError(msg)
-        process, sentence = get_names(reader)
-        if process != setup.process or get_bytes(reader) != setup.digest:
+        process, sentence = reader.names()
+        if process != setup.process or reader.bytes() != setup.digest:
             msg = (
                 f"the store belongs to {sentence}, not to {setup.sentence}; start the node as it "
                 "was, or give it another store"
             )
             raise StoreError(msg)
-        machine = cls(setup, get_bytes(reader))
-        machine.sends = reader.varint()
-        machine.endpoint = machine.codec.restore(get_bytes(reader))
+        machine = cls(setup, reader.bytes())
+        machine.sends = reader.number()
+        machine.endpoint = machine.codec.restore(reader.bytes(), **_RESUMED)
         for channel in machine.channels.values():
-            channel.identity, channel.prefix = get_bytes(reader), reader.varint()
-            channel.above = set(get_numbers(reader))
-            for n in get_numbers(reader):
-                channel.put(n, get_bytes(reader))
+            channel.identity, channel.prefix = reader.bytes(), reader.number()
+            channel.above = set(reader.numbers())
+            for n in reader.numbers():
+                channel.put(n, reader.bytes())
         for _ in range(reader.count("deliveries")):
             delivery = get_delivery(reader)
             machine.inbox[delivery.event] = delivery

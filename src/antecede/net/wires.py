@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from antecede.errors import PeerError
-from antecede.net.records import get_names, put_names
+from antecede.net.fields import Fields, put_names
 from antecede.net.tls import common_name
-from antecede.wire.stream import Reader
 
 FRAME_BYTES_MAX: Final = 65 << 20
 """More than the largest packet. Only peers may send that much."""
@@ -39,9 +38,9 @@ def names_in(frame: bytes) -> tuple[str, str]:
     if not frame.startswith(_MARK):
         msg = f"the connection begins with {frame[:16]!r}, which is not a greeting"
         raise PeerError(msg)
-    reader = Reader(frame[len(_MARK) :])
-    names = get_names(reader)
-    if len(names) != 2 or reader.left:
+    fields = Fields(frame, len(_MARK))
+    names = fields.names()
+    if len(names) != 2 or fields.left:
         msg = "the greeting does not name two processes"
         raise PeerError(msg)
     return names[0], names[1]
