@@ -29,6 +29,11 @@ def test_the_program_for_tests_runs_as_printed(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.endswith("b'hello'\n")
 
 
+def test_the_program_with_stamps_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[2], "nodes.md", "exec"), {})
+    assert capsys.readouterr().out == "[b'hello']\n"
+
+
 def test_the_readme_sends_and_receives() -> None:
     readme = (ROOT / "README.md").read_text()
     code = blocks("python", readme)[1]

@@ -39,10 +39,6 @@ from antecede.wire.codec import Codec
 FORMAT: Final = 1
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
 DIGEST_BYTES: Final = 8
-_RESUMED: Final[dict[str, Any]] = (
-    {"resumed": True} if "resumed" in (Codec.restore.__kwdefaults__ or {}) else {}
-)
-"""The journal holds every send since the checkpoint, so the endpoint goes on as the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +275,8 @@ class Machine:
             raise StoreError(msg)
         machine = cls(setup, reader.bytes())
         machine.sends = reader.number()
-        machine.endpoint = machine.codec.restore(reader.bytes(), **_RESUMED)
+        # The journal holds every send since the checkpoint: the endpoint goes on as the same one.
+        machine.endpoint = machine.codec.restore(reader.bytes(), resumed=True)
         for channel in machine.channels.values():
             channel.identity, channel.prefix = reader.bytes(), reader.number()
             channel.above = set(reader.numbers())
