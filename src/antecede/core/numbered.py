@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from antecede.core.membership import Membership
 from antecede.core.messages import (
     Delivery,
     Effects,
@@ -23,10 +24,9 @@ from antecede.core.messages import (
     effects_of,
     numbered_packet,
 )
-from antecede.core.numbered_state import OWN, NumberedState
-from antecede.core.roster import UNKNOWN, Roster, roster_of
+from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Stamp, Translation
-from antecede.core.validation import check_address
+from antecede.core.validation import check_address, check_message
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ TURN: Final = -2
 """Instead of the key that a packet waits for: nothing, or earlier packets of its channel."""
 
 
-class Numbered(NumberedState):
+class Numbered(Membership):
     """One process's side of a protocol that carries :class:`Stamp` and needs."""
 
     STAMP: ClassVar[type[Stamp]]
@@ -67,10 +67,6 @@ class Numbered(NumberedState):
         """Return a packet made from names, already checked, by numbers."""
         raise NotImplementedError
 
-    def _move(self, by: Translation) -> None:
-        """Count by another roster from now on."""
-        raise NotImplementedError
-
     # Send and receive.
 
     def send(
@@ -87,6 +83,8 @@ class Numbered(NumberedState):
         self._seq += 1
         self._events = event = self._events + 1
         packets = tuple(self._stamped(to, payload)) if to.numbers else ()
+        if self._gone:
+            self._tell(packets, to.others_mask)
         if not to.has_me:
             return effects_of(packets, (), event)
         self._events += 1
@@ -116,6 +114,7 @@ class Numbered(NumberedState):
         need = self._blocker(packet) if packet.needs or self._gone else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
+            self._hear(packet)
             return self._flush()
         if n == expected and source not in links.ahead:
             links.prefix[source] = n
@@ -123,9 +122,10 @@ class Numbered(NumberedState):
             links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        if self._gone or self._hold.waiting:
+        if self._gone or packet.stamp.news or self._hold.waiting:
             self._deliver(packet)
             self._drain()
+            self._hear(packet)
             return self._flush()
         # What follows is _deliver() where nothing waits and nobody has left: the usual case.
         self._events = event = self._events + 1
@@ -242,13 +242,26 @@ class Numbered(NumberedState):
         is_numbered = isinstance(packet, Packet) and packet.roster is not None
         if not is_numbered or type(packet.stamp) is not self.STAMP:
             self._check_packet(packet)
-            if self._is_gone(packet.source):  # a duplicate, or it would have been refused
+            if packet.source in self._removed:  # a duplicate, or it would have been refused
                 return self._seen_before(packet)
             return self._numbered(packet)
         check_address(self, packet)
         roster = packet.roster
         assert roster is not None
-        return packet if roster is self._roster else self._translated(packet, roster)
+        if roster is self._roster:
+            return packet
+        if self._is_seen(packet):  # whatever it says; it may name those who are forgotten
+            return self._seen_before(packet)
+        return self._translated(packet, roster)
+
+    def _regained(self, packet: Packet) -> Packet:
+        """Return a packet that was held when a state was taken, by our numbers."""
+        if packet.roster is not None:
+            return self._translated(packet, packet.roster, forgets=True)
+        check_address(self, packet)
+        check_message(self, packet)
+        self._check(packet)
+        return self._numbered(packet)
 
     def _seen_before(self, packet: Packet) -> Packet:
         """Return an empty packet of this number."""
@@ -256,17 +269,24 @@ class Numbered(NumberedState):
         source = self._roster.numbers[packet.source]
         return numbered_packet(self._roster, source, self._me, packet.n, 1, 0, b"", stamp, [])
 
-    def _translated(self, packet: Packet, roster: Roster) -> Packet:
-        ours = self._roster
+    def _translated(self, packet: Packet, roster: Roster, *, forgets: bool = False) -> Packet:
+        """Return a packet by our numbers; it may name those with whom its sender is done."""
+        ours, news = self._roster, packet.stamp.news
         source = ours.numbers.get(packet.source, UNKNOWN)
         if source == UNKNOWN:
             raise self._unknown(packet, packet.source)
         by = Translation(roster, ours)
         stamp = self.STAMP(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
         needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
-        for number in roster.members(by.missing):
-            if roster.names[number] not in self._removed:
+        strange = by.missing & ~news[1] if news else by.missing
+        for number in roster.members(0 if forgets else strange):
+            if not self._is_gone(roster.names[number]):
                 raise self._unknown(packet, roster.names[number])
+        if news:
+            stamp.news = by.mask(news[0]), by.mask(news[1])
+        for number in self._roster.members(self._gone):
+            if self._roster.names[number] not in roster.numbers:
+                self._farewells.excuse(number, source)
         return numbered_packet(
             ours, source, self._me, packet.n, packet.seq, dests, packet.payload, stamp, needs
         )
@@ -297,62 +317,3 @@ class Numbered(NumberedState):
             yield from sorted(map(self._need, missing))
         elif self._blocker(packet) == TURN:
             yield Need(packet.source, packet.n - 1, "channel")
-
-    # Membership.
-
-    def _joined(self, process: str) -> None:
-        self._renumber(roster_of((*self._roster.names, process)))
-
-    def _renumber(self, roster: Roster) -> None:
-        """Count by another roster from now on; packets that are held too."""
-        by = Translation(self._roster, roster)
-        self._departures.move(by)
-        self._gone = self._departures.gone
-        self._reached[self._me] = self._me
-        self._reached = by.tops(self._reached)
-        self._reached[roster.numbers[self.process]] = OWN
-        table = self._roster.table_to(roster)
-        turns = [0] * len(roster)
-        for number, turn in enumerate(self._turns):
-            if table[number] != UNKNOWN:
-                turns[table[number]] = turn
-        self._turns = turns
-        for name in ("sent", "prefix", "ahead", "parked"):
-            old: dict[int, object] = getattr(self._links, name)
-            moved = {table[k]: value for k, value in old.items() if table[k] != UNKNOWN}
-            setattr(self._links, name, moved)
-        self._move(by)
-        before, self._roster = self._roster, roster
-        self._me = roster.numbers[self.process]
-        self._targets.clear()
-        hold = self._hold
-        for arrival, packet in hold:
-            assert packet.roster is before
-            hold.packets[arrival] = self._translated(packet, before)
-        self._file_all()
-
-    def _file_all(self) -> None:
-        for arrival in self._hold.wake_everything():
-            packet = self._hold.packets[arrival]
-            self._file(arrival, packet, self._blocker(packet))
-
-    def _release(self, process: str) -> None:
-        number = self._roster.numbers[process]
-        self._gone |= self._roster.bits[number]
-        self._departures.gone = self._gone
-        self._links.forget(number)
-        self._left(process)
-        self._note_departed()
-        self._file_all()
-
-    def _note_departed(self) -> None:
-        """Find the packets of removed processes that are held, and whose turn it is."""
-        departures, shift = self._departures, self._roster.shift
-        departures.held.clear()
-        departures.order.clear()
-        for _, packet in self._hold:
-            source = packet.source_no
-            if self._gone >> source & 1:
-                departures.note_held(packet, packet.seq << shift | source)
-        for source, numbers in departures.order.items():
-            self._turns[source] = numbers[-1] - 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from antecede.core.channels import Channels
 from antecede.core.departures import Departures, Doubts
 from antecede.core.endpoint import Endpoint
+from antecede.core.farewells import Farewell, Farewells, Named
 from antecede.core.messages import MessageId, Need, Packet
 from antecede.core.roster import roster_of
 from antecede.core.state import ChannelsState, State, copied
@@ -18,22 +19,26 @@ OWN: Final = 1 << 100
 class NumberedState(Endpoint):
     """What :class:`antecede.core.numbered.Numbered` keeps, and how it is saved and taken over."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts")
+    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_partings")
 
     def _set_up(self) -> None:
         self._links: Channels[int] = Channels()
         self._roster = roster_of((*self.members, *sorted(self._removed)))
         self._me = self._roster.numbers[self.process]
         self._gone = self._roster.mask_of(tuple(self._removed))
-        self._departures = Departures(self._gone)
         count = len(self._roster)
+        self._departures = Departures(self._gone)
+        self._farewells = Farewells()
+        for number in self._roster.members(self._gone):
+            one = self._farewells.known[number] = Farewell()
+            one.later = ~self._gone & (1 << count) - 1  # the others may have forgotten it
         self._reached = list(range(count))  # SR_j of [KS98]: the newest key delivered, by sender
         self._reached[self._me] = OWN  # nothing waits for our own messages
         self._turns = [0] * count  # the number of the last packet delivered, by source
 
     # What :class:`Numbered` defines.
 
-    def _adopted(self, packet: Packet) -> Packet:
+    def _regained(self, packet: Packet) -> Packet:
         raise NotImplementedError
 
     def _note_departed(self) -> None:
@@ -78,6 +83,14 @@ class NumberedState(Endpoint):
         self._departures.read(self._roster, self._late, doubts)
 
     @property
+    def _partings(self) -> Named:
+        return self._farewells.named(self._roster)
+
+    @_partings.setter
+    def _partings(self, partings: Named) -> None:
+        self._farewells.read(partings, self._roster)
+
+    @property
     def held(self) -> int:
         """The number of packets that arrived and are held back."""
         parked = self._links.parked
@@ -110,18 +123,35 @@ class NumberedState(Endpoint):
         self._start()
         self._seq, self._events = saved["seq"], saved["events"]
         numbers = self._roster.numbers
-        for name, values in saved["channels"].items():
-            by_number = {numbers[k]: value for k, value in values.items()}  # type: ignore[attr-defined]  # each field is a dict by name
-            setattr(self._links, name, by_number)
+        fields = cast("dict[str, dict[str, object]]", saved["channels"])
+        for name, values in fields.items():
+            setattr(self._links, name, {numbers[k]: value for k, value in values.items()})
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]
         for number, n in self._links.prefix.items():
             self._turns[number] = n
         for arrival, packet in saved["held"]:
-            held = self._adopted(packet)
+            held = self._regained(packet)
             self._hold.put_back(arrival, held)
             source = held.source_no
             self._turns[source] = min(self._turns[source], held.n - 1)
+        self._check_state()
         self._note_departed()
         self._file_all()
+
+    def _check_state(self) -> None:
+        """Raise ValueError if this state cannot come about."""
+        links = self._links
+        counts = [self._seq, self._events, *links.sent.values(), *links.prefix.values()]
+        is_possible = all(type(count) is int and count >= 0 for count in counts)
+        for source, gaps in links.ahead.items():
+            last = links.prefix.get(source, 0)
+            for first, end in gaps:
+                is_possible = is_possible and last + 1 < first <= end
+                last = end
+        for _, packet in self._hold:
+            is_possible = is_possible and links.is_seen(packet.source_no, packet.n)
+        if not is_possible:
+            msg = f"counters or channels of {self.process!r} that contradict each other"
+            raise ValueError(msg)

@@ -134,7 +134,8 @@ class Stamps:
         start = base - 1
         tops = [start + code << shift | i for i, code in enumerate(codes)]
         if 0 in codes:
-            tops = [top if code else i for i, (top, code) in enumerate(zip(tops, codes))]  # noqa: B905 - hot
+            known = enumerate(zip(tops, codes))  # noqa: B905 - hot
+            tops = [top if code else i for i, (top, code) in known]
         length = data[at]
         at += 1
         if not length:
@@ -157,7 +158,8 @@ class Stamps:
         else:
             masks, at = self._get_sets(data, at, length, form >> 6)
             is_open = not any([mask >> dest & 1 for mask in masks])  # noqa: C419 - quicker so
-        log = {tops[p & low] + (p & low) - p: mask for p, mask in zip(_places(gaps), masks)}  # noqa: B905 - hot
+        pairs = zip(_places(gaps), masks)  # noqa: B905 - hot
+        log = {tops[p & low] + (p & low) - p: mask for p, mask in pairs}
         if min(log) <= low or not is_open:
             msg = "has an entry before its sender's first message, or for its own destination"
             raise ColumnError(msg)
