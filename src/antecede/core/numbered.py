@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FREE: Final = -1
 TURN: Final = -2
 """Instead of the key that a packet waits for: nothing, or earlier packets of its channel."""
+BEHIND: Final = -3
+"""BEHIND - source: what is held of the previous incarnation of a process that restarted."""
 
 
 class Numbered(Membership):
@@ -178,6 +180,21 @@ class Numbered(Membership):
                 return key
         if self._rough and packet.n > self._turns[packet.source_no] + 1:
             return TURN
+        if self._closed and self._departures.order:
+            return self._first_behind(packet)
+        return FREE
+
+    def _first_behind(self, packet: Packet) -> int:
+        """Return FREE, or what a packet waits for whose sender knew of a restart.
+
+        Since then nobody carries what concerns the previous incarnation, so a message must not
+        overtake what is held of that.
+        """
+        shift, tops = self._roster.shift, packet.stamp.tops
+        for source in self._departures.order:
+            now = self._incarnation_of(source)
+            if now and source != packet.source_no and incarnation_of(tops[source] >> shift) >= now:
+                return BEHIND - source
         return FREE
 
     def _may_come(self, key: int) -> bool:
@@ -238,6 +255,10 @@ class Numbered(Membership):
             self._hold.file(arrival, None)
         elif need == TURN:
             self._hold.file_at(arrival, ~packet.source_no, packet.n - 1)
+        elif need < TURN:
+            source = BEHIND - need
+            base = self._incarnation_of(source) << INCARNATION_SHIFT
+            self._hold.file_at(arrival, ~source, base)
         else:
             self._hold.file_at(arrival, need & self._roster.low, need)
 
@@ -328,5 +349,9 @@ class Numbered(Membership):
         missing = [k for k in packet.needs if k > reached[k & low] and self._may_come(k)]
         if missing:
             yield from sorted(map(self._need, missing))
-        elif self._blocker(packet) == TURN:
+        elif (need := self._blocker(packet)) == TURN:
             yield Need(packet.source, packet.n - 1, "channel")
+        elif need < TURN:
+            source = BEHIND - need
+            base = self._incarnation_of(source) << INCARNATION_SHIFT
+            yield Need(self._roster.names[source], base, "channel")
