@@ -159,8 +159,10 @@ class Group:
         try:
             effects = end.receive(packet)
         except antecede.UnknownProcessError:
-            self.flying.append(packet)
-            return
+            news = self.news[packet.dest]
+            if packet.source not in self.gone or ("add", packet.source) in news:
+                self.flying.append(packet)
+            return  # from one who left so long ago that it is forgotten
         except PeerError:
             if packet.source in end.members and packet.incarnation == self.lives.get(
                 packet.source, 0

@@ -38,6 +38,17 @@ def test_the_contract_holds_on_drawn_scripts(protocol: str, options: dict[str, o
     run_all(protocol, 120, **options)
 
 
+#: Scripts that found mistakes: overtaking on a channel and waiting for ever after a removal, held
+#: messages renamed by a restore, and a held message overtaken by what its sender's restart hid.
+FOUND = (561, 997, 1177, 2774, 114534)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+@pytest.mark.parametrize("protocol", ["optimal", "pruned"])
+def test_scripts_that_found_mistakes(protocol: str, seed: int) -> None:
+    run(protocol, drawn(seed))
+
+
 def test_the_oracle_notices_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are posted without waiting for acknowledgements."""
     monkeypatch.setattr(Buffered, "_can_post", lambda *_: True)

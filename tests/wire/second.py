@@ -31,7 +31,7 @@ class Second:
         assert self.byte() == 0xA2
         self.members = self.members[: self.varint()]
         assert self.raw(3) == self.digest()
-        number, kind = divmod(self.varint(), 15)
+        number, kind = divmod(self.varint(), 21)
         assert not number or number in PROTOCOLS, f"docs/wire.md lacks {number}; run: make docs"
         protocol = PROTOCOLS[number] if number else self.raw(self.varint()).decode()
         if len(self.members) <= 16:
@@ -69,16 +69,24 @@ class Second:
     def stamped(self, numbers: tuple[int, int], form: int) -> tuple[object, object, object]:
         source, dest = numbers
         seq = self.varint()
+        has_news, form = divmod(form, 6)
         is_empty, how = divmod(form, 3)
         dests = [dest]
         if how == 1:
             dests = [self.varint() for _ in range(self.varint())]
         elif how == 2:
-            bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")
-            dests = [i for i in range(len(self.members)) if bits >> i & 1]
+            dests = self.mask()
+        if has_news:
+            left, done = self.mask(), self.mask()
+            assert left
+            assert set(done) <= set(left)
         control = () if is_empty else self.stamp(seq, dest)
         names = tuple(sorted(map(self.name, dests)))
         return (self.name(source), seq), names, control
+
+    def mask(self) -> list[int]:
+        bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")
+        return [i for i in range(len(self.members)) if bits >> i & 1]
 
     def stamp(self, seq: int, dest: int) -> tuple[object, ...]:
         count = len(self.members)

@@ -70,7 +70,7 @@ def test_the_bytes_of_the_example_are_spelt_out() -> None:
 def test_values_have_the_bytes_of_the_table(control: object, encoded: str) -> None:
     packet = Packet("ann", "bob", 1, "control", None, (), b"", control, "history")
     data = CODEC.encode(packet)
-    head = bytes.fromhex("a2 05 47 b4 14 ab 01 01 01")
+    head = bytes.fromhex("a2 05 47 b4 14 ed 01 01 01")
     assert data.startswith(head + bytes.fromhex(encoded))
     assert CODEC.decode(data) == packet
 

@@ -62,6 +62,7 @@ class Endpoint(Restarting):
         self.queue_max = queue_max
         self._positions = {member: position for position, member in enumerate(members)}
         self._removed: set[str] = set(removed)
+        self._forgotten: dict[str, None] = {}
         self._seq = 0
         self._events = 0
         self._targets = TargetCache(self)
@@ -136,6 +137,11 @@ class Endpoint(Restarting):
         return self._tally.count
 
     @property
+    def departed(self) -> tuple[str, ...]:
+        """The removed processes that are not forgotten yet: packets may still name them."""
+        return tuple(sorted(self._removed))
+
+    @property
     def queued(self) -> int:
         """The number of messages that wait to be sent."""
         return 0
@@ -156,7 +162,7 @@ class Endpoint(Restarting):
     def add(self, process: str) -> Effects:
         """Add a process at run time; call this on every endpoint, in any order."""
         self._check_dynamic()
-        if as_name("process", process) in self._removed:
+        if self._is_gone(as_name("process", process)):
             msg = f"process {process!r} was removed and cannot come back; use a new name"
             raise UsageError(msg)
         if process in self._positions:
@@ -256,7 +262,7 @@ class Endpoint(Restarting):
                 source = shown(packet.source)
                 msg = f"packet {packet.n} from {source} names {shown(name)}, which is not a name"
                 raise PeerError(msg)
-            if name not in self._positions and name not in self._removed:
+            if name not in self._positions and not self._is_gone(name):
                 msg = (
                     f"packet {packet.n} from {packet.source!r} names process {name!r}, which is "
                     f"not a member of {self.members}; if it is joining, offer the packet after "
@@ -371,7 +377,7 @@ class Endpoint(Restarting):
         return self._channels.is_seen(packet.source, packet.n)
 
     def _is_gone(self, process: object) -> bool:
-        return isinstance(process, str) and process in self._removed
+        return isinstance(process, str) and (process in self._removed or process in self._forgotten)
 
     def _not_bytes(self, payload: object) -> str:
         return f"payload is {type(payload).__name__}; expected bytes: encode it first"

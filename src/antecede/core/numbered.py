@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from antecede.core.changing import Changing
+from antecede.core.membership import Membership
 from antecede.core.messages import (
     INCARNATION_SHIFT,
     Delivery,
@@ -28,7 +28,7 @@ from antecede.core.messages import (
 )
 from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Stamp, Translation
-from antecede.core.validation import check_address, checked_basis
+from antecede.core.validation import check_address, check_message, checked_basis
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 FREE: Final = -1
 TURN: Final = -2
 """Instead of the key that a packet waits for: nothing, or earlier packets of its channel."""
+BEHIND: Final = -3
+"""BEHIND - source: what is held of the previous incarnation of a process that restarted."""
 
 
-class Numbered(Changing):
+class Numbered(Membership):
     """One process's side of a protocol that carries :class:`Stamp` and needs."""
 
     STAMP: ClassVar[type[Stamp]]
@@ -81,6 +83,8 @@ class Numbered(Changing):
         self._seq += 1
         self._events = event = self._events + 1
         packets = tuple(self._stamped(to, payload)) if to.numbers else ()
+        if self._gone:
+            self._tell(packets, to.others_mask)
         if not to.has_me:
             return effects_of(packets, (), event)
         self._events += 1
@@ -118,6 +122,7 @@ class Numbered(Changing):
         need = self._blocker(packet) if packet.needs or self._rough else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
+            self._hear(packet)
             return self._flush()
         if n == expected and source not in links.ahead:
             links.prefix[source] = n
@@ -125,9 +130,10 @@ class Numbered(Changing):
             links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        if self._rough or self._hold.waiting:
+        if self._rough or packet.stamp.news or self._hold.waiting:
             self._deliver(packet)
             self._drain()
+            self._hear(packet)
             return self._flush()
         # What follows is _deliver() where nothing waits and nobody has left: the usual case.
         self._events = event = self._events + 1
@@ -174,6 +180,21 @@ class Numbered(Changing):
                 return key
         if self._rough and packet.n > self._turns[packet.source_no] + 1:
             return TURN
+        if self._closed and self._departures.order:
+            return self._first_behind(packet)
+        return FREE
+
+    def _first_behind(self, packet: Packet) -> int:
+        """Return FREE, or what a packet waits for whose sender knew of a restart.
+
+        Since then nobody carries what concerns the previous incarnation, so a message must not
+        overtake what is held of that.
+        """
+        shift, tops = self._roster.shift, packet.stamp.tops
+        for source in self._departures.order:
+            now = self._incarnation_of(source)
+            if now and source != packet.source_no and incarnation_of(tops[source] >> shift) >= now:
+                return BEHIND - source
         return FREE
 
     def _may_come(self, key: int) -> bool:
@@ -234,6 +255,10 @@ class Numbered(Changing):
             self._hold.file(arrival, None)
         elif need == TURN:
             self._hold.file_at(arrival, ~packet.source_no, packet.n - 1)
+        elif need < TURN:
+            source = BEHIND - need
+            base = self._incarnation_of(source) << INCARNATION_SHIFT
+            self._hold.file_at(arrival, ~source, base)
         else:
             self._hold.file_at(arrival, need & self._roster.low, need)
 
@@ -255,13 +280,26 @@ class Numbered(Changing):
         is_numbered = isinstance(packet, Packet) and packet.roster is not None
         if not is_numbered or type(packet.stamp) is not self.STAMP:
             self._check_packet(packet)
-            if self._is_gone(packet.source):  # a duplicate, or it would have been refused
+            if packet.source in self._removed:  # a duplicate, or it would have been refused
                 return self._seen_before(packet)
             return self._numbered(packet)
         check_address(self, packet)
         roster = packet.roster
         assert roster is not None
-        return packet if roster is self._roster else self._translated(packet, roster)
+        if roster is self._roster:
+            return packet
+        if self._is_seen(packet):  # whatever it says; it may name those who are forgotten
+            return self._seen_before(packet)
+        return self._translated(packet, roster)
+
+    def _regained(self, packet: Packet) -> Packet:
+        """Return a packet that was held when a state was taken, by our numbers."""
+        if packet.roster is not None:
+            return self._translated(packet, packet.roster, forgets=True)
+        check_address(self, packet)
+        check_message(self, packet)
+        self._check(packet)
+        return self._numbered(packet)
 
     def _seen_before(self, packet: Packet) -> Packet:
         """Return an empty packet of this number."""
@@ -269,17 +307,24 @@ class Numbered(Changing):
         source = self._roster.numbers[packet.source]
         return numbered_packet(self._roster, source, self._me, packet.n, 1, 0, b"", stamp, [])
 
-    def _translated(self, packet: Packet, roster: Roster) -> Packet:
-        ours = self._roster
+    def _translated(self, packet: Packet, roster: Roster, *, forgets: bool = False) -> Packet:
+        """Return a packet by our numbers; it may name those with whom its sender is done."""
+        ours, news = self._roster, packet.stamp.news
         source = ours.numbers.get(packet.source, UNKNOWN)
         if source == UNKNOWN:
             raise self._unknown(packet, packet.source)
         by = Translation(roster, ours)
         stamp = self.STAMP(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
         needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
-        for number in roster.members(by.missing):
-            if roster.names[number] not in self._removed:
+        strange = by.missing & ~news[1] if news else by.missing
+        for number in roster.members(0 if forgets else strange):
+            if not self._is_gone(roster.names[number]):
                 raise self._unknown(packet, roster.names[number])
+        if news:
+            stamp.news = by.mask(news[0]), by.mask(news[1])
+        for number in self._roster.members(self._gone):
+            if self._roster.names[number] not in roster.numbers:
+                self._farewells.excuse(number, source)
         return numbered_packet(
             ours, source, self._me, packet.n, packet.seq, dests, packet.payload, stamp, needs
         )
@@ -304,5 +349,9 @@ class Numbered(Changing):
         missing = [k for k in packet.needs if k > reached[k & low] and self._may_come(k)]
         if missing:
             yield from sorted(map(self._need, missing))
-        elif self._blocker(packet) == TURN:
+        elif (need := self._blocker(packet)) == TURN:
             yield Need(packet.source, packet.n - 1, "channel")
+        elif need < TURN:
+            source = BEHIND - need
+            base = self._incarnation_of(source) << INCARNATION_SHIFT
+            yield Need(self._roster.names[source], base, "channel")

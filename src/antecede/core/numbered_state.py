@@ -7,6 +7,7 @@ from typing import ClassVar, Final, cast
 from antecede.core.channels import Channels
 from antecede.core.departures import Departures, Doubts
 from antecede.core.endpoint import Endpoint
+from antecede.core.farewells import Farewell, Farewells, Named
 from antecede.core.messages import MessageId, Need, Packet
 from antecede.core.restarts import Closed
 from antecede.core.roster import roster_of
@@ -19,7 +20,7 @@ OWN: Final = 1 << 100
 class NumberedState(Endpoint):
     """What :class:`antecede.core.numbered.Numbered` keeps, and how it is saved and taken over."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_closed")
+    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_partings", "_closed")
 
     def _set_up(self) -> None:
         self._links: Channels[int] = Channels(self._tally)
@@ -28,8 +29,12 @@ class NumberedState(Endpoint):
         self._gone = self._roster.mask_of(tuple(self._removed))
         self._closed: Closed = {}
         self._find_bounds()
-        self._departures = Departures(self._gone)
         count = len(self._roster)
+        self._departures = Departures(self._gone)
+        self._farewells = Farewells()
+        for number in self._roster.members(self._gone):
+            one = self._farewells.known[number] = Farewell()
+            one.later = ~self._gone & (1 << count) - 1  # the others may have forgotten it
         self._reached = list(range(count))  # SR_j of [KS98]: the newest key delivered, by sender
         self._reached[self._me] = OWN  # nothing waits for our own messages
         self._turns = [0] * count  # the number of the last packet delivered, by source
@@ -43,7 +48,7 @@ class NumberedState(Endpoint):
         """Return a packet made from names, already checked, by numbers."""
         raise NotImplementedError
 
-    def _adopted(self, packet: Packet) -> Packet:
+    def _regained(self, packet: Packet) -> Packet:
         raise NotImplementedError
 
     def _note_departed(self) -> None:
@@ -87,6 +92,14 @@ class NumberedState(Endpoint):
     def _doubts(self, doubts: Doubts) -> None:
         self._departures.read(self._roster, self._late, doubts)
 
+    @property
+    def _partings(self) -> Named:
+        return self._farewells.named(self._roster)
+
+    @_partings.setter
+    def _partings(self, partings: Named) -> None:
+        self._farewells.read(partings, self._roster)
+
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; nothing means that it can be taken."""
         result = {packet.message_id: tuple(self._unmet(packet)) for _, packet in self._hold}
@@ -127,13 +140,26 @@ class NumberedState(Endpoint):
         for number, n in self._links.prefix.items():
             self._turns[number] = n
         for arrival, packet in saved["held"]:
-            if self._is_gone(packet.source):
-                self._check(packet)
-                held = self._numbered(packet)
-            else:
-                held = self._adopted(packet)
+            held = self._regained(packet)
             self._hold.put_back(arrival, held)
             source = held.source_no
             self._turns[source] = min(self._turns[source], held.n - 1)
+        self._check_state()
         self._note_departed()
         self._file_all()
+
+    def _check_state(self) -> None:
+        """Raise ValueError if this state cannot come about."""
+        links = self._links
+        counts = [self._seq, self._events, *links.sent.values(), *links.prefix.values()]
+        is_possible = all(type(count) is int and count >= 0 for count in counts)
+        for source, gaps in links.ahead.items():
+            last = links.prefix.get(source, 0)
+            for first, end in gaps:
+                is_possible = is_possible and last + 1 < first <= end
+                last = end
+        for _, packet in self._hold:
+            is_possible = is_possible and links.is_seen(packet.source_no, packet.n)
+        if not is_possible:
+            msg = f"counters or channels of {self.process!r} that contradict each other"
+            raise ValueError(msg)

@@ -23,7 +23,7 @@ S = TypeVar("S", bound="Stamp")
 class Stamp:
     """The shared part of a control; neither its tops nor its log change once they are here."""
 
-    __slots__ = ("body", "log", "tops")
+    __slots__ = ("body", "log", "news", "tops")
 
     PROTOCOL: ClassVar = ""
     IS_LOG: ClassVar = False
@@ -33,7 +33,9 @@ class Stamp:
         self.tops = tops
         self.log = log
         self.body: tuple[Roster, bytes] | None = None
-        """Encoded for a Codec's roster, for the copies without needs."""
+        """Encoded for a Codec's roster, without needs."""
+        self.news: tuple[int, int] | None = None
+        """Who left; see :mod:`antecede.core.farewells`."""
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> object:
         """Return the control of one copy as its paper writes it."""
@@ -71,7 +73,7 @@ def new_stamp(kind: type[S], tops: list[int], log: dict[int, int]) -> S:
     made = object.__new__(kind)
     made.tops = tops
     made.log = log
-    made.body = None
+    made.body = made.news = None
     return made
 
 

@@ -160,6 +160,12 @@ class Optimal(Numbered):
     def _log(self, log: Log) -> None:
         self._known.read(log)
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self._known.tops[self._me] >> self._roster.shift > self._seq:
+            msg = f"a log that knows more messages of {self.process!r} than the {self._seq} it sent"
+            raise ValueError(msg)
+
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
         return self._known.explicit()
@@ -254,7 +260,15 @@ class Optimal(Numbered):
 
     def _numbered(self, packet: Packet) -> Packet:
         roster = self._roster
-        entries = cast("Entries", packet.control)
+        entries, dests = cast("Entries", packet.control), packet.dests
+        if self._forgotten:  # nobody needs to know about them any more
+            known = roster.numbers
+            entries = tuple(
+                (sender, clock, tuple(name for name in names if name in known))
+                for sender, clock, names in entries
+                if sender in known
+            )
+            dests = tuple(name for name in dests if name in known)
         stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
         return numbered_packet(
             roster,
@@ -262,7 +276,7 @@ class Optimal(Numbered):
             self._me,
             packet.n,
             packet.message_id.seq,
-            roster.mask_of(packet.dests),
+            roster.mask_of(dests),
             packet.payload,
             stamp,
             needs,

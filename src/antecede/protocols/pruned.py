@@ -188,11 +188,12 @@ class Pruned(Numbered):
         entries, constraints = cast("Control", packet.control)
         known = CausalLog(roster)
         for sender, clock, dests in entries:
-            key = clock << shift | numbers[sender]
-            known.tops[numbers[sender]] = key
-            if dests:
-                known.log[key] = roster.mask_of(dests)
-        needs = [clock << shift | numbers[sender] for sender, clock in constraints]
+            if sender in numbers:  # nobody needs to know about those who are forgotten
+                key = clock << shift | numbers[sender]
+                known.tops[numbers[sender]] = key
+                if mask := roster.mask_of(tuple(filter(numbers.__contains__, dests))):
+                    known.log[key] = mask
+        needs = [clock << shift | numbers[name] for name, clock in constraints if name in numbers]
         for key in needs:  # a constraint is at most its sender's newest message
             known.tops[key & roster.low] = max(key, known.tops[key & roster.low])
         return numbered_packet(
@@ -201,7 +202,7 @@ class Pruned(Numbered):
             self._me,
             packet.n,
             packet.message_id.seq,
-            roster.mask_of(packet.dests),
+            roster.mask_of(tuple(filter(numbers.__contains__, packet.dests))),
             packet.payload,
             PrunedStamp(known.tops, known.log),
             needs,

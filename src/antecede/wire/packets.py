@@ -19,7 +19,7 @@ OWN, RELAYED, CONTROL = range(3)
 """The shapes of a packet: it brings its source's message, another process's, or none."""
 STAMPED: Final = 9
 """From here on the kinds of packets with a stamp; see ``quick``."""
-TAGS: Final = 15
+TAGS: Final = 21
 """How many kinds of packets there are."""
 FOLLOWS: Final = 0
 NO_BYTES: Final[tuple[object, ...]] = (None, (), None)

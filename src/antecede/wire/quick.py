@@ -67,6 +67,9 @@ class Quick:
             how, listed = self._dests.get(dests) or self._put_dests(dests)
         if not control:
             how += DESTS
+        if packet.stamp.news:
+            how += 2 * DESTS
+            listed += self._put_news(packet.stamp.news)
         start = self._starts.get(how << 32 | source << 16 | dest)
         if start is None:
             start = self._start(packet, how)
@@ -105,6 +108,9 @@ class Quick:
         start = self._starts[how << 32 | source << 16 | dest] = bytes(out)
         return start
 
+    def _put_news(self, news: tuple[int, int]) -> bytes:
+        return b"".join([mask.to_bytes(self._set_bytes, "little") for mask in news])
+
     def _put_dests(self, mask: int) -> tuple[int, bytes]:
         """Return destinations: their count and numbers where that is shorter, else bits."""
         if len(self._dests) >= CACHE_MAX:
@@ -129,6 +135,9 @@ class Quick:
         needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
         if by.missing:
             return None
+        if packet.stamp.news:
+            stamp.news = by.mask(packet.stamp.news[0]), by.mask(packet.stamp.news[1])
+            stamp.news = stamp.news if stamp.news[0] else None
         return numbered_packet(
             self.roster, source, dest, packet.n, packet.seq, dests, packet.payload, stamp, needs
         )
@@ -196,11 +205,15 @@ class Quick:
             n, at = read_varint(data, at - 2)
             seq, at = read_varint(data, at)
         dests = roster.bits[dest]
-        if form not in (ALONE, ALONE + DESTS):
+        if form % DESTS != ALONE:
             dests, at = self._get_dests(data, at, form % DESTS)
             if dests == roster.bits[dest]:
                 msg = "lists its destination although it has no other"
                 raise ColumnError(msg)
+        news = None
+        if form >= 2 * DESTS:
+            form -= 2 * DESTS
+            news, at = self._get_news(data, at)
         needs: list[int] = []
         if form >= DESTS:
             stamp = kind(list(range(len(roster))), {})
@@ -208,11 +221,21 @@ class Quick:
             tops, log, at = self._stamps.get(data, at, seq, dest)
             needs, at = self._stamps.get_needs(data, at, tops)
             stamp = new_stamp(kind, tops, log)
+        stamp.news = news
         packet = numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
         if not n or not _is_fine(packet) or at > CONTROL_BYTES_MAX:
             msg = "says what no endpoint sends"
             raise ColumnError(msg)
         return packet
+
+    def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
+        middle, end = at + self._set_bytes, at + 2 * self._set_bytes
+        left = int.from_bytes(data[at:middle], "little")
+        done = int.from_bytes(data[middle:end], "little")
+        if end > len(data) or not left or left >> len(self.roster) or done & ~left:
+            msg = "has news that end too early, or are not about members that left"
+            raise ColumnError(msg)
+        return (left, done), end
 
     def _get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
         mask, end = 0, at + self._set_bytes
