@@ -28,11 +28,9 @@ class Second:
         self.bit_at = 0
 
     def packet(self) -> tuple[object, ...]:
-        mark = self.byte()
-        assert mark in (0xA2, 0xAA)
+        assert self.byte() == 0xA2
         self.members = self.members[: self.varint()]
         assert self.raw(3) == self.digest()
-        incarnation = self.varint() if mark == 0xAA else 0
         number, kind = divmod(self.varint(), 21)
         assert not number or number in PROTOCOLS, f"docs/wire.md lacks {number}; run: make docs"
         protocol = PROTOCOLS[number] if number else self.raw(self.varint()).decode()
@@ -49,7 +47,7 @@ class Second:
         message, dests, control = what
         word = "control" if message is None else "data"
         rest = self.data[self.at :]
-        return source, dest, n, word, message, dests, rest, control, protocol, incarnation
+        return source, dest, n, word, message, dests, rest, control, protocol
 
     def digest(self) -> bytes:
         whole = b""

@@ -23,7 +23,7 @@ def test_going_on_equals_never_having_stopped(
 
     def reborn(endpoint: antecede.Endpoint) -> antecede.Endpoint:
         data = codec.snapshot(endpoint)
-        again = codec.restore(data)
+        again = codec.restore(data, resumed=True)
         assert again is not endpoint
         assert codec.snapshot(again) == data
         return again
@@ -45,7 +45,7 @@ def some_snapshot(members: int = 4) -> tuple[Codec, bytes]:
 
 def refusal(codec: Codec, data: bytes) -> str:
     with pytest.raises(SnapshotError) as caught:
-        codec.restore(data)
+        codec.restore(data, resumed=True)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -81,9 +81,9 @@ def test_a_snapshot_is_not_taken_up_under_other_names() -> None:
 
 def test_a_codec_that_grew_still_reads_its_snapshots() -> None:
     codec, data = some_snapshot()
-    before = codec.restore(data).state()
+    before = codec.restore(data, resumed=True).state()
     codec.add("newcomer")
-    assert codec.restore(data).state() == before
+    assert codec.restore(data, resumed=True).state() == before
 
 
 def test_members_that_joined_and_left_are_in_the_snapshot() -> None:
@@ -95,7 +95,7 @@ def test_members_that_joined_and_left_are_in_the_snapshot() -> None:
     with pytest.raises(UsageError, match="'d' is not a member of this Codec"):
         codec.snapshot(endpoint)
     codec.add("d")
-    again = codec.restore(codec.snapshot(endpoint))
+    again = codec.restore(codec.snapshot(endpoint), resumed=True)
     assert again.members == ("a", "b", "d")
     assert again.state() == endpoint.state()
     with pytest.raises(UsageError, match="was removed"):

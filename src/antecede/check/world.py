@@ -322,7 +322,7 @@ def made(cls: type[Endpoint] | None, protocol: str, arguments: Mapping[str, Any]
     one = endpoint(protocol, **arguments)
     if cls is None:
         return one
-    names = ("process", "members", "options", "pull", "held_max", "queue_max")
+    names = ("process", "members", "options", "pull", "held_max", "held_bytes_max", "queue_max")
     return cls(**{name: getattr(one, name) for name in names})
 
 

@@ -26,6 +26,7 @@ VERBS = {
     "audit": ("logs", "Check a log: whether, where and why causal order was broken."),
     "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
     "report": ("logs", "Draw what happened around a message as a space-time diagram."),
+    "node": ("net", "Run a node from a TOML file, make certificates, watch nodes."),
     "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Check this machine, and say how to fix what is missing."),
 }

@@ -1,9 +1,11 @@
 """Packet numbers per channel: which have arrived, and FIFO order for protocols that need it."""
 
 from bisect import bisect_right
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from antecede.core.messages import Packet
+from antecede.core.state import ChannelsState
+from antecede.core.tally import Tally
 
 K = TypeVar("K", str, int)
 """What stands for a peer: its name, or its number in a roster."""
@@ -16,7 +18,8 @@ class Channels(Generic[K]):
     arrived, and so have those in the intervals of ``ahead``, which are sorted and do not touch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
         self.sent: dict[K, int] = {}
         self.prefix: dict[K, int] = {}
         self.ahead: dict[K, list[tuple[int, int]]] = {}
@@ -68,6 +71,7 @@ class Channels(Generic[K]):
     def park(self, source: K, packet: Packet) -> None:
         """Keep a packet that arrived before its turn on the channel."""
         self.parked.setdefault(source, {})[packet.n] = packet
+        self._tally.add(packet)
 
     def unpark(self, source: K) -> list[Packet]:
         """Return, in channel order, the parked packets whose turn has come."""
@@ -77,6 +81,8 @@ class Channels(Generic[K]):
         prefix = self.prefix.get(source, 0)
         due = sorted(n for n in waiting if n <= prefix)
         packets = [waiting.pop(n) for n in due]
+        for packet in packets:
+            self._tally.remove(packet)
         if not waiting:
             del self.parked[source]
         return packets
@@ -84,4 +90,23 @@ class Channels(Generic[K]):
     def forget(self, process: K) -> None:
         """Drop what is kept about a process that left, except what identifies its duplicates."""
         self.sent.pop(process, None)
-        self.parked.pop(process, None)
+        self.drop_parked(process)
+
+    def drop_parked(self, process: K) -> None:
+        """Drop the packets of a process that arrived before their turn."""
+        for packet in self.parked.pop(process, {}).values():
+            self._tally.remove(packet)
+
+    def state(self) -> ChannelsState:
+        """Return the numbers, as they are."""
+        return cast(
+            "ChannelsState",
+            {"sent": self.sent, "prefix": self.prefix, "ahead": self.ahead, "parked": self.parked},
+        )
+
+    def load(self, state: ChannelsState) -> None:
+        """Take over what :meth:`state` returned."""
+        vars(self).update(state)
+        for packets in self.parked.values():
+            for packet in packets.values():
+                self._tally.add(packet)

@@ -11,23 +11,34 @@ is made again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
 
 from antecede.core.casts import TargetCache
 from antecede.core.channels import Channels
 from antecede.core.groups import as_name
 from antecede.core.hold import HoldingBuffer
-from antecede.core.hooks import Hooks
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending, effects_of
+from antecede.core.messages import (
+    INCARNATION_SHIFT,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    Restart,
+    Sending,
+    effects_of,
+)
+from antecede.core.restarts import Restarting
 from antecede.core.state import ChannelsState, State, copied
-from antecede.core.validation import check_address, check_message, shown
-from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
+from antecede.core.tally import Tally
+from antecede.core.validation import check_address, check_message, checked_basis, not_bytes, shown
+from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 HELD_MAX = 100_000
+HELD_BYTES_MAX = 1 << 28
 QUEUE_MAX = 100_000
 
 
-class Endpoint(Hooks):
+class Endpoint(Restarting):
     """One process's side of a protocol; made by :func:`antecede.endpoint`."""
 
     def __init__(
@@ -38,6 +49,7 @@ class Endpoint(Hooks):
         options: Mapping[str, object],
         pull: bool = False,
         held_max: int = HELD_MAX,
+        held_bytes_max: int = HELD_BYTES_MAX,
         queue_max: int = QUEUE_MAX,
         removed: Iterable[str] = (),
     ) -> None:
@@ -46,6 +58,7 @@ class Endpoint(Hooks):
         self.options = dict(options)
         self.pull = pull
         self.held_max = held_max
+        self.held_bytes_max = held_bytes_max
         self.queue_max = queue_max
         self._positions = {member: position for position, member in enumerate(members)}
         self._removed: set[str] = set(removed)
@@ -53,10 +66,12 @@ class Endpoint(Hooks):
         self._seq = 0
         self._events = 0
         self._targets = TargetCache(self)
-        self._channels: Channels[str] = Channels()
-        self._hold = HoldingBuffer()
+        self._tally = Tally()
+        self._channels: Channels[str] = Channels(self._tally)
+        self._hold = HoldingBuffer(self._tally)
         self._out: list[Packet] = []
         self._delivered: list[Delivery] = []
+        self._restarted: list[Restart] = []
         self._fifo = self.FIFO
         if self._removed:
             self._check_dynamic()
@@ -75,8 +90,8 @@ class Endpoint(Hooks):
         """
         to = self._targets.find(dests)
         if not isinstance(payload, bytes):
-            raise UsageError(self._not_bytes(payload))
-        basis = self._events if after is None else self._basis(after)
+            raise UsageError(not_bytes(payload))
+        basis = self._events if after is None else checked_basis(after, self._events)
         self._admit(to.names)
         self._seq += 1
         self._events += 1
@@ -119,7 +134,7 @@ class Endpoint(Hooks):
     @property
     def held(self) -> int:
         """The number of packets that arrived and are held back."""
-        return len(self._hold) + sum(map(len, self._channels.parked.values()))
+        return self._tally.count
 
     @property
     def departed(self) -> tuple[str, ...]:
@@ -157,6 +172,8 @@ class Endpoint(Hooks):
         self.members = (*self.members, process)
         self._targets.clear()
         self._joined(process)
+        if self.incarnation:
+            self._number_channel(process, self.incarnation << INCARNATION_SHIFT)
         return self._flush()
 
     def remove(self, process: str) -> Effects:
@@ -185,6 +202,7 @@ class Endpoint(Hooks):
             "options": copied(self.options),
             "pull": self.pull,
             "held_max": self.held_max,
+            "held_bytes_max": self.held_bytes_max,
             "queue_max": self.queue_max,
             "seq": self._seq,
             "events": self._events,
@@ -195,7 +213,7 @@ class Endpoint(Hooks):
         }
 
     def _channels_state(self) -> ChannelsState:
-        return copied(cast("ChannelsState", vars(self._channels)))
+        return copied(self._channels.state())
 
     def load(self, state: State) -> None:
         """Take over a state made by :meth:`state` on an endpoint of the same kind."""
@@ -203,7 +221,7 @@ class Endpoint(Hooks):
         self._removed = saved["removed"]
         self._seq = saved["seq"]
         self._events = saved["events"]
-        vars(self._channels).update(saved["channels"])
+        self._channels.load(saved["channels"])
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]
@@ -254,18 +272,6 @@ class Endpoint(Hooks):
 
     # The base's own steps.
 
-    def _basis(self, after: int) -> int:
-        if type(after) is not int or not 0 <= after <= self._events:
-            known = "there is none yet"
-            if self._events:
-                known = f"expected a number from 1 to {self._events}"
-            msg = (
-                f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
-                "and None for everything so far"
-            )
-            raise UsageError(msg)
-        return after
-
     def _check_packet(self, packet: Packet) -> None:
         """Refuse a packet that is not for us or malformed, before anything changes."""
         check_address(self, packet)
@@ -275,13 +281,14 @@ class Endpoint(Hooks):
             msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
             raise PeerError(msg)
         self._check_names(packet, (packet.source,))
+        self._check_incarnation(packet)
         check_message(self, packet)
         if packet.message is not None:
             self._check_names(packet, (packet.message.sender, *packet.dests))
         self._check(packet)
 
     def _check_room(self, packet: Packet) -> None:
-        if self.held + 1 < self.held_max:
+        if self._tally.is_low(self, packet):
             return
         is_blocked = self._is_blocked(packet)
         if is_blocked or (self.pull and packet.kind == "data"):
@@ -289,16 +296,8 @@ class Endpoint(Hooks):
 
     def _check_space(self, packet: Packet, *, is_blocked: bool) -> None:
         """Refuse a packet that must be held if there is no space for it."""
-        # In pull mode the last place is reserved for a packet that can be taken: if blocked packets
-        # filled the buffer, what they wait for would be refused and nothing could move on.
-        kept_free = 1 if self.pull and is_blocked else 0
-        if self.held + kept_free < self.held_max:
-            return
-        msg = (
-            f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
-            f"already (held_max={self.held_max}); offer it again after others have arrived"
-        )
-        raise HoldFullError(msg, held=self.held, held_max=self.held_max)
+        if not self._tally.has_room(self, packet, is_blocked=is_blocked):
+            raise self._tally.full(self, packet)
 
     def _is_blocked(self, packet: Packet) -> bool:
         """Tell whether the packet must wait for others."""
@@ -362,11 +361,16 @@ class Endpoint(Hooks):
         packets, deliveries = tuple(self._out), tuple(self._delivered)
         self._out.clear()
         self._delivered.clear()
-        return effects_of(packets, deliveries, self._events if event is None else event)
+        effects = effects_of(packets, deliveries, self._events if event is None else event)
+        if self._restarted:
+            object.__setattr__(effects, "_restarts", tuple(self._restarted))
+            self._restarted.clear()
+        return effects
 
     def _check_dynamic(self) -> None:
         if not self.INFO.dynamic:
-            msg = f"{self.INFO.name} has a fixed membership; make new endpoints instead"
+            why = self.INFO.fixed_because
+            msg = f"{self.INFO.name} has a fixed membership ({why}); make new endpoints instead"
             raise UsageError(msg)
 
     def _is_seen(self, packet: Packet) -> bool:
@@ -374,9 +378,6 @@ class Endpoint(Hooks):
 
     def _is_gone(self, process: object) -> bool:
         return isinstance(process, str) and (process in self._removed or process in self._forgotten)
-
-    def _not_bytes(self, payload: object) -> str:
-        return f"payload is {type(payload).__name__}; expected bytes: encode it first"
 
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Hashable, Iterator
 
 from antecede.core.messages import MessageId, Need, Packet
+from antecede.core.tally import Tally
 
 
 class HoldingBuffer:
@@ -14,7 +15,8 @@ class HoldingBuffer:
     ready packets the earliest arrival goes first, so runs are deterministic.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
         self.packets: dict[int, Packet] = {}
         self.arrivals = 0
         self.ready: list[int] = []
@@ -43,12 +45,14 @@ class HoldingBuffer:
     def put_back(self, arrival: int, packet: Packet) -> None:
         """Hold a packet under the number it had before."""
         self.packets[arrival] = packet
+        self._tally.add(packet)
         if self._messages is not None:
             self._count(packet, 1)
 
     def take_out(self, arrival: int) -> Packet:
         """Stop holding a packet that is neither ready nor registered."""
         packet = self.packets.pop(arrival)
+        self._tally.remove(packet)
         if self._messages is not None:
             self._count(packet, -1)
         return packet

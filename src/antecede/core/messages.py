@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from antecede.core.roster import Roster
     from antecede.core.stamps import Stamp
 
+INCARNATION_SHIFT: Final = 32
+"""Numbers of messages and packets begin anew, and higher, at ``incarnation << 32``."""
+
+
+def incarnation_of(number: int) -> int:
+    """Return the incarnation to which the number of a message or packet belongs."""
+    return number >> INCARNATION_SHIFT
+
+
 NOTHING: Final = 0
 """For ``send(..., after=NOTHING)``: the message depends on no local event."""
 
@@ -54,7 +63,6 @@ class Packet(Numbers):
         "control",
         "dest",
         "dests",
-        "incarnation",
         "kind",
         "message",
         "n",
@@ -72,7 +80,6 @@ class Packet(Numbers):
     payload: bytes
     control: object
     protocol: str
-    incarnation: int
 
     def __init__(
         self,
@@ -85,7 +92,6 @@ class Packet(Numbers):
         payload: bytes,
         control: object,
         protocol: str,
-        incarnation: int = 0,
     ) -> None:
         self.source = source
         self.dest = dest
@@ -96,7 +102,6 @@ class Packet(Numbers):
         self.payload = payload
         self.control = control
         self.protocol = protocol
-        self.incarnation = incarnation
         self.roster = None
 
     if not TYPE_CHECKING:  # a type checker should not take every name for an attribute
@@ -116,6 +121,11 @@ class Packet(Numbers):
         assert self.message is not None
         return self.message
 
+    @property
+    def incarnation(self) -> int:
+        """How often the source had restarted from an old snapshot when it sent this."""
+        return incarnation_of(self.n)
+
     def _fields(self) -> tuple[object, ...]:
         return (
             self.source,
@@ -127,7 +137,6 @@ class Packet(Numbers):
             self.payload,
             self.control,
             self.protocol,
-            self.incarnation,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -177,7 +186,6 @@ _LAZY: Final[dict[str, Callable[[Packet], object]]] = {
     "dests": lambda packet: _roster(packet).sorted_names(packet.dest_set),
     "control": lambda packet: packet.stamp.control(_roster(packet), packet.dest_no, packet.needs),
     "protocol": lambda packet: packet.stamp.PROTOCOL,
-    "incarnation": lambda _: 0,
 }
 
 
@@ -260,10 +268,11 @@ class Effects:
     """The outcome of a call: packets for the network, deliveries for the application.
 
     After ``send``, ``event`` is the number of that send; after any other call, the number of
-    the endpoint's latest event (0 before the first).
+    the endpoint's latest event (0 before the first). ``restarts`` tells of processes that turned
+    out to have restarted from an old snapshot; it is usually empty.
     """
 
-    __slots__ = ("deliveries", "event", "packets")
+    __slots__ = ("_restarts", "deliveries", "event", "packets")
 
     packets: tuple[Packet, ...]
     deliveries: tuple[Delivery, ...]
@@ -279,8 +288,13 @@ class Effects:
         self.deliveries = deliveries
         self.event = event
 
+    @property
+    def restarts(self) -> tuple[Restart, ...]:
+        """The processes that turned out to have restarted from an old snapshot."""
+        return getattr(self, "_restarts", ())
+
     def _fields(self) -> tuple[object, ...]:
-        return self.packets, self.deliveries, self.event
+        return self.packets, self.deliveries, self.event, self.restarts
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, Effects) else NotImplemented
@@ -305,6 +319,22 @@ def effects_of(
 
 def _shown(record: Packet | Delivery | Effects) -> str:
     return ", ".join(f"{field.name}={getattr(record, field.name)!r}" for field in fields(record))
+
+
+class Restart(NamedTuple):
+    """A process came back from an old snapshot: what of it has not arrived before is lost.
+
+    ``missing`` counts the packets that are known to be lost, because later ones have arrived;
+    there may be more.
+    """
+
+    process: str
+    incarnation: int
+    missing: int
+
+    def __str__(self) -> str:
+        start = f"{self.process} restarted (incarnation {self.incarnation})"
+        return f"{start}, at least {self.missing} packets lost"
 
 
 class Sending(NamedTuple):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from antecede.core.membership import Membership
 from antecede.core.messages import (
+    INCARNATION_SHIFT,
     Delivery,
     Effects,
     MessageId,
@@ -22,11 +23,12 @@ from antecede.core.messages import (
     Packet,
     delivery_of,
     effects_of,
+    incarnation_of,
     numbered_packet,
 )
 from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Stamp, Translation
-from antecede.core.validation import check_address, check_message
+from antecede.core.validation import check_address, check_message, checked_basis, not_bytes
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -63,10 +65,6 @@ class Numbered(Membership):
         """Merge what a packet carried, when it is delivered."""
         raise NotImplementedError
 
-    def _numbered(self, packet: Packet) -> Packet:
-        """Return a packet made from names, already checked, by numbers."""
-        raise NotImplementedError
-
     # Send and receive.
 
     def send(
@@ -77,9 +75,9 @@ class Numbered(Membership):
         if to is None:
             to = self._targets.find(dests)
         if not isinstance(payload, bytes):
-            raise UsageError(self._not_bytes(payload))
+            raise UsageError(not_bytes(payload))
         if after is not None:
-            self._basis(after)
+            checked_basis(after, self._events)
         self._seq += 1
         self._events = event = self._events + 1
         packets = tuple(self._stamped(to, payload)) if to.numbers else ()
@@ -107,11 +105,19 @@ class Numbered(Membership):
         source, n = packet.source_no, packet.n
         links = self._links
         expected = links.prefix.get(source, 0) + 1
-        if n != expected and (n < expected or links.is_seen(source, n)):
-            return effects_of((), (), self._events)
-        if self._gone or packet.stamp.tops[self._me] >> roster.shift > self._seq:
+        is_odd = self._rough
+        if n != expected:
+            if incarnation_of(n) != incarnation_of(expected):
+                self._check_past(packet, incarnation_of(expected))
+                is_odd = True
+            elif n < expected or links.is_seen(source, n):
+                return effects_of((), (), self._events)
+        tops = packet.stamp.tops
+        if is_odd or tops[self._me] >> roster.shift > self._seq or max(tops) > self._bound:
             self._check_claims(packet)
-        need = self._blocker(packet) if packet.needs or self._gone else FREE
+            self._notice(packet)
+            expected = links.prefix.get(source, 0) + 1
+        need = self._blocker(packet) if packet.needs or self._rough else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
             self._hear(packet)
@@ -122,7 +128,7 @@ class Numbered(Membership):
             links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        if self._gone or packet.stamp.news or self._hold.waiting:
+        if self._rough or packet.stamp.news or self._hold.waiting:
             self._deliver(packet)
             self._drain()
             self._hear(packet)
@@ -153,7 +159,7 @@ class Numbered(Membership):
             raise PeerError(msg)
 
     def _hold_back(self, packet: Packet, need: int) -> None:
-        if self.held + 1 >= self.held_max:
+        if not self._tally.is_low(self, packet):
             self._check_space(packet, is_blocked=need != FREE)
         self._links.accept(packet.source_no, packet.n)
         if self._looks_ahead:
@@ -168,27 +174,34 @@ class Numbered(Membership):
         """Return the key of a message that the packet waits for, FREE or TURN."""
         reached, low = self._reached, self._roster.low
         for key in packet.needs:
-            if key > reached[key & low] and (not self._gone or self._may_come(key)):
+            if key > reached[key & low] and (not self._rough or self._may_come(key)):
                 return key
-        if self._gone and packet.n != self._turns[packet.source_no] + 1:
+        if self._rough and packet.n > self._turns[packet.source_no] + 1:
             return TURN
         return FREE
 
     def _may_come(self, key: int) -> bool:
         """Tell whether a message that is not delivered can still be, after a removal."""
-        return not self._gone >> (key & self._roster.low) & 1 or key in self._departures.held
+        number = key & self._roster.low
+        is_over = self._gone >> number & 1 or incarnation_of(
+            key >> self._roster.shift
+        ) < self._incarnation_of(number)
+        return not is_over or key in self._departures.held
 
     def _deliver(self, packet: Packet) -> None:
         source = packet.source_no
         key = packet.seq << self._roster.shift | source
-        unmet = self._lost(packet, key) if self._gone else ()
+        unmet = self._lost(packet, key) if self._rough else ()
         self._events += 1
         self._delivered.append(delivery_of(packet, self._events, unmet))
-        if self._gone >> source & 1:
+        if self._rough and self._is_departed(packet):
             self._turns[source] = self._departures.note_delivery(packet, key)
+            if not self._gone >> source & 1 and source not in self._departures.order:
+                self._turns[source] = self._incarnation_of(source) << INCARNATION_SHIFT
         else:
-            self._reached[source] = key
-            self._turns[source] = packet.n
+            # Only what we had delivered before a restart, and forgot, can be older than these.
+            self._reached[source] = max(key, self._reached[source])
+            self._turns[source] = max(packet.n, self._turns[source])
         self._merge(packet, key)
         if self._hold.waiting:
             self._rouse(source, key)
@@ -198,7 +211,11 @@ class Numbered(Membership):
         roster, departures = self._roster, self._departures
         reached, low = self._reached, roster.low
         late = departures.late
-        missing = [k for k in packet.needs if k > reached[k & low] and k not in late]
+        missing = [
+            k
+            for k in packet.needs
+            if k not in late and (k > reached[k & low] or (self._closed and self._is_lost(k)))
+        ]
         lost = departures.lost(packet, key, missing)
         if not lost:
             return ()
@@ -210,7 +227,7 @@ class Numbered(Membership):
         """File again what waited for a message, and what waited for its turn behind it."""
         hold = self._hold
         woken = hold.wake_at(source, key)
-        if self._gone:
+        if self._rough:
             woken += hold.wake_at(~source, self._turns[source])
         for arrival in woken:
             packet = hold.packets[arrival]
@@ -302,10 +319,6 @@ class Numbered(Membership):
         return self._links.is_seen(self._roster.numbers.get(packet.source, UNKNOWN), packet.n)
 
     # Introspection.
-
-    def _need(self, key: int) -> Need:
-        roster = self._roster
-        return Need(roster.names[key & roster.low], key >> roster.shift)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """Yield what a packet waits for: RCV(1), the Delivery Condition, or its turn."""

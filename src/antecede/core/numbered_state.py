@@ -9,6 +9,7 @@ from antecede.core.departures import Departures, Doubts
 from antecede.core.endpoint import Endpoint
 from antecede.core.farewells import Farewell, Farewells, Named
 from antecede.core.messages import MessageId, Need, Packet
+from antecede.core.restarts import Closed
 from antecede.core.roster import roster_of
 from antecede.core.state import ChannelsState, State, copied
 
@@ -19,13 +20,15 @@ OWN: Final = 1 << 100
 class NumberedState(Endpoint):
     """What :class:`antecede.core.numbered.Numbered` keeps, and how it is saved and taken over."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_partings")
+    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_closed", "_partings")
 
     def _set_up(self) -> None:
-        self._links: Channels[int] = Channels()
+        self._links: Channels[int] = Channels(self._tally)
         self._roster = roster_of((*self.members, *sorted(self._removed)))
         self._me = self._roster.numbers[self.process]
         self._gone = self._roster.mask_of(tuple(self._removed))
+        self._closed: Closed = {}
+        self._find_bounds()
         count = len(self._roster)
         self._departures = Departures(self._gone)
         self._farewells = Farewells()
@@ -37,6 +40,13 @@ class NumberedState(Endpoint):
         self._turns = [0] * count  # the number of the last packet delivered, by source
 
     # What :class:`Numbered` defines.
+
+    def _find_bounds(self) -> None:
+        raise NotImplementedError
+
+    def _numbered(self, packet: Packet) -> Packet:
+        """Return a packet made from names, already checked, by numbers."""
+        raise NotImplementedError
 
     def _regained(self, packet: Packet) -> Packet:
         raise NotImplementedError
@@ -90,12 +100,6 @@ class NumberedState(Endpoint):
     def _partings(self, partings: Named) -> None:
         self._farewells.read(partings, self._roster)
 
-    @property
-    def held(self) -> int:
-        """The number of packets that arrived and are held back."""
-        parked = self._links.parked
-        return len(self._hold) + (sum(map(len, parked.values())) if parked else 0)
-
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; nothing means that it can be taken."""
         result = {packet.message_id: tuple(self._unmet(packet)) for _, packet in self._hold}
@@ -123,12 +127,16 @@ class NumberedState(Endpoint):
         self._start()
         self._seq, self._events = saved["seq"], saved["events"]
         numbers = self._roster.numbers
-        fields = cast("dict[str, dict[str, object]]", saved["channels"])
-        for name, values in fields.items():
-            setattr(self._links, name, {numbers[k]: value for k, value in values.items()})
+        channels = cast("dict[str, dict[str, object]]", saved["channels"])
+        by_number = {
+            name: {numbers[k]: value for k, value in values.items()}
+            for name, values in channels.items()
+        }
+        self._links.load(cast("ChannelsState", by_number))
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]
+        self._find_bounds()
         for number, n in self._links.prefix.items():
             self._turns[number] = n
         for arrival, packet in saved["held"]:

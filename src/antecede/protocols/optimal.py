@@ -68,7 +68,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.differences import Difference, applied, difference, is_difference, measured
-from antecede.core.entries import Entries, Log, is_entries
+from antecede.core.entries import Entries, Log, is_entries, restricted
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.logs import CausalLog
@@ -227,7 +227,7 @@ class Optimal(Numbered):
         if links.is_seen(source, n):
             return self._flush()
         if not links.is_next(source, n):
-            if self.held + 1 >= self.held_max:
+            if not self._tally.is_low(self, packet):
                 self._check_space(packet, is_blocked=True)
             links.accept(source, n)
             links.park(source, packet)
@@ -271,13 +271,8 @@ class Optimal(Numbered):
         roster = self._roster
         entries, dests = cast("Entries", packet.control), packet.dests
         if self._forgotten:  # nobody needs to know about them any more
-            known = roster.numbers
-            entries = tuple(
-                (sender, clock, tuple(name for name in names if name in known))
-                for sender, clock, names in entries
-                if sender in known
-            )
-            dests = tuple(name for name in dests if name in known)
+            entries = restricted(entries, roster.numbers)
+            dests = tuple(name for name in dests if name in roster.numbers)
         stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
         return numbered_packet(
             roster,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_name, distinct_names
+from antecede.core.groups import as_flag, as_name, distinct_names
 from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import DIGEST_BYTES
@@ -129,16 +129,13 @@ class Codec:
         reader = Reader(data[: HEAD_BYTES_MAX + CONTROL_BYTES_MAX], len(data))
         if len(data) > PACKET_BYTES_MAX:
             reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may have")
-        has_incarnation = check_mark(reader, PACKET_MARK, "packet")
+        check_mark(reader, PACKET_MARK, "packet")
         quick = self._quick_of(reader)
         stamped = quick.packet(data)  # its members were not known to decode()
         if stamped is not None:
             return stamped
-        incarnation = reader.varint() if has_incarnation else 0
-        if has_incarnation and not incarnation:
-            reader.fail("has incarnation 0, which is never written")
         try:
-            packet = get_packet(reader, Scope(quick.wire), incarnation)
+            packet = get_packet(reader, Scope(quick.wire))
             head = quick.head(packet) or self._head(packet, quick)
         except UsageError as error:
             reader.fail(f"holds something that no Codec encodes ({error})")
@@ -159,10 +156,18 @@ class Codec:
         """Return the whole state of an endpoint as bytes."""
         return make_snapshot(endpoint, self._now.wire)
 
-    def restore(self, data: bytes) -> Endpoint:
-        """Return an endpoint that continues where the one given to :meth:`snapshot` stopped."""
+    def restore(self, data: bytes, *, resumed: bool = False) -> Endpoint:
+        """Return an endpoint that continues where the one given to :meth:`snapshot` stopped.
+
+        With ``resumed=True`` you vouch that nothing was sent since the snapshot was taken; the
+        endpoint then goes on as if it had never stopped. Otherwise it begins a new incarnation, and
+        the others take what they have not received of the previous one for lost.
+        """
         data = _as_bytes(data)
-        return get_snapshot(Reader(data, len(data)), self._roster_of)
+        endpoint = get_snapshot(Reader(data, len(data)), self._roster_of)
+        if not as_flag("resumed", resumed):
+            endpoint.restart()
+        return endpoint
 
     def _head(self, packet: Packet, quick: Quick) -> bytes:
         out = bytearray()

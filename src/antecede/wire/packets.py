@@ -8,7 +8,7 @@ from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.roster import PAIR_MAX, Scope
 from antecede.wire.sets import get_list, get_set, is_names, put_names
-from antecede.wire.stream import INCARNATION, PACKET_MARK, VERSION, Reader, put_varint
+from antecede.wire.stream import PACKET_MARK, VERSION, Reader, put_varint
 from antecede.wire.values import get_member, get_value, put_value
 
 NAME_FOLLOWS: Final = 0
@@ -28,13 +28,8 @@ NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
 
 def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
     """Append everything of a packet except its payload."""
-    if type(packet.incarnation) is not int or packet.incarnation < 0:
-        msg = f"packet has incarnation {packet.incarnation!r}; expected an integer of at least 0"
-        raise UsageError(msg)
-    out.append(PACKET_MARK + VERSION + (INCARNATION if packet.incarnation else 0))
+    out.append(PACKET_MARK + VERSION)
     out += scope.roster.identity
-    if packet.incarnation:
-        put_varint(out, packet.incarnation)
     shape = _shape(packet)
     info = PROTOCOLS.get(packet.protocol)
     number = NAME_FOLLOWS if info is None else info.wire_number
@@ -56,7 +51,7 @@ def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
     put_control(out, packet.control, scope)
 
 
-def get_packet(reader: Reader, scope: Scope, incarnation: int) -> Packet:
+def get_packet(reader: Reader, scope: Scope) -> Packet:
     """Read a packet from its tag on, without its payload."""
     number, rest = divmod(reader.varint(), TAGS)
     if rest >= STAMPED:
@@ -79,7 +74,7 @@ def get_packet(reader: Reader, scope: Scope, incarnation: int) -> Packet:
         dests = _dests(reader, scope)
     kind: Literal["data", "control"] = "control" if message is None else "data"
     control = get_value(reader, scope) if absence == FOLLOWS else NO_BYTES[absence]
-    return Packet(source, dest, n, kind, message, dests, b"", control, protocol, incarnation)
+    return Packet(source, dest, n, kind, message, dests, b"", control, protocol)
 
 
 def put_control(out: bytearray, control: object, scope: Scope) -> None:

@@ -58,7 +58,7 @@ class Quick:
             if adopted is None:
                 return None
             packet = adopted
-        if packet.incarnation or not packet.stamp.IS_LOG:
+        if not packet.stamp.IS_LOG:
             return None
         source, dest, dests = packet.source_no, packet.dest_no, packet.dest_set
         control = self._control(packet)
@@ -166,7 +166,6 @@ class Quick:
             stamp,
             needs,
         )
-        made.incarnation = packet.incarnation
         is_whole = made.control == entries  # only a sender's newest entry may name nobody
         return made if is_whole and _is_fine(made) else None
 

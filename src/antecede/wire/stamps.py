@@ -136,8 +136,8 @@ class Stamps:
         start = base - 1
         tops = [start + code << shift | i for i, code in enumerate(codes)]
         if 0 in codes:
-            known = enumerate(zip(tops, codes))  # noqa: B905 - hot
-            tops = [top if code else i for i, (top, code) in known]
+            pairs = zip(tops, codes)  # noqa: B905 - hot
+            tops = [top if code else i for i, (top, code) in enumerate(pairs)]
         length = data[at]
         at += 1
         if not length:

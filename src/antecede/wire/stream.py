@@ -9,8 +9,6 @@ VERSION: Final = 2
 PACKET_MARK: Final = 0xA0
 SNAPSHOT_MARK: Final = 0xB0
 """The first byte of everything encoded is a mark plus the version."""
-INCARNATION: Final = 0x08
-"""Added to the first byte of a packet whose source was restarted."""
 INTEGER_MAX: Final = 2**63 - 1
 """The greatest integer that can be encoded; counters never get near it."""
 
@@ -31,9 +29,10 @@ class Reader:
 
     __slots__ = ("data", "length", "position")
 
-    def __init__(self, data: bytes, length: int) -> None:
+    def __init__(self, data: bytes, length: int | None = None) -> None:
         self.data = data
-        self.length = length  # of all that was encoded; ``data`` may be only its beginning
+        # Of all that was encoded; ``data`` may be only its beginning.
+        self.length = len(data) if length is None else length
         self.position = 0
 
     @property
@@ -88,20 +87,15 @@ class Reader:
         raise PeerError(msg)
 
 
-def check_mark(reader: Reader, mark: int, what: str) -> bool:
-    """Read the first byte; refuse other kinds of data and other versions.
-
-    Return whether an incarnation follows.
-    """
+def check_mark(reader: Reader, mark: int, what: str) -> None:
+    """Read the first byte; refuse other kinds of data and other versions."""
     byte = reader.byte()
     if byte & 0xF0 != mark:
         msg = f"encoded data starts with {byte:#04x}, so it is not a {what}"
         raise PeerError(msg)
-    version, flag = byte & 0x07, byte & INCARNATION
-    if version != VERSION or (flag and mark != PACKET_MARK):
+    if byte - mark != VERSION:
         msg = (
-            f"the {what} is in version {version} of the format, this Codec reads version "
+            f"the {what} is in version {byte - mark} of the format, this Codec reads version "
             f"{VERSION}; run the same version of antecede on both sides"
         )
         raise PeerError(msg)
-    return bool(flag)
