@@ -30,7 +30,7 @@ from antecede.core.messages import (
 from antecede.core.restarts import Restarting
 from antecede.core.state import ChannelsState, State, copied
 from antecede.core.tally import Tally
-from antecede.core.validation import check_address, check_message, checked_basis, shown
+from antecede.core.validation import check_address, check_message, checked_basis, not_bytes, shown
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 HELD_MAX = 100_000
@@ -90,7 +90,7 @@ class Endpoint(Restarting):
         """
         to = self._targets.find(dests)
         if not isinstance(payload, bytes):
-            raise UsageError(self._not_bytes(payload))
+            raise UsageError(not_bytes(payload))
         basis = self._events if after is None else checked_basis(after, self._events)
         self._admit(to.names)
         self._seq += 1
@@ -378,9 +378,6 @@ class Endpoint(Restarting):
 
     def _is_gone(self, process: object) -> bool:
         return isinstance(process, str) and (process in self._removed or process in self._forgotten)
-
-    def _not_bytes(self, payload: object) -> str:
-        return f"payload is {type(payload).__name__}; expected bytes: encode it first"
 
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"

@@ -4,6 +4,7 @@ An entry says that a message of ``sender`` may still have to be waited for at ``
 process's state entries are a nested dict, in a packet a sorted tuple.
 """
 
+from collections.abc import Container
 from typing import TypeGuard
 
 from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId
@@ -40,6 +41,15 @@ def explicit(log: Log) -> dict[MessageId, frozenset[str]]:
         for clock, dests in sorted(entries.items())
         if dests
     }
+
+
+def restricted(entries: Entries, names: Container[str]) -> Entries:
+    """Return entries without senders and destinations other than ``names``."""
+    return tuple(
+        (sender, clock, tuple(dest for dest in dests if dest in names))
+        for sender, clock, dests in entries
+        if sender in names
+    )
 
 
 def size_of(entries: Entries, pairs: int = 0) -> ControlSize:

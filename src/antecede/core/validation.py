@@ -112,6 +112,11 @@ def check_claim(endpoint: Endpoint, packet: Packet, claimed: int, made: int) -> 
         raise PeerError(msg)
 
 
+def not_bytes(payload: object) -> str:
+    """Return the text of the error for a payload that is not bytes."""
+    return f"payload is {type(payload).__name__}; expected bytes: encode it first"
+
+
 def shown(value: object) -> str:
     """Return a value as error messages show it: short and on one line."""
     try:

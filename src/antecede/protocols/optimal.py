@@ -26,8 +26,8 @@ Names
 =================  =======================================================
 paper              here
 =================  =======================================================
-``LOG_j``          ``Optimal._log``: sender -> clock -> destinations
-``SR_j``           ``Optimal._newest``
+``LOG_j``          ``Optimal._known``, by names ``Optimal._log``
+``SR_j``           ``Optimal._reached``, by names ``Optimal._newest``
 ``clock_j``        ``MessageId.seq``
 ``O_M``            ``Packet.control``: sorted (sender, clock, destinations)
 =================  =======================================================
@@ -43,8 +43,17 @@ SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the cha
 sent there before; packets of a channel are then handled in order. This delays nothing, because
 causal order requires it between two messages on one channel anyway. It costs the last control sent
 and received on each channel as state. Entries stay in the log even if all channels have carried
-them, because their absence would mean something. A process that left is dropped from every
-destination set, and nothing waits for its undelivered messages.
+them, because their absence would mean something.
+
+The paper does not say how processes leave. Here a removed process is dropped from every destination
+set. Its messages that are held are still delivered; nothing waits for the others, which are lost.
+Every message between the processes that remain is delivered, and two messages on one channel stay
+in order. A message may overtake another only if each message that could have told so was lost with
+a removed process. Its delivery then names those in ``unmet``, and so do the deliveries of messages
+that depend on it. Packets say whom their sender has removed. Once all processes have said so on
+channels without gaps, and have delivered what they held, the removed one is forgotten, so that
+state and packets depend on the processes that are there. A group that first lets everything under
+way arrive (a flush) loses nothing.
 
 References
 ----------
@@ -59,7 +68,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.differences import Difference, applied, difference, is_difference, measured
-from antecede.core.entries import Entries, Log, is_entries
+from antecede.core.entries import Entries, Log, is_entries, restricted
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.logs import CausalLog
@@ -262,13 +271,8 @@ class Optimal(Numbered):
         roster = self._roster
         entries, dests = cast("Entries", packet.control), packet.dests
         if self._forgotten:  # nobody needs to know about them any more
-            known = roster.numbers
-            entries = tuple(
-                (sender, clock, tuple(name for name in names if name in known))
-                for sender, clock, names in entries
-                if sender in known
-            )
-            dests = tuple(name for name in dests if name in known)
+            entries = restricted(entries, roster.numbers)
+            dests = tuple(name for name in dests if name in roster.numbers)
         stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
         return numbered_packet(
             roster,

@@ -19,7 +19,7 @@ from antecede.core.validation import are_names
 from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
 from antecede.wire.roster import PAIR_MAX, WireRoster
-from antecede.wire.stamps import Stamps
+from antecede.wire.stamps import ENTRIES_MAX, Stamps
 from antecede.wire.stream import INTEGER_MAX, PACKET_MARK, VERSION, Reader, put_varint
 
 CONTROL_BYTES_MAX: Final = 1 << 20
@@ -276,12 +276,14 @@ def _kind_of_tag(tag: int) -> type[Stamp] | None:
 def _is_fine(packet: Packet) -> bool:
     """Tell whether an endpoint could have sent a packet whose parts are well-formed.
 
-    It is for its destination, which is not its source, and its message is newer than those it knows
-    of its sender.
+    It is for its destination, which is not its source, its message is newer than those it knows of
+    its sender, and its log is not too long to be read quickly.
     """
     roster, source = packet.roster, packet.source_no
     assert roster is not None
     if packet.stamp.tops[source] >= packet.seq << roster.shift | source:
+        return False
+    if max(len(packet.stamp.log), len(packet.needs)) > ENTRIES_MAX:
         return False
     return source != packet.dest_no and packet.dest_set >> packet.dest_no & 1 == 1
 

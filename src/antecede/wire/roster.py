@@ -12,10 +12,11 @@ GRANT: Final = 1 << 20
 A complement expands a few bits to many names; without a limit a peer could fill our memory.
 """
 
-CELLS_MAX: Final = 1 << 22
-"""How many numbers, names and entries the packed forms in one control may contain.
+CELLS_MAX: Final = 1 << 18
+"""How many numbers, names, entries and other values one control may contain.
 
-A single bit can expand to a whole row; this limits what a long control can grow to.
+A single bit can expand to a whole row; this limits what a control can grow to, and how long it can
+keep a reader busy.
 """
 
 
@@ -92,9 +93,9 @@ class Scope:
         return True
 
     def charge(self, cells: int) -> None:
-        """Count the cells of a packed form; refuse too many. Snapshots have no limit."""
+        """Count values; refuse too many. Snapshots have no limit."""
         if self.is_flat:
             self.cells -= cells
         if self.cells < 0:
-            msg = f"control has more than {CELLS_MAX} numbers, names and entries in packed forms"
+            msg = f"control has more than {CELLS_MAX} numbers, names, entries and other values"
             raise UsageError(msg)

@@ -27,6 +27,8 @@ from antecede.wire.stream import INTEGER_MAX
 SINGLES, LISTS, BITS = range(3)
 """How destinations are written: one number each, lists, or a bit for every member."""
 CACHE_MAX: Final = 4096
+ENTRIES_MAX: Final = 1 << 17
+"""How many entries a log, and how many needs a packet may have here."""
 NOT_SHORTEST: Final = "has destinations in a form that is not the shortest"
 _MARKS: Final = ["", *["1" * i + "0" for i in range(7)]]
 Log = dict[int, int]
@@ -145,7 +147,7 @@ class Stamps:
             return tops, {}, at
         if length > 0x7F:
             length, at = read_varint(data, at - 1)
-        if length > 8 * (len(data) - at):
+        if length > min(8 * (len(data) - at), ENTRIES_MAX):
             msg = f"claims {length} entries, but {len(data) - at} bytes are left"
             raise ColumnError(msg)
         gaps, at = get_column(data, at, length, form >> 3 & 7)
@@ -227,7 +229,7 @@ class Stamps:
         if code > 0x7F:
             code, at = read_varint(data, at - 1)
         length = code >> 3
-        if not 0 < length <= 8 * (len(data) - at):
+        if not 0 < length <= min(8 * (len(data) - at), ENTRIES_MAX):
             msg = f"claims {length} needs, but {len(data) - at} bytes are left"
             raise ColumnError(msg)
         gaps, at = get_column(data, at, length, code & 7)

@@ -120,6 +120,7 @@ def _put_sequence(out: bytearray, value: Plain, scope: Scope, depth: int) -> Non
     if form is not None:
         put_packed(out, form, value, scope)
         return
+    scope.charge(length)
     if kind is tuple and length < TUPLES:
         out.append(TUPLE_AT + length)
     else:
@@ -217,6 +218,7 @@ def _word(reader: Reader) -> str:
 def _items(reader: Reader, length: int, scope: Scope, depth: int) -> tuple[object, ...]:
     if length > reader.left:
         reader.fail(f"claims {length} values, but {reader.left} bytes are left")
+    scope.charge(length)
     return tuple(get_value(reader, scope, depth + 1) for _ in range(length))
 
 
