@@ -141,6 +141,23 @@ def test_a_process_span_below_the_poll_of_one_message_delivers_that(tmp_path: Pa
     assert found.events.column("time").to_pylist()[0] == pytest.approx(1_700_000_000.006)
 
 
+@pytest.mark.parametrize("key", ["messaging.message.id", "messaging.message_id"])
+def test_where_nothing_links_them_the_id_of_the_message_does(tmp_path: Path, key: str) -> None:
+    spans = [
+        S("shop", "PRODUCER", "a1", 1, 2, "x", attributes={key: "m-1"}),
+        S("shop", "PRODUCER", "a2", 3, 4, "x", attributes={key: "m-2"}),
+        S("mail", "CONSUMER", "b1", 0, 5, "receive", links=("a1", "a2")),
+        S("mail", "CONSUMER", "b2", 6, 7, "process", "b1", attributes={key: "m-2"}),
+        S("mail", "CONSUMER", "b3", 8, 9, "process", "b1", attributes={key: "m-1"}),
+        S("desk", "CONSUMER", "c1", 8, 9, "process", attributes={key: "m-3"}),
+    ]
+    assert kinds(read(tmp_path, spans))[:3] == [
+        ("desk", "deliver", "desk process c100"),
+        ("mail", "deliver", "shop x a200"),
+        ("mail", "deliver", "shop x a100"),
+    ]
+
+
 def operation(word: str) -> dict[str, str]:
     return {"messaging.operation.type": word, "messaging.system": "kafka"}
 

@@ -320,3 +320,18 @@ def test_a_gateway_can_forge_a_sender_and_cut_its_zones_apart() -> None:
     net.flying = [replace(p, payload=b"forged") for p in net.flying]
     net.run()
     assert net.delivered["c"] == [(MessageId("a", 1), b"forged")]
+
+
+@pytest.mark.parametrize("name", ["optimal", "pruned"])
+def test_a_member_can_say_that_another_has_restarted(name: str) -> None:
+    def tell(fiction: Net) -> None:
+        fiction.endpoints["a"].restart()
+        fiction.send("a", "m")
+        fiction.run()
+
+    net = Net(name)
+    net.receive(lie(name, tell, "c")["c"])
+    net.send("a", "c")
+    net.run()
+    assert net.has("c", "m")
+    assert not net.has("c", "a")

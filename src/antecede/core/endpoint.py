@@ -363,7 +363,8 @@ class Endpoint(Restarting):
 
     def _check_dynamic(self) -> None:
         if not self.INFO.dynamic:
-            msg = f"{self.INFO.name} has a fixed membership; make new endpoints instead"
+            why = self.INFO.fixed_because
+            msg = f"{self.INFO.name} has a fixed membership ({why}); make new endpoints instead"
             raise UsageError(msg)
 
     def _is_seen(self, packet: Packet) -> bool:

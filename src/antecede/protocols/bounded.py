@@ -87,6 +87,7 @@ class Bounded(Endpoint):
                 CHOICES,
             ),
         },
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=4,
         bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
         formula=Formula(

@@ -68,6 +68,7 @@ class Broadcast(Endpoint):
             "groups": Option(None, "a dict of group names to members; by default {'all': members}")
         },
         short_name="BSS",
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=8,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),

@@ -62,6 +62,7 @@ class Central(Relayed):
         cost="no control information; one more packet and hop per message",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={"relay": Option(None, "the relay's name; by default the first member")},
+        fixed_because="its relay orders everything, and only it would know who is there",
         wire_number=14,
         bytes_per_entry=0,
         has_roles=True,

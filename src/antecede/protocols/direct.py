@@ -95,6 +95,7 @@ class Direct(Endpoint):
         },
         reconstruction=True,
         short_name="PRS",
+        fixed_because="sets are told apart by the positions of members, on which all must agree",
         wire_number=7,
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(

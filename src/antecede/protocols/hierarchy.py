@@ -79,6 +79,7 @@ class Hierarchy(Relayed):
             ),
             "inner": Option("optimal", "what representatives run: 'optimal' or 'matrix'", INNERS),
         },
+        fixed_because="its clusters and representatives are fixed",
         wire_number=17,
         bytes_per_entry=None,
         has_roles=True,

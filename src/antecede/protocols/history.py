@@ -77,6 +77,10 @@ class History(Endpoint):
         ),
         cost="every earlier message not known to be delivered, with its payload; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        fixed_because=(
+            "a message travels until all its destinations are known to have it, and one that "
+            "left never is"
+        ),
         wire_number=11,
         bytes_per_entry=None,
         carries_messages=True,

@@ -62,6 +62,7 @@ class Matrix(Endpoint):
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="RST",
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=6,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),

@@ -85,6 +85,7 @@ class Phases(Endpoint):
             "groups": Option(None, "a dict of group names to members; by default {'all': members}")
         },
         reconstruction=True,
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=18,
         bytes_per_entry=CLOCK_BYTES,
     )

@@ -80,6 +80,7 @@ class Semantic(Endpoint):
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=3,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),

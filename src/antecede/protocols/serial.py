@@ -82,6 +82,7 @@ class Serial(Endpoint):
                 CARRIED,
             )
         },
+        fixed_because="the token would be lost with a process that has it",
         wire_number=15,
         bytes_per_entry=PAIR_BYTES,
         has_roles=True,

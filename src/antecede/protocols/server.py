@@ -69,6 +69,7 @@ class Server(Endpoint):
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only the server's deliveries are ordered"},
         options={"server": Option(None, "the server's name; by default the first member")},
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=12,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),

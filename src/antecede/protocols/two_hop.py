@@ -64,6 +64,7 @@ class TwoHop(Endpoint):
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only chains of at most two messages are ordered"},
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=16,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),

@@ -65,6 +65,10 @@ class Vectors(Endpoint):
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",
+        fixed_because=(
+            "after a removal nobody can tell which clocks will still rise, so messages could "
+            "wait for ever"
+        ),
         wire_number=9,
         bytes_per_entry=None,
         formula=Formula(

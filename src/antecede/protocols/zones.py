@@ -71,6 +71,7 @@ class Zones(Endpoint):
             )
         },
         reconstruction=True,
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=19,
         bytes_per_entry=CLOCK_BYTES,
         has_roles=True,

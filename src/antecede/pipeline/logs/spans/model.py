@@ -52,6 +52,7 @@ _OPERATIONS = {
     "commit": Role.NONE,
 }
 _OPERATION_KEYS = ("messaging.operation.type", "messaging.operation", "messaging.operation.name")
+_MESSAGE_KEYS = ("messaging.message.id", "messaging.message_id")
 _KINDS = {
     "PRODUCER": Role.SEND,
     "CONSUMER": Role.CONSUME,
@@ -76,6 +77,8 @@ class Span:
     parent: Ref | None = None
     links: tuple[Ref, ...] = ()
     failed: bool = False
+    message: str = ""
+    """The id that the broker or the application gave the message, if the span names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,10 @@ def span_of(draft: Draft) -> Span | str:
     # A span that ends before it starts has no end that could be trusted.
     end = None if draft.end is None or draft.end < draft.start else draft.end
     parent = draft.parent if draft.parent and draft.parent[1] else None
+    message = next((str(attributes[key]) for key in _MESSAGE_KEYS if attributes.get(key)), "")
     return Span(
         service, instance, draft.ref, role, title, draft.start, end, parent, draft.links,
-        draft.failed,
+        draft.failed, message,
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Which spans are sends and deliveries of the same message, and which order follows besides.
 
-A consumer delivers the messages of the spans it links to, or of its parent. Where a process both
-received and processed a message, processing is the delivery. A server span delivers the request of
-its client span, and the client span's end follows the server span's end. Any other span that starts
-after one of another process, its parent or a span it links to, follows that one's start.
+A consumer delivers the messages of the spans it links to, or of its parent, or else the one with
+the same id. Where a process both received and processed a message, processing is the delivery. A
+server span delivers the request of its client span, and the client span's end follows the server
+span's end. Any other span that starts after one of another process, its parent or a span it links
+to, follows that one's start.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class Index:
         self.spans = spans
         self._by_ref: dict[Ref, list[int]] = {}
         self._by_id: dict[str, dict[Ref, None]] = {}
+        self._by_message: dict[str, dict[Ref, None]] = {}
         for number, span in enumerate(spans):
+            if span.message and span.role in _MAKES:
+                self._by_message.setdefault(span.message, {})[span.ref] = None
             self._by_ref.setdefault(span.ref, []).append(number)
             self._by_id.setdefault(span.ref[1], {})[span.ref] = None
 
@@ -55,6 +59,11 @@ class Index:
                 return []
             ref = whole
         return self._by_ref[ref]
+
+    def of_message(self, message: str) -> list[Ref]:
+        """Return what makes the message of that id, if only one span does."""
+        found = list(self._by_message.get(message, ()))
+        return found if len(found) == 1 else []
 
     def of_role(self, ref: Ref | None, roles: Iterable[Role]) -> int | None:
         """Return the first span of that name with one of the roles."""
@@ -178,6 +187,8 @@ def _causes(index: Index, number: int) -> list[Ref]:
             found[ref] = None  # A message from outside the log, for the parent is not its producer.
     if parent is not None:
         found[index.spans[parent].ref] = None
+    if not found:
+        found = dict.fromkeys(index.of_message(span.message))
     if found or span.role is Role.RECEIVE:
         return list(found)
     # What was polled as one message is processed in a span below the poll, or linked to it.

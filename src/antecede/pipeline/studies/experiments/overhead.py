@@ -42,7 +42,7 @@ CASTS = ("unicast", "multicast")
 EXPECTED_CROSSING = 25
 """The paper's number of processes above which PRS costs more than RST in unicast."""
 _VECTORS_N = 20
-_VECTORS_RECEIVED = 120
+_VECTORS_RECEIVED = 80
 
 
 def cases(scale: Scale) -> list[Case]:
