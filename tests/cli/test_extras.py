@@ -128,3 +128,13 @@ def test_doctor_prints_brackets(
     told = capsys.readouterr().out
     assert "pip install 'antecede[spark]'" in told
     assert "pip install 'antecede[logs]'" in told
+
+
+def test_nodes_need_nothing_but_certificates_do(tmp_path: Path) -> None:
+    everything = f"{SPARK},{CHARTS},cryptography,uvloop,numpy,numba,pyarrow,jinja2"
+    done = without(everything, "node", tmp_path / "a.toml")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "cannot read" in done.stderr
+    done = without(everything, "node", "certs", tmp_path, "a")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith("run: pip install 'antecede[net]'\n")

@@ -63,6 +63,7 @@ class Engine:
         self.counts = dict.fromkeys(("sent", "delivered", "done", "duplicates", "refused"), 0)
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
         self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
+        self._has_pending = False
         self._consumers: deque[asyncio.Future[None]] = deque()
         self._arrival_waiters: deque[asyncio.Future[None]] = deque()
 
@@ -85,7 +86,10 @@ class Engine:
             self.saving.batch.records.append(records.done_record(event))
             self.saving.schedule()
         self.counts["done"] += 1
-        self._admit_pending()
+        if self._has_pending:
+            self._admit_pending()
+        if self._arrival_waiters:
+            _wake_all(self._arrival_waiters)
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
@@ -154,6 +158,7 @@ class Engine:
                 self._refuse(peer, f"packet {n} is too far ahead of packet {channel.prefix + 1}")
             elif self._is_inbox_full:
                 peer.put_aside(n, packet)
+                self._has_pending = True
             else:
                 self._arrive(peer, n, packet)
         _wake_all(self._arrival_waiters)
@@ -204,7 +209,7 @@ class Engine:
                 self._arrive(peer, n, packet)
             if peer.pending:
                 waiting.append(peer)
-        _wake_all(self._arrival_waiters)
+        self._has_pending = bool(waiting)
 
     def _owe(self, peer: Peer) -> None:
         """Acknowledge the peer's packets with the next frame."""
@@ -220,9 +225,13 @@ class Engine:
     def _take(self, step: Step) -> None:
         batch = self.saving.batch
         for dest, n, data in step.packets:
-            batch.packets.setdefault(dest, []).append((n, data))
+            if dest in batch.packets:
+                batch.packets[dest].append((n, data))
+            else:
+                batch.packets[dest] = [(n, data)]
             self.counts["packet_bytes"] += len(data)
-        self.counts["control_bytes"] += step.control
+        if step.control:
+            self.counts["control_bytes"] += step.control
         if step.held is not None or self.watch.since:
             self.watch.note(step)
         if step.deliveries:

@@ -68,12 +68,17 @@ class Fields:
 
     def number(self) -> int:
         """Read what :func:`put_number` wrote."""
-        value = shift = 0
-        while (byte := self.byte()) > 0x7F:
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > 56:
-                self.fail("hold a number of more than 63 bits")
+        data, position, value, shift = self.data, self.position, 0, 0
+        try:
+            while (byte := data[position]) > 0x7F:
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                position += 1
+                if shift > 56:
+                    self.fail("hold a number of more than 63 bits")
+        except IndexError:
+            self.fail("end too early")
+        self.position = position + 1
         return value | byte << shift
 
     def count(self, what: str) -> int:

@@ -68,7 +68,7 @@ def decode(data: bytes) -> Frame:
         raise PeerError(msg)
     fields = Fields(data, _HEAD.size)
     prefix, above = fields.number(), fields.numbers()
-    packets = []
-    while fields.left:
+    packets, end = [], len(data)
+    while fields.position < end:
         packets.append((fields.number(), fields.bytes()))
     return Frame(Head(setup, source, b"" if dest == UNKNOWN else dest), prefix, above, packets)

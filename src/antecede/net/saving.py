@@ -7,14 +7,25 @@ themselves: the slower the disk, the larger the batches.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from antecede.core.messages import Delivery
 from antecede.net.limits import Limits
 from antecede.net.machine import Machine
 from antecede.net.records import Logged, sealed
 from antecede.net.stores import Store
+
+
+class Now:
+    """An awaitable that never waits."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+NOW: Final = Now()
 
 
 @dataclass(slots=True)
@@ -75,13 +86,15 @@ class Saving:
         self._idle.clear()
         self._loop.call_soon(self._begin)
 
-    def saved(self) -> asyncio.Future[None]:
-        """Return a future that is done when everything applied so far is saved."""
+    def saved(self) -> Awaitable[None]:
+        """Return what is done when everything applied so far is saved."""
+        if self._failure is None and (
+            self.store is None or (not self.batch.records and self._task is None)
+        ):
+            return NOW
         waiter = self._loop.create_future()
         if self._failure is not None:
             waiter.set_exception(self._failure)
-        elif self.store is None or (not self.batch.records and self._task is None):
-            waiter.set_result(None)
         else:
             self.batch.waiters.append(waiter)
             self.schedule()
