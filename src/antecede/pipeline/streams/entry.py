@@ -1,0 +1,145 @@
+"""``reorder``: the rows of a stream or a table, per destination in causal order."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal
+
+from antecede.errors import UsageError
+from antecede.pipeline.streams import processor as packing
+from antecede.pipeline.streams.batches import order_table
+from antecede.pipeline.streams.bucket import BUCKET, REASON, Policy
+from antecede.pipeline.streams.columns import Names, require_columns, result_schema, with_numbers
+from antecede.pipeline.streams.store import STATE_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: How many buckets destinations are hashed to, unless told.
+BUCKETS = 8
+#: How long ids of delivered rows are remembered, in seconds, unless told.
+HORIZON = 600.0
+#: The name under which a query's observed metrics appear in its progress.
+METRICS = "reorder"
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def reorder(
+    stream: DataFrame,
+    *,
+    causes: str | None = None,
+    id: str = "id",  # noqa: A002 - the name of the column
+    dest: str = "dest",
+    source: str = "source",
+    seq: str = "seq",
+    on_missing: Literal["wait", "release"] = "wait",
+    timeout: float | None = None,
+    horizon: float = HORIZON,
+    buckets: int = BUCKETS,
+    keep_rejected: bool = False,
+) -> DataFrame:
+    """Return the rows of each destination once, in causal order.
+
+    ``stream`` is any streaming or batch DataFrame. A row is one copy of a message: its ``id``, its
+    destination ``dest``, its ``source`` with that one's sequence number ``seq``, and ``causes``, the
+    ids of messages that the same destination gets and that must come before it. All of the rows'
+    columns pass through. These are added:
+
+    - ``position``: the row's place at its destination, from 1, without gaps, also over restarts;
+    - ``held_seconds``: how long it waited for its causes;
+    - ``released``: it was delivered although a cause was missing;
+    - ``late``: an effect of it was delivered before it, without it.
+
+    With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
+    ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
+
+    Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
+    remembered: choose more than a row may come after its effects or its duplicates.
+
+    With ``keep_rejected`` rows that are not messages come out too, without a position and with the
+    reason in ``rejected``. Otherwise they are left out.
+
+    Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
+    names of columns may change over a checkpoint.
+    """
+    policy_timeout = _checked_timeout(on_missing, timeout, is_streaming=stream.isStreaming)
+    _require_positive("horizon", horizon)
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= 1 << 16:
+        msg = f"buckets is {buckets!r}; expected a whole number from 1 to 65536"
+        raise UsageError(msg)
+    names = Names(id, dest, source, seq, causes or "causes")
+    require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
+    policy = Policy(
+        timeout=policy_timeout,
+        horizon=round(horizon * 1e6),
+        fixed=json.dumps({"form": "causes", "buckets": buckets}),
+        version=STATE_VERSION,
+        keeps_rejected=keep_rejected,
+    )
+    numbered = with_numbers(stream, names, buckets)
+    if not keep_rejected:
+        numbered = numbered.filter(numbered[REASON].isNull())
+    if stream.isStreaming:
+        return _on_stream(numbered, policy)
+    return _on_batch(numbered, policy, releases=on_missing == "release")
+
+
+def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    numbered.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
+    schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
+    # Without timers Spark need not run a batch when nothing has come.
+    mode = "none" if policy.timeout is None else "processingTime"
+    emitted = (
+        numbered.mapInArrow(packing.pack, packing.PACKED)
+        .groupBy("bucket")
+        .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
+    )
+    observed = emitted.observe(
+        METRICS,
+        F.sum("came").alias("rows_in"),
+        F.sum("went").alias("rows_out"),
+        F.sum("duplicates").alias("duplicates"),
+        F.sum("held").alias("held"),
+        F.max("seconds").alias("oldest_seconds"),
+    )
+    return observed.select("rows").mapInArrow(packing.unpack, schema)
+
+
+def _on_batch(numbered: DataFrame, policy: Policy, *, releases: bool) -> DataFrame:
+    import pyarrow as pa
+
+    def order(table: pa.Table) -> pa.Table:
+        return order_table(table, policy, releases=releases)
+
+    schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
+    return numbered.groupBy(BUCKET).applyInArrow(order, schema)
+
+
+def _checked_timeout(on_missing: str, timeout: float | None, *, is_streaming: bool) -> int | None:
+    if on_missing not in ("wait", "release"):
+        msg = f"on_missing is {on_missing!r}; expected 'wait' or 'release'"
+        raise UsageError(msg)
+    if on_missing == "wait":
+        if timeout is not None:
+            msg = (
+                f"timeout is {timeout!r}, but on_missing='wait' has none; use on_missing='release'"
+            )
+            raise UsageError(msg)
+        return None
+    if timeout is None:
+        if is_streaming:
+            msg = "on_missing='release' needs a timeout in seconds, as in timeout=60"
+            raise UsageError(msg)
+        return None
+    _require_positive("timeout", timeout)
+    return round(timeout * 1e6)
+
+
+def _require_positive(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        msg = f"{name} is {value!r}; expected a number of seconds greater than 0"
+        raise UsageError(msg)
