@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.pipeline.audits.entry import Audit, audit_table
-from antecede.pipeline.streams.bucket import CAUSES, CHANNEL, DEST, KEY, REASON, SEQ, TIME
+from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, REASON, SEQ, TIME
+from antecede.pipeline.streams.packets import number_of
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,6 @@ class Oracle:
             self.out |= ready
             grows = bool(ready)
         return self.out - before
-
-
-def number_of(*words: str) -> int:
-    """Return 63 bits for some words, the same in every process."""
-    import hashlib
-
-    digest = hashlib.blake2b("\0".join(words).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
 
 
 def table_of(rows: Sequence[Sent], now: int = 0, reasons: Sequence[str | None] = ()) -> pa.Table:

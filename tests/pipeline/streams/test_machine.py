@@ -10,6 +10,7 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.pipeline.streams import bucket as buckets
+from antecede.pipeline.streams import machine as machines
 from antecede.pipeline.streams.bucket import Bucket, Policy
 from antecede.pipeline.streams.machine import TOO_LATE
 from antecede.pipeline.streams.runs import Came, Runs
@@ -60,6 +61,7 @@ def test_each_batch_delivers_what_it_can_and_no_more(
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(buckets, "LOG_ENTRIES", rng.choice([1, 3, 32]))
+    monkeypatch.setattr(machines, "HELD_SHARE", rng.choice([0, 0.5, 8]))
     lost = rng.choice([0, 0, 0.03])
     copies, batches, history = stream(rng, messages=rng.choice([5, 60, 200]), lost=lost)
     driver, oracle = Driver(policy(), rng), Oracle()
@@ -144,7 +146,7 @@ def test_rejected_rows_leave_at_once_with_their_reason() -> None:
     rows = driver.give(
         Sent("1", "d", "a", 1, ()), Sent("", "d", "a", 2, ()), reasons=[None, "id is missing"]
     )
-    assert [(r["rejected"], r["position"]) for r in rows] == [("id is missing", None), (None, 1)]
+    assert [(r["rejected"], r["position"]) for r in rows] == [(None, 1), ("id is missing", None)]
     silent = Driver(policy())
     assert len(silent.give(Sent("1", "d", "a", 1, ()), reasons=["id is missing"])) == 0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.streams.bucket import TIME, Bucket, Policy
+from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.layout import TIME
 
 
 def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:

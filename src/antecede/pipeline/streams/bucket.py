@@ -16,8 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
-from antecede.pipeline.streams.machine import Arrival, Changes, Machine, Message, Out
+from antecede.pipeline.streams.kernel import Rows
+from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
+from antecede.pipeline.streams.machine import Arrival, Changes, Machine, Message, Out, Ready
 from antecede.pipeline.streams.memory import Generation, Keys
+from antecede.pipeline.streams.packets import PacketMachine, Plan
 from antecede.pipeline.streams.runs import Runs
 from antecede.pipeline.streams.store import (
     STATE_VERSION,
@@ -26,12 +29,6 @@ from antecede.pipeline.streams.store import (
     pack_table,
     unpack_numbers,
     unpack_table,
-)
-
-PREFIX = "__antecede_"
-DEST, KEY, CHANNEL, SEQ, CAUSES, TIME, REASON, BUCKET = (
-    PREFIX + name
-    for name in ("dest", "key", "channel", "seq", "causes", "time", "reason", "bucket")
 )
 
 #: After so many batches, one entry of the log replaces all before it.
@@ -51,6 +48,7 @@ class Policy:
     fixed: str
     version: int = STATE_VERSION
     keeps_rejected: bool = False
+    plan: Plan | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +67,9 @@ class Bucket:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.machine = Machine(timeout=policy.timeout)
+        self.machine = (
+            Machine(timeout=policy.timeout) if policy.plan is None else PacketMachine(policy.plan)
+        )
         self.chunks: dict[int, Chunk] = {}
         self.generation = 0
         self.base: int | None = None
@@ -80,9 +80,17 @@ class Bucket:
     def offer(self, table: pa.Table, now: int) -> pa.Table:
         """Take the rows of a batch; return the rows that leave, with their new columns."""
         self.generation += 1
-        good, bad = self._split(table)
-        outs = bad + self.machine.offer(good, self.generation, now)
-        result = self._rows(outs, table)
+        machine, number = self.machine, self.generation
+        rows, outs = self._split(table)
+        ready = None
+        if isinstance(machine, PacketMachine):
+            packets = table.column(machine.plan.column)
+            outs += machine.offer_packets(_arrivals(rows), packets, number, now)
+        else:
+            ready, rest = machine.deliver_ready(rows, number, now)
+            fresh = machine.changes.fresh
+            outs += machine.offer(_arrivals(rows.part(rest)), number, now, fresh)
+        result = self._rows(outs, table, ready)
         self._keep_held(table)
         return result
 
@@ -90,16 +98,16 @@ class Bucket:
         """Return the rows whose time is up."""
         self.generation += 1
         outs = self.machine.expire(now)
-        result = self._rows(outs, None) if outs else None
+        result = self._rows(outs) if outs else None
         self._bury()
         return result
 
     def flush(self, now: int) -> pa.Table | None:
         """Return all rows that are held: no more will come."""
         outs = self.machine.flush(now)
-        return self._rows(outs, None) if outs else None
+        return self._rows(outs) if outs else None
 
-    def _split(self, table: pa.Table) -> tuple[Iterator[Arrival], list[Out]]:
+    def _split(self, table: pa.Table) -> tuple[Rows, list[Out]]:
         reasons = table.column(REASON)
         bad: list[Out] = []
         if reasons.null_count < len(table):
@@ -112,28 +120,36 @@ class Bucket:
             rows = np.flatnonzero(~is_bad)
         else:
             rows = np.arange(len(table))
-        return _arrivals(table, rows), bad
+        return _ordered_rows(table, rows), bad
 
-    def _rows(self, outs: list[Out], fresh: pa.Table | None) -> pa.Table:
-        """Return the columns of the rows that leave, in their order."""
+    def _rows(
+        self, outs: list[Out], fresh: pa.Table | None = None, ready: Ready | None = None
+    ) -> pa.Table:
+        """Return the columns of the rows that leave: first those that were ready together."""
         sources = {number: chunk.table for number, chunk in self.chunks.items()}
         if fresh is not None:
             sources[self.generation] = fresh
-        used = sorted({out.chunk for out in outs}) or sorted(sources)[:1]
-        starts, start = {}, 0
-        for number in used:
-            starts[number] = start
-            start += len(sources[number])
-        whole = pa.concat_tables([sources[number] for number in used])
+        chunks, rows, places, waits = (
+            np.array([out[at] for out in outs], np.int64) for at in range(4)
+        )
+        if ready is not None:
+            chunks, rows = np.append(ready.chunk, chunks), np.append(ready.row, rows)
+            places, waits = np.append(ready.position, places), np.append(ready.held, waits)
+        used = np.unique(chunks) if chunks.size else np.array(sorted(sources)[:1])
+        sizes = [len(sources[number]) for number in used.tolist()]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        at = starts[np.searchsorted(used, chunks)] + rows
+        whole = pa.concat_tables([sources[number] for number in used.tolist()])
         names = [name for name in whole.column_names if not name.startswith(PREFIX)]
-        at = pa.array([starts[out.chunk] + out.row for out in outs], pa.int64())
-        found = whole.select(names).take(at)
-        rejected = [out.rejected for out in outs]
+        found = whole.select(names).take(pa.array(at))
+        before = len(at) - len(outs)
+        rejected = [None] * before + [out.rejected for out in outs]
+        none = [False] * before
         added: dict[str, Any] = {
-            "position": pa.array([out.position or None for out in outs], pa.int64()),
-            "held_seconds": pa.array([out.held / 1e6 for out in outs], pa.float64()),
-            "released": pa.array([out.released for out in outs], pa.bool_()),
-            "late": pa.array([out.late for out in outs], pa.bool_()),
+            "position": pa.array(places, mask=places == 0),
+            "held_seconds": pa.array(waits / 1e6, pa.float64()),
+            "released": pa.array(none + [out.released for out in outs], pa.bool_()),
+            "late": pa.array(none + [out.late for out in outs], pa.bool_()),
         }
         if self.policy.keeps_rejected:
             added["rejected"] = pa.array(rejected, pa.string())
@@ -189,10 +205,14 @@ class Bucket:
                 store.remove("held", old)
         if number in self.chunks:
             store.put("held", number, pack_table(self.chunks[number].table))
-        keys = np.asarray(changes.keys, np.int64)
+        keys = np.concatenate((changes.fresh, np.asarray(changes.keys, np.int64)))
         if keys.size:
             machine.memory.add(number, now, keys)
             store.put("done", number, _pack_generation(machine.memory.generations[number]))
+        if isinstance(machine, PacketMachine):
+            for dest, name, snapshot in machine.take_snapshots():
+                table = pa.table({"dest": [name], "snapshot": pa.array([snapshot], pa.binary())})
+                store.put("ends", dest, pack_table(table))
         if self.base is None or number - self.base >= LOG_ENTRIES:
             self._write_base(store, now)
         else:
@@ -247,6 +267,10 @@ class Bucket:
             machine.memory.add(number, int(part["time"][0]), part["keys"])
         for number, data in store.items("held"):
             bucket.chunks[number] = Chunk(unpack_table(data))
+        if isinstance(machine, PacketMachine):
+            for dest, data in store.items("ends"):
+                (row,) = unpack_table(data).to_pylist()
+                machine.snapshots[dest] = (row["dest"], row["snapshot"])
         for _, data in sorted(store.items("log")):
             bucket._replay(unpack_numbers(data))
         machine.restore(bucket._messages())
@@ -276,7 +300,7 @@ class Bucket:
         for number, chunk in self.chunks.items():
             rows = np.array(sorted(set(range(len(chunk.table))) - chunk.dead), np.int64)
             times = chunk.table.column(TIME).to_pylist()
-            for row, dest, key, _, _, causes in _arrivals(chunk.table, rows):
+            for row, dest, key, _, _, causes in _arrivals(_ordered_rows(chunk.table, rows)):
                 yield Message(number, row, dest, key, causes, times[row], set())
 
 
@@ -299,19 +323,22 @@ def check_head(head: dict[str, Any], policy: Policy) -> None:
         raise UsageError(msg)
 
 
-def _arrivals(table: pa.Table, rows: Keys) -> Iterator[Arrival]:
+def _ordered_rows(table: pa.Table, rows: Keys) -> Rows:
     """Return rows as numbers, in an order that their contents alone decide."""
-    columns = [np.asarray(table.column(n).combine_chunks()) for n in (DEST, KEY, CHANNEL, SEQ)]
-    _, key, channel, seq = (column[rows] for column in columns)
-    rows = rows[np.lexsort((key, channel, seq))]
+    names = (DEST, KEY, CHANNEL, SEQ)
+    dest, key, channel, seq = (np.asarray(table.column(name).combine_chunks()) for name in names)
     lists = table.column(CAUSES).combine_chunks()
-    offsets, values = np.asarray(lists.offsets).tolist(), np.asarray(lists.values).tolist()
-    dests, keys, channels, seqs = (column[rows].tolist() for column in columns)
-    for row, dest, key_, channel_, seq_ in zip(
-        rows.tolist(), dests, keys, channels, seqs, strict=True
-    ):
-        causes = values[offsets[row] : offsets[row + 1]]
-        yield Arrival(row, dest, key_, channel_, seq_, causes)
+    offsets = np.asarray(lists.offsets).astype(np.int64)
+    values = np.asarray(lists.values).astype(np.int64)
+    everything = Rows(np.arange(len(table)), dest, key, channel, seq, offsets, values)
+    return everything.part(rows[np.lexsort((key[rows], channel[rows], seq[rows]))])
+
+
+def _arrivals(rows: Rows) -> Iterator[Arrival]:
+    offsets, values = rows.offsets.tolist(), rows.causes.tolist()
+    columns = (column.tolist() for column in rows[:5])
+    for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
+        yield Arrival(row, dest, key, channel, seq, values[offsets[at] : offsets[at + 1]])
 
 
 def _pack_generation(generation: Generation) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from antecede.errors import UsageError
-from antecede.pipeline.streams.bucket import (
+from antecede.pipeline.streams.layout import (
     BUCKET,
     CAUSES,
     CHANNEL,
@@ -17,6 +20,7 @@ from antecede.pipeline.streams.bucket import (
     SEQ,
     TIME,
 )
+from antecede.pipeline.streams.packets import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,6 +78,29 @@ def with_numbers(frame: DataFrame, names: Names, buckets: int) -> DataFrame:
         _reason(dest, name, source, seq, causes, names).alias(REASON),
         F.pmod(F.xxhash64(place), F.lit(buckets)).cast("int").alias(BUCKET),
     )
+
+
+def with_packet_numbers(frame: DataFrame, plan: Plan, buckets: int) -> DataFrame:
+    """Add the same, from what each row's packet says."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
+
+    timed = frame.select(
+        *(F.col(f"`{column}`") for column in frame.columns),
+        F.unix_micros(F.current_timestamp()).alias(TIME),
+    )
+    schema = StructType(list(timed.schema.fields))
+    for name in (DEST, KEY, CHANNEL, SEQ):
+        schema = schema.add(name, LongType())
+    schema = schema.add(REASON, StringType()).add(CAUSES, ArrayType(LongType()))
+    schema = schema.add(BUCKET, IntegerType())
+
+    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from antecede.pipeline.streams.packets import numbered
+
+        yield from numbered(batches, plan, buckets)
+
+    return timed.mapInArrow(number, schema)
 
 
 def _reason(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from antecede.errors import UsageError
 from antecede.pipeline.streams import processor as packing
 from antecede.pipeline.streams.batches import order_table
-from antecede.pipeline.streams.bucket import BUCKET, REASON, Policy
-from antecede.pipeline.streams.columns import Names, require_columns, result_schema, with_numbers
+from antecede.pipeline.streams.bucket import Policy
+from antecede.pipeline.streams.columns import (
+    Names,
+    require_columns,
+    result_schema,
+    with_numbers,
+    with_packet_numbers,
+)
+from antecede.pipeline.streams.layout import BUCKET, REASON
+from antecede.pipeline.streams.packets import Plan, make_plan
 from antecede.pipeline.streams.store import STATE_VERSION
 
 if TYPE_CHECKING:
@@ -30,6 +39,7 @@ def reorder(
     stream: DataFrame,
     *,
     causes: str | None = None,
+    packet: str | None = None,
     id: str = "id",  # noqa: A002 - the name of the column
     dest: str = "dest",
     source: str = "source",
@@ -39,6 +49,10 @@ def reorder(
     horizon: float = HORIZON,
     buckets: int = BUCKETS,
     keep_rejected: bool = False,
+    members: Iterable[str] | None = None,
+    readers: Iterable[str] | None = None,
+    protocol: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Return the rows of each destination once, in causal order.
 
@@ -61,6 +75,11 @@ def reorder(
     With ``keep_rejected`` rows that are not messages come out too, without a position and with the
     reason in ``rejected``. Otherwise they are left out.
 
+    For rows with encoded packets, ``packet`` names their column (of any protocol that puts control
+    information into packets), ``members`` the processes in the Codec's order, and ``readers`` the
+    destinations, which must not send: packets leave out what a sender knows anyway. ``protocol``
+    and ``options`` are those of the endpoints; without them the packets tell the protocol.
+
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.
     """
@@ -69,21 +88,60 @@ def reorder(
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= 1 << 16:
         msg = f"buckets is {buckets!r}; expected a whole number from 1 to 65536"
         raise UsageError(msg)
-    names = Names(id, dest, source, seq, causes or "causes")
-    require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
+    plan, fixed = None, {"form": "causes", "buckets": buckets}
+    if packet is None:
+        _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
+        names = Names(id, dest, source, seq, causes or "causes")
+        require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
+        numbered = with_numbers(stream, names, buckets)
+    else:
+        plan = _checked_plan(
+            stream,
+            packet,
+            causes,
+            on_missing,
+            make_plan(packet, members, protocol, readers, options),
+        )
+        fixed = {"form": "packets", "buckets": buckets, "members": list(plan.members)}
+        numbered = with_packet_numbers(stream, plan, buckets)
     policy = Policy(
         timeout=policy_timeout,
         horizon=round(horizon * 1e6),
-        fixed=json.dumps({"form": "causes", "buckets": buckets}),
+        fixed=json.dumps(fixed),
         version=STATE_VERSION,
         keeps_rejected=keep_rejected,
+        plan=plan,
     )
-    numbered = with_numbers(stream, names, buckets)
     if not keep_rejected:
         numbered = numbered.filter(numbered[REASON].isNull())
     if stream.isStreaming:
         return _on_stream(numbered, policy)
     return _on_batch(numbered, policy, releases=on_missing == "release")
+
+
+def _require_no_packets(**given: object) -> None:
+    """Refuse options that mean something only for packets."""
+    for name, value in given.items():
+        if value is not None:
+            msg = f"{name}= is for rows with packets; name their column with packet="
+            raise UsageError(msg)
+
+
+def _checked_plan(
+    stream: DataFrame, packet: str, causes: str | None, on_missing: str, plan: Plan
+) -> Plan:
+    if causes is not None:
+        msg = "rows have declared causes or packets, not both; give causes= or packet="
+        raise UsageError(msg)
+    if on_missing != "wait":
+        msg = "packets wait for their causes; on_missing='release' needs rows with declared causes"
+        raise UsageError(msg)
+    require_columns(stream, (packet,))
+    found = dict(stream.dtypes)[packet]
+    if found != "binary":
+        msg = f"column {packet!r} has type {found}; packets are binary"
+        raise UsageError(msg)
+    return plan
 
 
 def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:

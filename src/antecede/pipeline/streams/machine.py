@@ -18,9 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.pipeline.streams.memory import Memory
+from antecede.pipeline.audits.windows.jit import Flags
+from antecede.pipeline.streams.kernel import Rows, ranks, ready
+from antecede.pipeline.streams.memory import Keys, Memory
 from antecede.pipeline.streams.runs import Came, Runs
 
+#: Held messages are looked at together with a batch unless they are so many times as many.
+HELD_SHARE = 8
 TOO_LATE = "came later than the horizon; it may be a duplicate"
 
 
@@ -70,6 +74,16 @@ class Changes:
     left: list[tuple[int, int]] = field(default_factory=list)
     overdue: list[int] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
+    fresh: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class Ready(NamedTuple):
+    """Rows that leave together, in order: where they lie, their positions, how long they waited."""
+
+    chunk: Keys
+    row: Keys
+    position: Keys
+    held: Keys
 
 
 class Machine:
@@ -88,13 +102,99 @@ class Machine:
         self.duplicates = 0
         self._queue: deque[Message] = deque()
 
-    def offer(self, arrivals: Iterable[Arrival], chunk: int, now: int) -> list[Out]:
-        """Take the rows of a batch; return those that leave, in the order of delivery."""
+    def deliver_ready(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Keys]:
+        """Deliver what waits for nothing but itself; return it, and which of the rows are left.
+
+        Rows that need a closer look are left for :meth:`offer`: duplicates, and late causes.
+        """
+        messages = [] if len(self.held) > HELD_SHARE * rows.row.size else list(self.held.values())
+        first = len(messages)
+        whole = _with_held(messages, rows)
+        is_known = self.memory.has(whole.causes)
+        good = np.ones(whole.row.size, np.bool_)
+        good[first:] = self._new_rows(rows)
+        if self.overdue:
+            good &= ~np.isin(whole.key, np.fromiter(self.overdue, np.int64))
+        done = ready(whole, good, is_known)
+        positions = self._place(whole.dest[done])
+        self.changes.fresh = whole.key[done]
+        chunks, held = np.full(whole.row.size, chunk), np.zeros(whole.row.size, np.int64)
+        chunks[:first] = [message.chunk for message in messages]
+        held[:first] = [now - message.arrived for message in messages]
+        for at in done[done < first].tolist():
+            self._let_go(messages[at])
+        left = np.ones(whole.row.size, np.bool_)
+        left[done] = False
+        fresh = done[done >= first] - first
+        self._note_runs(rows.channel[fresh], rows.seq[fresh], now)
+        found = Ready(chunks[done], whole.row[done], positions, held[done])
+        return found, np.flatnonzero(left[first:])
+
+    def _place(self, dests: Keys) -> Keys:
+        """Return the next positions at these destinations, one by one."""
+        names, which, counts = np.unique(dests, return_inverse=True, return_counts=True)
+        before = np.array([self.positions.get(name, 0) for name in names.tolist()], np.int64)
+        self.positions.update(zip(names.tolist(), (before + counts).tolist(), strict=True))
+        self.changes.dests.update(names.tolist())
+        return before[which] + ranks(dests) + 1
+
+    def _let_go(self, message: Message) -> None:
+        """Forget a message that was held and is delivered."""
+        del self.held[message.key]
+        self.changes.left.append((message.chunk, message.row))
+        for cause in message.lacking:
+            waiters = self.waiting[cause]
+            del waiters[message.key]
+            if not waiters:
+                del self.waiting[cause]
+
+    def _new_rows(self, rows: Rows) -> Flags:
+        """Return which rows are surely new, by id and by sequence number."""
+        good = ~self.memory.has(rows.key)
+        if self.held:
+            good &= ~np.isin(rows.key, np.fromiter(self.held, np.int64))
+        for column in (rows.key, _pairs(rows.channel, rows.seq)):
+            _, first, counts = np.unique(column, return_index=True, return_counts=True)
+            if (counts > 1).any():
+                once = np.zeros(column.size, np.bool_)
+                once[first[counts == 1]] = True
+                good &= once
+        order = np.lexsort((rows.seq, rows.channel))
+        for at, stop in _stretches(rows.channel[order], rows.seq[order]):
+            channel, low = int(rows.channel[order[at]]), int(rows.seq[order[at]])
+            runs = self.seen.get(channel)
+            if runs is not None and not runs.is_new(low, int(rows.seq[order[stop - 1]])):
+                good[order[at:stop]] = False
+        return good
+
+    def _note_runs(self, channels: Keys, seqs: Keys, now: int) -> None:
+        order = np.lexsort((seqs, channels))
+        channels, seqs = channels[order], seqs[order]
+        for at, stop in _stretches(channels, seqs):
+            channel, low, high = int(channels[at]), int(seqs[at]), int(seqs[stop - 1])
+            self.seen.setdefault(channel, Runs()).add_run(low, high, now)
+            self.changes.runs.append((channel, low, high))
+
+    def offer(
+        self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Keys | None = None
+    ) -> list[Out]:
+        """Take rows; return those that leave, in the order of delivery.
+
+        ``fresh`` are the keys of rows of the same batch that are delivered already.
+        """
         arrivals = list(arrivals)
         asked = {key for arrival in arrivals for key in arrival.causes}
         asked.update(arrival.key for arrival in arrivals)
-        known = self.memory.known(np.fromiter(asked, np.int64, len(asked)))
+        keys = np.fromiter(asked, np.int64, len(asked))
+        known = self.memory.known(keys)
         out: list[Out] = []
+        if fresh is not None:
+            known.update(keys[np.isin(keys, fresh)].tolist())
+            if self.waiting:
+                awaited = np.fromiter(self.waiting, np.int64)
+                for key in np.sort(awaited[np.isin(awaited, fresh)]).tolist():
+                    self._wake(key)
+                    self._drain(out, known, now)
         for arrival in arrivals:
             row, dest, key, channel, seq, causes = arrival
             if key in known or key in self.held:
@@ -212,6 +312,9 @@ class Machine:
         self.changes.keys.append(key)
         if known is not None:
             known.add(key)
+        self._wake(key)
+
+    def _wake(self, key: int) -> None:
         # By key, because a state that is loaded holds messages in another order.
         for _, waiter in sorted(self.waiting.pop(key, {}).items()):
             waiter.lacking.discard(key)
@@ -264,3 +367,37 @@ class Machine:
 
 def _ordered(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=lambda message: (message.arrived, message.key))
+
+
+def _with_held(messages: list[Message], rows: Rows) -> Rows:
+    """Return held messages, with the causes they lack, before the rows of a batch."""
+    if not messages:
+        return rows
+    lists = [sorted(message.lacking) for message in messages]
+    ends = np.cumsum([len(causes) for causes in lists])
+    causes = np.array([cause for causes in lists for cause in causes], np.int64)
+    nothing = np.zeros(len(messages), np.int64)
+    return Rows(
+        np.concatenate((np.array([m.row for m in messages], np.int64), rows.row)),
+        np.concatenate((np.array([m.dest for m in messages], np.int64), rows.dest)),
+        np.concatenate((np.array([m.key for m in messages], np.int64), rows.key)),
+        np.concatenate((nothing, rows.channel)),
+        np.concatenate((nothing, rows.seq)),
+        np.concatenate(([0], ends, ends[-1] + rows.offsets[1:])).astype(np.int64),
+        np.concatenate((causes, rows.causes)),
+    )
+
+
+def _pairs(one: Keys, other: Keys) -> Keys:
+    """Return a number for each pair, the same for equal pairs and likely another for others."""
+    mixed = one.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + other.view(np.uint64)
+    return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
+
+
+def _stretches(channels: Keys, seqs: Keys) -> Iterator[tuple[int, int]]:
+    """Return where consecutive numbers of one channel begin and end, in sorted arrays."""
+    if not seqs.size:
+        return
+    breaks = (channels[1:] != channels[:-1]) | (seqs[1:] != seqs[:-1] + 1)
+    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1, [seqs.size]))
+    yield from zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)

@@ -33,15 +33,19 @@ class Memory:
     def __len__(self) -> int:
         return sum(generation.keys.size for generation in self.generations.values())
 
+    def has(self, keys: Keys) -> NDArray[np.bool_]:
+        """Return which of the keys were delivered, one by one."""
+        found = np.zeros(keys.size, np.bool_)
+        for level in [*self._levels, np.sort(np.fromiter(self.pinned, np.int64))]:
+            if level.size:
+                at = np.searchsorted(level, keys)
+                at[at == level.size] = 0
+                found |= level[at] == keys
+        return found
+
     def known(self, keys: Keys) -> set[int]:
         """Return those of the keys that were delivered."""
-        found = {int(key) for key in keys if int(key) in self.pinned} if self.pinned else set()
-        for level in self._levels:
-            at = np.searchsorted(level, keys)
-            at[at == level.size] = 0
-            hit = level[at] == keys
-            found.update(keys[hit].tolist())
-        return found
+        return set(keys[self.has(keys)].tolist())
 
     def add(self, number: int, time: int, keys: Keys) -> None:
         """Remember the keys of one generation."""

@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from antecede.pipeline.streams.bucket import BUCKET, TIME, Bucket, Policy
+from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.layout import BUCKET, TIME
 from antecede.pipeline.streams.store import PARTS, Part, pack_table, unpack_table
 
 if TYPE_CHECKING:

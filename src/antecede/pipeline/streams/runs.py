@@ -47,6 +47,13 @@ class Runs:
         self._insert(at, number, number, now)
         return Came.NEW
 
+    def is_new(self, low: int, high: int) -> bool:
+        """Return whether none of the numbers from ``low`` to ``high`` has come."""
+        at = bisect_right(self._lows, high)
+        if at and self._highs[at - 1] >= low:
+            return False
+        return self.floor is None or low > self.floor
+
     def add_run(self, low: int, high: int, now: int) -> None:
         """Note all numbers from ``low`` to ``high``, none of which has come before."""
         self._insert(bisect_right(self._lows, low), low, high, now)
