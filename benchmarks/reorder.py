@@ -118,7 +118,8 @@ def measure(spark: SparkSession, folder: Path, rows: int, batches: int) -> bool:
             met = met and good
             shown = "-" if bound is None else f"{bound} {'met' if good else 'MISSED'}"
             print(
-                f"{dests:12} {disorder:>9} {rates[0]:15,.0f} {rates[1]:12,.0f} {share:6.2f}  {shown}",
+                f"{dests:12} {disorder:>9} {rates[0]:15,.0f} {rates[1]:12,.0f} {share:6.2f}  "
+                f"{shown}",
                 flush=True,
             )
             shutil.rmtree(case)
@@ -135,8 +136,8 @@ def stays_flat(spark: SparkSession, folder: Path, batches: int, size: int) -> bo
     early, last = np.median(seconds[1 : 1 + edge]), np.median(seconds[-edge:])
     growth = float(last / early)
     print(
-        f"{batches} batches of {size:,} rows: {early:.2f} s a batch early, {last:.2f} s at the end, "
-        f"x{growth:.2f} (bound {GROWTH}); state {state[edge] / 2**20:.1f} MiB early, "
+        f"{batches} batches of {size:,} rows: {early:.2f} s a batch early, {last:.2f} s at the "
+        f"end, x{growth:.2f} (bound {GROWTH}); state {state[edge] / 2**20:.1f} MiB early, "
         f"{state[-1] / 2**20:.1f} MiB at the end"
     )
     return growth <= GROWTH

@@ -48,7 +48,8 @@ def finish(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
     Spark gives one 10 seconds to start, which a busy machine may exceed.
     """
-    for _ in range(10):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         query = start()
         try:
             assert query.awaitTermination(PATIENCE)
@@ -59,7 +60,7 @@ def finish(start: Callable[[], StreamingQuery]) -> StreamingQuery:
             return query
         finally:
             query.stop()
-    pytest.fail("Spark could not start a Python worker in ten attempts")
+    pytest.fail(f"Spark could not start a Python worker in {PATIENCE} s")
 
 
 def test_a_table_comes_out_in_order_and_an_incomplete_one_as_asked(spark: SparkSession) -> None:
@@ -159,7 +160,8 @@ def test_a_stream_goes_on_from_its_checkpoint_and_repeats_a_lost_commit(
     check_order(half, copies)
     assert first.lastProgress is not None
     figures = first.lastProgress.observedMetrics["reorder"]
-    assert figures.rows_out + figures.duplicates <= figures.rows_in + figures.held
+    assert len(figures.held) == 8
+    assert any(figures.held)
 
     for number, batch in enumerate(batches[4:], 4):
         put(come, f"{number}", rows_table(batch))
@@ -194,13 +196,13 @@ def test_a_cause_that_never_comes_delays_its_effects_by_the_timeout(
     come = tmp_path / "in"
     put(come, "0", rows_table([Sent("2", "d", "a", 2, ("1",)), Sent("3", "d", "b", 1, ("2",))]))
     ordered = reorder(source(spark, come), on_missing="release", timeout=3)
-    query = (
+    writer = (
         ordered.writeStream.format("parquet")
         .option("path", str(tmp_path / "out"))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(processingTime="200 milliseconds")
-        .start()
     )
+    queries = [writer.start()]
 
     def rows() -> list[dict[str, Any]]:
         found = list((tmp_path / "out").glob("*.parquet"))
@@ -208,11 +210,11 @@ def test_a_cause_that_never_comes_delays_its_effects_by_the_timeout(
         return [] if table is None else table.sort_by("position").to_pylist()
 
     try:
-        _wait(query, lambda: len(rows()) == 2)
+        _wait(queries, writer.start, lambda: len(rows()) == 2)
         put(come, "1", rows_table([Sent("1", "d", "a", 1, ())]))
-        _wait(query, lambda: len(rows()) == 3)
+        _wait(queries, writer.start, lambda: len(rows()) == 3)
     finally:
-        query.stop()
+        queries[-1].stop()
     assert [(r["id"], r["position"], r["released"], r["late"]) for r in rows()] == [
         ("2", 1, True, False),
         ("3", 2, False, False),
@@ -221,9 +223,13 @@ def test_a_cause_that_never_comes_delays_its_effects_by_the_timeout(
     assert all(row["held_seconds"] >= 3 for row in rows()[:2])
 
 
-def _wait(query: StreamingQuery, reached: Callable[[], bool]) -> None:
+def _wait(
+    queries: list[StreamingQuery], start: Callable[[], StreamingQuery], reached: Callable[[], bool]
+) -> None:
     deadline = time.monotonic() + PATIENCE
     while not reached():
-        assert query.isActive, query.exception()
+        if not queries[-1].isActive:
+            assert "failed to connect back" in str(queries[-1].exception())
+            queries.append(start())
         assert time.monotonic() < deadline
         time.sleep(0.2)

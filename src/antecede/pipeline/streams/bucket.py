@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
+from antecede.pipeline.streams.journal import delta, everything, pack_generation
 from antecede.pipeline.streams.kernel import Rows
 from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
-from antecede.pipeline.streams.machine import Arrival, Changes, Machine, Message, Out, Ready
-from antecede.pipeline.streams.memory import Generation, Keys
+from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out, Ready
+from antecede.pipeline.streams.memory import Keys
 from antecede.pipeline.streams.packets import PacketMachine, Plan
 from antecede.pipeline.streams.runs import Runs
 from antecede.pipeline.streams.store import (
@@ -49,6 +50,7 @@ class Policy:
     version: int = STATE_VERSION
     keeps_rejected: bool = False
     plan: Plan | None = None
+    columns: str = "{}"
 
 
 @dataclass(slots=True)
@@ -208,7 +210,7 @@ class Bucket:
         keys = np.concatenate((changes.fresh, np.asarray(changes.keys, np.int64)))
         if keys.size:
             machine.memory.add(number, now, keys)
-            store.put("done", number, _pack_generation(machine.memory.generations[number]))
+            store.put("done", number, pack_generation(machine.memory.generations[number]))
         if isinstance(machine, PacketMachine):
             for dest, name, snapshot in machine.take_snapshots():
                 table = pa.table({"dest": [name], "snapshot": pa.array([snapshot], pa.binary())})
@@ -217,15 +219,17 @@ class Bucket:
             self._write_base(store, now)
         else:
             left = [ref for ref in changes.left if ref[0] in self.chunks]
-            store.put("log", number, pack_numbers(_delta(machine, changes, left, now)))
+            store.put("log", number, pack_numbers(delta(machine, changes, left, now)))
         self.token = uuid.uuid4().hex
-        store.put_head(self._head())
+        store.put_head(self.head())
 
-    def _head(self) -> str:
+    def head(self) -> str:
+        """Return what tells how to read the rest of the state, and whether a copy is current."""
         policy, machine = self.policy, self.machine
         head = {
             "version": policy.version,
             "fixed": json.loads(policy.fixed),
+            "columns": json.loads(policy.columns),
             "token": self.token,
             "generation": self.generation,
             "base": self.base,
@@ -242,12 +246,12 @@ class Bucket:
         for old in gone:
             store.remove("done", old)
         for slot, generation in new.items():
-            store.put("done", slot, _pack_generation(generation))
+            store.put("done", slot, pack_generation(generation))
         if self.base is not None:
             for old in range(self.base, number):
                 store.remove("log", old)
         dead = [(at, row) for at, chunk in self.chunks.items() for row in sorted(chunk.dead)]
-        store.put("log", number, pack_numbers(_everything(machine, dead)))
+        store.put("log", number, pack_numbers(everything(machine, dead)))
         self.base = number
 
     @classmethod
@@ -339,51 +343,3 @@ def _arrivals(rows: Rows) -> Iterator[Arrival]:
     columns = (column.tolist() for column in rows[:5])
     for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
         yield Arrival(row, dest, key, channel, seq, values[offsets[at] : offsets[at + 1]])
-
-
-def _pack_generation(generation: Generation) -> bytes:
-    return pack_numbers({"time": [generation.time], "keys": generation.keys})
-
-
-def _delta(
-    machine: Machine, changes: Changes, left: list[tuple[int, int]], now: int
-) -> dict[str, Any]:
-    dests = sorted(changes.dests)
-    return {
-        "dest": dests,
-        "position": [machine.positions[dest] for dest in dests],
-        "channel": [run[0] for run in changes.runs],
-        "low": [run[1] for run in changes.runs],
-        "high": [run[2] for run in changes.runs],
-        "grown": [now] * len(changes.runs),
-        "closed": [],
-        "floor": [],
-        "chunk": [ref[0] for ref in left],
-        "row": [ref[1] for ref in left],
-        "overdue": changes.overdue,
-        "overdue_time": [now] * len(changes.overdue),
-        "settled": changes.settled,
-        "pinned": [],
-    }
-
-
-def _everything(machine: Machine, dead: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    dead = list(dead)
-    runs = [(channel, *run) for channel, found in machine.seen.items() for run in found]
-    floors = [(c, found.floor) for c, found in machine.seen.items() if found.floor is not None]
-    return {
-        "dest": list(machine.positions),
-        "position": list(machine.positions.values()),
-        "channel": [run[0] for run in runs],
-        "low": [run[1] for run in runs],
-        "high": [run[2] for run in runs],
-        "grown": [run[3] for run in runs],
-        "closed": [floor[0] for floor in floors],
-        "floor": [floor[1] for floor in floors],
-        "chunk": [ref[0] for ref in dead],
-        "row": [ref[1] for ref in dead],
-        "overdue": list(machine.overdue),
-        "overdue_time": list(machine.overdue.values()),
-        "settled": [],
-        "pinned": sorted(machine.memory.pinned),
-    }

@@ -18,21 +18,29 @@ from antecede.pipeline.streams.columns import (
     with_packet_numbers,
 )
 from antecede.pipeline.streams.layout import BUCKET, REASON
-from antecede.pipeline.streams.packets import Plan, make_plan
+from antecede.pipeline.streams.packets import make_plan
 from antecede.pipeline.streams.store import STATE_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 #: How many buckets destinations are hashed to, unless told.
 BUCKETS = 8
+COUNT_MAX = 1 << 16
 #: How long ids of delivered rows are remembered, in seconds, unless told.
 HORIZON = 600.0
 #: The name under which a query's observed metrics appear in its progress.
 METRICS = "reorder"
+#: Of how many buckets the metrics tell what each holds.
+OBSERVED_MAX = 256
 
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch writes what it changed, not a snapshot of everything.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
 
 
 def reorder(
@@ -57,9 +65,9 @@ def reorder(
     """Return the rows of each destination once, in causal order.
 
     ``stream`` is any streaming or batch DataFrame. A row is one copy of a message: its ``id``, its
-    destination ``dest``, its ``source`` with that one's sequence number ``seq``, and ``causes``, the
-    ids of messages that the same destination gets and that must come before it. All of the rows'
-    columns pass through. These are added:
+    destination ``dest``, its ``source`` with its number ``seq`` there, and ``causes``, the ids of
+    messages that the same destination gets and that must come before it. All of the rows' columns
+    pass through. These are added:
 
     - ``position``: the row's place at its destination, from 1, without gaps, also over restarts;
     - ``held_seconds``: how long it waited for its causes;
@@ -85,9 +93,7 @@ def reorder(
     """
     policy_timeout = _checked_timeout(on_missing, timeout, is_streaming=stream.isStreaming)
     _require_positive("horizon", horizon)
-    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= 1 << 16:
-        msg = f"buckets is {buckets!r}; expected a whole number from 1 to 65536"
-        raise UsageError(msg)
+    _require_count("buckets", buckets)
     plan, fixed = None, {"form": "causes", "buckets": buckets}
     if packet is None:
         _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
@@ -95,13 +101,8 @@ def reorder(
         require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
         numbered = with_numbers(stream, names, buckets)
     else:
-        plan = _checked_plan(
-            stream,
-            packet,
-            causes,
-            on_missing,
-            make_plan(packet, members, protocol, readers, options),
-        )
+        plan = make_plan(packet, members, protocol, readers, options)
+        _require_packets(stream, packet, causes, on_missing)
         fixed = {"form": "packets", "buckets": buckets, "members": list(plan.members)}
         numbered = with_packet_numbers(stream, plan, buckets)
     policy = Policy(
@@ -111,6 +112,9 @@ def reorder(
         version=STATE_VERSION,
         keeps_rejected=keep_rejected,
         plan=plan,
+        columns=json.dumps(
+            {"id": id, "dest": dest, "causes": causes or "causes", "packet": packet}
+        ),
     )
     if not keep_rejected:
         numbered = numbered.filter(numbered[REASON].isNull())
@@ -127,9 +131,8 @@ def _require_no_packets(**given: object) -> None:
             raise UsageError(msg)
 
 
-def _checked_plan(
-    stream: DataFrame, packet: str, causes: str | None, on_missing: str, plan: Plan
-) -> Plan:
+def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_missing: str) -> None:
+    """Refuse a column that has no packets, and what only declared causes allow."""
     if causes is not None:
         msg = "rows have declared causes or packets, not both; give causes= or packet="
         raise UsageError(msg)
@@ -141,13 +144,13 @@ def _checked_plan(
     if found != "binary":
         msg = f"column {packet!r} has type {found}; packets are binary"
         raise UsageError(msg)
-    return plan
 
 
 def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:
     from pyspark.sql import functions as F
 
-    numbered.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
+    for name, value in _STATE.items():
+        numbered.sparkSession.conf.set(name, value)
     schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
     # Without timers Spark need not run a batch when nothing has come.
     mode = "none" if policy.timeout is None else "processingTime"
@@ -156,13 +159,20 @@ def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:
         .groupBy("bucket")
         .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
     )
+    count = min(json.loads(policy.fixed)["buckets"], OBSERVED_MAX)
+
+    def by_bucket(name: str) -> list[Column]:
+        return [F.max(F.when(F.col("bucket") == at, F.col(name))) for at in range(count)]
+
     observed = emitted.observe(
         METRICS,
         F.sum("came").alias("rows_in"),
         F.sum("went").alias("rows_out"),
         F.sum("duplicates").alias("duplicates"),
-        F.sum("held").alias("held"),
-        F.max("seconds").alias("oldest_seconds"),
+        F.sum("rejected").alias("rejected"),
+        # By bucket, null where nothing changed; so a listener can add up what is held.
+        F.array(*by_bucket("held")).alias("held"),
+        F.array(*by_bucket("oldest")).alias("oldest"),
     )
     return observed.select("rows").mapInArrow(packing.unpack, schema)
 
@@ -200,4 +210,10 @@ def _checked_timeout(on_missing: str, timeout: float | None, *, is_streaming: bo
 def _require_positive(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
         msg = f"{name} is {value!r}; expected a number of seconds greater than 0"
+        raise UsageError(msg)
+
+
+def _require_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
+        msg = f"{name} is {value!r}; expected a whole number from 1 to {COUNT_MAX}"
         raise UsageError(msg)

@@ -5,6 +5,7 @@ Most rows of a stream are of this kind. The machine takes the rest one by one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -98,3 +99,18 @@ def ranks(groups: Keys) -> Keys:
     found = np.empty(groups.size, np.int64)
     found[order] = np.arange(groups.size) - np.repeat(starts, lengths)
     return found
+
+
+def pairs(one: Keys, other: Keys) -> Keys:
+    """Return a number for each pair, the same for equal pairs and likely another for others."""
+    mixed = one.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + other.view(np.uint64)
+    return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
+
+
+def stretches(channels: Keys, seqs: Keys) -> Iterator[tuple[int, int]]:
+    """Return where consecutive numbers of one channel begin and end, in sorted arrays."""
+    if not seqs.size:
+        return
+    breaks = (channels[1:] != channels[:-1]) | (seqs[1:] != seqs[:-1] + 1)
+    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1, [seqs.size]))
+    yield from zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.pipeline.audits.windows.jit import Flags
-from antecede.pipeline.streams.kernel import Rows, ranks, ready
+from antecede.pipeline.streams.kernel import Rows, pairs, ranks, ready, stretches
 from antecede.pipeline.streams.memory import Keys, Memory
 from antecede.pipeline.streams.runs import Came, Runs
 
@@ -153,14 +153,14 @@ class Machine:
         good = ~self.memory.has(rows.key)
         if self.held:
             good &= ~np.isin(rows.key, np.fromiter(self.held, np.int64))
-        for column in (rows.key, _pairs(rows.channel, rows.seq)):
+        for column in (rows.key, pairs(rows.channel, rows.seq)):
             _, first, counts = np.unique(column, return_index=True, return_counts=True)
             if (counts > 1).any():
                 once = np.zeros(column.size, np.bool_)
                 once[first[counts == 1]] = True
                 good &= once
         order = np.lexsort((rows.seq, rows.channel))
-        for at, stop in _stretches(rows.channel[order], rows.seq[order]):
+        for at, stop in stretches(rows.channel[order], rows.seq[order]):
             channel, low = int(rows.channel[order[at]]), int(rows.seq[order[at]])
             runs = self.seen.get(channel)
             if runs is not None and not runs.is_new(low, int(rows.seq[order[stop - 1]])):
@@ -170,7 +170,7 @@ class Machine:
     def _note_runs(self, channels: Keys, seqs: Keys, now: int) -> None:
         order = np.lexsort((seqs, channels))
         channels, seqs = channels[order], seqs[order]
-        for at, stop in _stretches(channels, seqs):
+        for at, stop in stretches(channels, seqs):
             channel, low, high = int(channels[at]), int(seqs[at]), int(seqs[stop - 1])
             self.seen.setdefault(channel, Runs()).add_run(low, high, now)
             self.changes.runs.append((channel, low, high))
@@ -386,18 +386,3 @@ def _with_held(messages: list[Message], rows: Rows) -> Rows:
         np.concatenate(([0], ends, ends[-1] + rows.offsets[1:])).astype(np.int64),
         np.concatenate((causes, rows.causes)),
     )
-
-
-def _pairs(one: Keys, other: Keys) -> Keys:
-    """Return a number for each pair, the same for equal pairs and likely another for others."""
-    mixed = one.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + other.view(np.uint64)
-    return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
-
-
-def _stretches(channels: Keys, seqs: Keys) -> Iterator[tuple[int, int]]:
-    """Return where consecutive numbers of one channel begin and end, in sorted arrays."""
-    if not seqs.size:
-        return
-    breaks = (channels[1:] != channels[:-1]) | (seqs[1:] != seqs[:-1] + 1)
-    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1, [seqs.size]))
-    yield from zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)

@@ -108,7 +108,7 @@ def number_of(*words: str) -> int:
     return int.from_bytes(digest.digest(), "big") >> 1
 
 
-def decoded(plan: Plan, data: Any) -> tuple[antecede.Packet | None, str | None]:  # noqa: ANN401 - a cell
+def decoded(plan: Plan, data: bytes | None) -> tuple[antecede.Packet | None, str | None]:
     """Return a row's packet, or the reason why there is none."""
     if data is None:
         return None, f"{plan.column} is missing"
@@ -160,34 +160,35 @@ class PacketMachine(Machine):
         for arrival in arrivals:
             packet, reason = decoded(self.plan, packets[arrival.row].as_py())
             assert packet is not None, reason
+            runs = self.seen.get(arrival.channel)
+            if runs is not None and not runs.is_new(arrival.seq, arrival.seq):
+                self.duplicates += 1
+                continue
+            message = Message(chunk, arrival.row, arrival.dest, arrival.key, [], now, set())
             try:
-                message = Message(chunk, arrival.row, arrival.dest, arrival.key, [], now, set())
                 self._receive(packet, message, out)
             except AntecedeError as error:
                 out.append(_rejected(chunk, arrival.row, str(error)))
                 continue
+            self._note(arrival.channel, arrival.seq, now)
             if packet.kind != "data":
                 out.append(_rejected(chunk, arrival.row, CONTROL))
         return out
 
     def _receive(self, packet: antecede.Packet, message: Message, out: list[Out]) -> None:
         endpoint = self._endpoint(message.dest, packet)
-        before, mine = endpoint.held, message.key.to_bytes(8, "big")
-        # The endpoint needs no payload; the row's key tells which row is delivered.
-        effects = endpoint.receive(replace(packet, payload=mine))
+        if packet.kind == "data":
+            # The endpoint needs no payload; the row's key tells which row is delivered.
+            packet = replace(packet, payload=message.key.to_bytes(8, "big"))
+        effects = endpoint.receive(packet)
         self.touched[message.dest] = packet.dest
+        if packet.kind == "data":
+            self.held[message.key] = message
         for delivery in effects.deliveries:
-            key = int.from_bytes(delivery.payload, "big")
-            found = message if key == message.key else self.held[key]
+            found = self.held[int.from_bytes(delivery.payload, "big")]
             out.append(self._delivered(found, message.arrived, released=False))
             self.positions[found.dest] = out[-1].position
             self.changes.dests.add(found.dest)
-        if packet.kind != "data" or any(done.payload == mine for done in effects.deliveries):
-            return
-        if endpoint.held + len(effects.deliveries) == before + 1:
-            self.held[message.key] = message
-        else:
-            self.duplicates += 1
 
     def _endpoint(self, dest: int, packet: antecede.Packet) -> antecede.Endpoint:
         found = self.endpoints.get(dest)

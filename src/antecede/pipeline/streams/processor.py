@@ -7,7 +7,7 @@ packed into one Arrow stream per bucket before the shuffle, and unpacked after i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,22 +29,30 @@ if TYPE_CHECKING:
 PACKED = "bucket int, rows binary"
 #: One row per bucket and batch has its figures; the others have rows.
 EMITTED = (
-    "bucket int, rows binary, came long, went long, duplicates long, held long, oldest long, "
-    "seconds double"
+    "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
+    "oldest long"
 )
 #: How many rows a packed value has at most on the way out.
 ROWS_MAX = 50_000
 #: How many buckets a Python worker remembers between batches.
 CACHED_MAX = 256
 
+#: The bucket without rows that remembers what may not change over a checkpoint, such as the number
+#: of buckets. Every batch asks it; others might not have met the destinations they have now.
+EVERY_QUERY = -1
+
 _cache: dict[str, Bucket] = {}
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack rows into one value per bucket, for ``mapInArrow``."""
+    is_marked = False
     for batch in batches:
         if not batch.num_rows:
             continue
+        if not is_marked:
+            is_marked = True
+            yield _packed([EVERY_QUERY], [None])
         table = pa.Table.from_batches([batch])
         numbers = np.asarray(table.column(BUCKET).combine_chunks())
         order = np.argsort(numbers, kind="stable")
@@ -55,8 +63,12 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             buckets.append(int(numbers[order[start]]))
             packed.append(pack_table(table.slice(start, end - start)))
             start = end
-        arrays = [pa.array(buckets, pa.int32()), pa.array(packed, pa.binary())]
-        yield pa.record_batch(arrays, names=["bucket", "rows"])
+        yield _packed(buckets, packed)
+
+
+def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
+    arrays = [pa.array(buckets, pa.int32()), pa.array(rows, pa.binary())]
+    return pa.record_batch(arrays, names=["bucket", "rows"])
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,6 +129,9 @@ class Reorder(StatefulProcessor):
         timerValues: TimerValues,
     ) -> Iterator[Row]:
         """Take a batch's rows of one bucket."""
+        if key[0] == EVERY_QUERY:
+            self._check_query()
+            return
         table = pa.concat_tables([unpack_table(row.rows) for row in rows])
         now = int(np.asarray(table.column(TIME).combine_chunks()).max())
         bucket = self._load()
@@ -135,6 +150,12 @@ class Reorder(StatefulProcessor):
         bucket = self._load()
         result = bucket.expire(now)
         yield from self._finish(key[0], bucket, result, None, now, came=0)
+
+    def _check_query(self) -> None:
+        """Refuse a checkpoint of another query or another version; mark a new one."""
+        bucket = Bucket.load(self.policy, self.store)
+        if self.store.head() is None:
+            self.store.put_head(bucket.head())
 
     def _load(self) -> Bucket:
         """Return the bucket from this worker's cache if it is current, else from the store."""
@@ -161,15 +182,14 @@ class Reorder(StatefulProcessor):
         while len(_cache) >= CACHED_MAX:
             del _cache[next(iter(_cache))]
         _cache[bucket.token] = bucket
-        went = 0 if result is None else len(result)
-        for start in range(0, went, ROWS_MAX):
+        count = 0 if result is None else len(result)
+        went = 0 if result is None else count - result.column("position").null_count
+        for start in range(0, count, ROWS_MAX):
             assert result is not None
             packed = pack_table(result.slice(start, ROWS_MAX))
             yield _emitted(number, rows=packed)
-        oldest = machine.oldest()
-        waits = 0.0 if oldest is None else (now - oldest) / 1e6
-        figures = {"came": came, "went": went, "duplicates": duplicates}
-        yield _emitted(number, **figures, held=len(machine.held), oldest=oldest, seconds=waits)
+        figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": count - went}
+        yield _emitted(number, **figures, held=len(machine.held), oldest=machine.oldest())
 
     def _set_timer(self, before: int | None, after: int | None) -> None:
         """Keep one timer, at the earliest deadline."""
