@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check format bench explore fuzz docs lock clean
+.PHONY: help setup study test check format bench explore fuzz soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -45,8 +45,14 @@ bench: setup ## run the benchmarks (ARGS="..." selects some)
 explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 
-fuzz: setup ## feed damaged bytes to the Codec for ten minutes
+fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
+	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
+
+soak: setup ## run the protocols and nodes for long: state that must not grow, kills, faults (slow)
+	@$(BIN)/python -m tests.protocols.soak
+	@$(BIN)/python -m tests.net.soak --seconds 600
+	@$(BIN)/python -m tests.net.schedules --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
 	@$(BIN)/python docs/generate.py

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from antecede.pipeline.studies.results import Tables
 from antecede.report.numbers import figure
-from antecede.report.page import Figure, Section, Table, Text
+from antecede.report.page import Block, Claims, Figure, Section, Table, Text
 
 DOCS = Path(__file__).parent
 PREFIX = "study-"
@@ -35,12 +35,14 @@ def main() -> int:
     names = ("points", "differences", "overview")
     tables = (pq.read_table(folder / f"{name}.parquet") for name in names)
     runs = pq.read_table(folder / "runs", columns=["experiment", "facet", "series"])
-    page = Tables(runs, *tables).page({})
+    page = Tables(runs, *tables).page({}, summary["options"].get("protocol") or ())
     for old in (DOCS / "figures").glob(f"{PREFIX}*.svg"):
         old.unlink()
     for picture in (folder / "figures").glob("*.svg"):
         shutil.copy(picture, DOCS / "figures" / f"{PREFIX}{picture.name}")
     lines = [*_head(summary, page.lead)]
+    for block in page.top:
+        lines += _block(block)
     for section in page.sections:
         lines += ["", *_section(section)]
     text = "\n".join(lines) + "\n"
@@ -85,14 +87,37 @@ def _section(section: Section) -> Iterator[str]:
     if section.note:
         yield from ("", _wrapped(section.note))
     for block in section.blocks:
-        if isinstance(block, Text):
-            for paragraph in block.paragraphs:
-                yield from ("", _wrapped(paragraph))
-        elif isinstance(block, Figure):
-            yield from ("", f"![{block.title}](figures/{PREFIX}{block.name}.svg)", "")
-            yield f"*{block.title}*"
-        elif isinstance(block, Table) and not block.folded:
-            yield from ("", *_table(block))
+        yield from _block(block)
+
+
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Text):
+        for paragraph in block.paragraphs:
+            yield from ("", _wrapped(paragraph))
+    elif isinstance(block, Figure):
+        yield from ("", f"![{block.title}](figures/{PREFIX}{block.name}.svg)", "")
+        yield f"*{block.title}*"
+        if block.caption:
+            yield from ("", _wrapped(block.caption))
+    elif isinstance(block, Claims):
+        yield from ("", *_claims(block))
+    elif isinstance(block, Table) and not block.folded:
+        yield from ("", *_table(block))
+
+
+def _claims(claims: Claims) -> Iterator[str]:
+    """Write the tally, the papers, and a table of the claims with their whole results."""
+    tally = (f"{count} {verdict}" for verdict, (_, count) in claims.tally.items())
+    yield _wrapped(f"Of {len(claims.lines)} claims and questions: {', '.join(tally)}.")
+    yield ""
+    for key, (name, link) in claims.papers.items():
+        yield f"- {key}.x: " + (f"[{name}]({link})" if link else name)
+    columns = ("No.", "What the paper says", "Verdict", "By", "Result", "How it was tested")
+    rows = [
+        (line.id, line.text, line.verdict, line.basis, line.result, line.test)
+        for line in claims.lines
+    ]
+    yield from ("", *_table(Table(columns, rows)))
 
 
 def _table(table: Table) -> Iterator[str]:

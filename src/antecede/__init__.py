@@ -18,6 +18,7 @@ from antecede.core import (
     Need,
     Packet,
     ProtocolInfo,
+    Restart,
     endpoint,
     size,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "PeerError",
     "ProtocolInfo",
     "QueueFullError",
+    "Restart",
     "SnapshotError",
     "UnknownProcessError",
     "UsageError",

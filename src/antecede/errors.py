@@ -73,3 +73,11 @@ class LogError(UsageError):
         super().__init__(message)
         self.path = path
         self.reason = reason or message
+
+
+class StoreError(AntecedeError):
+    """A node's store cannot be opened, read or written; nothing that was saved is lost."""
+
+
+class NodeClosedError(UsageError):
+    """The node is closed, or has failed for the reason given; it sends and delivers no more."""

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from antecede import Effects, Need, Packet
+from antecede.core.casts import Targets
 from antecede.core.endpoint import Endpoint
-from antecede.core.entries import Log, purged
+from antecede.core.logs import CausalLog
 from antecede.core.messages import Sending
 from antecede.protocols.matrix import Matrix
-from antecede.protocols.optimal import Optimal, merged
+from antecede.protocols.optimal import Optimal
 
 
 class Unordered(Matrix):
@@ -46,6 +47,9 @@ class CountsItself(Matrix):
     def _stamp(self, sending: Sending) -> dict[str, object]:
         super()._stamp(sending)
         return dict.fromkeys(sending.others, tuple(map(tuple, self._sent)))
+
+    def _check(self, packet: Packet) -> None:
+        """Accept what the mutant sends; the real one refuses it."""
 
 
 class NeverWakes(Matrix):
@@ -94,62 +98,53 @@ class Chatty(Matrix):
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        before = {sender: dict(entries) for sender, entries in self._log.items()}
-        controls = super()._stamp(sending)
-        for sender, entries in before.items():
-            for clock, dests in entries.items():
-                self._log.setdefault(sender, {})[clock] = dests
-        return controls
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        before = self._known.log.copy()
+        packets = super()._stamped(to, payload)
+        self._known.log |= before
+        return packets
 
 
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        controls = super()._stamp(sending)
-        self._log[self.process][sending.message.seq] = frozenset()
-        return controls
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        packets = super()._stamped(to, payload)
+        del self._known.log[self._seq << self._roster.shift | self._me]
+        return packets
 
 
 class NoIntersection(Optimal):
     """RCV(3) left out: what is delivered here is still said to be open."""
 
-    def _merge(self, packet: Packet) -> None:
-        me, self.process = self.process, "nobody"
-        try:
-            super()._merge(packet)
-        finally:
-            self.process = me
+    def _merge(self, packet: Packet, key: int) -> None:
+        super()._merge(packet, key)
+        log = self._known.log
+        log[key] = log.get(key, 0) | self._roster.bits[self._me]
 
 
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        controls = super()._stamp(sending)
-        return {
-            dest: tuple(
-                (sender, clock, tuple(d for d in dests if d not in sending.others))
-                for sender, clock, dests in cast("tuple[tuple[str, int, tuple[str, ...]], ...]", c)
-            )
-            for dest, c in controls.items()
-        }
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        packets = super()._stamped(to, payload)
+        for packet in packets:
+            packet.needs = []
+        return packets
 
 
 class PurgesByWord(Optimal):
     """Lookahead as [KS98] 4.5 can be read: purges on arrival and takes over nothing else."""
 
-    def _on_data(self, packet: Packet) -> None:
-        log: Log = {sender: dict(entries) for sender, entries in self._log.items()}
-        both = merged(log, self._carried(packet))
-        self._log = purged(
-            {
-                sender: {clock: both.get(sender, {}).get(clock, frozenset()) for clock in entries}
-                for sender, entries in log.items()
-            }
-        )
-        Endpoint._on_data(self, packet)
+    def _start(self) -> None:
+        super()._start()
+        self._looks_ahead = True
+
+    def _on_arrival(self, packet: Packet) -> None:
+        both = CausalLog(self._roster)
+        both.tops, both.log = self._known.tops, self._known.log
+        both.merge(self._carried(packet), packet.stamp.tops[packet.source_no], 0)
+        self._known.log = {key: both.log[key] for key in self._known.log if key in both.log}
 
 
 MUTANTS: dict[type[Endpoint], tuple[str, frozenset[str]]] = {

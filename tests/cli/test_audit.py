@@ -34,10 +34,11 @@ UNPAIRED = """
 """
 
 
-def call(verb: str, *words: object) -> Result:
+def call(verb: str, *words: object, given: str | None = None) -> Result:
+    """Run a verb; ``given`` is its standard input."""
     app = typer.Typer()
     app.command(name=verb)(getattr(import_module(f"antecede.cli.{verb}"), verb))
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(word) for word in words], input=given)
 
 
 def write(path: Path, log: list[Event]) -> Path:
@@ -98,7 +99,7 @@ def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
         ),
         ("", ["--format", "jsonl"], "has no events"),
         ("junk", ["--format", "parquet"], "as parquet"),
-        ("junk", ["--format", "xml"], "known: csv, edges, jsonl, otlp, parquet, shiviz"),
+        ("junk", ["--format", "xml"], "known: csv, edges, jaeger, jsonl, otlp, "),
         ("junk", [], "give --format"),
         ('{"process":"a"}\n', ["--format", "jsonl", "--strict"], "--strict forbids"),
         (UNPAIRED, ["--format", "jsonl", "--windows", "0"], "windows is 0; give 1 or more"),

@@ -9,6 +9,8 @@ import pytest
 import antecede
 
 DYNAMIC = [name for name, info in antecede.PROTOCOLS.items() if info.dynamic]
+#: Those whose packets speak of messages to third parties.
+TELLING = [name for name in DYNAMIC if antecede.PROTOCOLS[name].bytes_per_entry != 0]
 FIXED = [name for name, info in antecede.PROTOCOLS.items() if not info.dynamic]
 
 
@@ -30,7 +32,7 @@ def test_a_packet_of_a_joining_process_may_be_offered_again(protocol: str) -> No
     assert b.send(["c"]).packets[0].dest == "c"
 
 
-@pytest.mark.parametrize("protocol", DYNAMIC)
+@pytest.mark.parametrize("protocol", TELLING)
 def test_a_packet_about_a_joining_process_may_be_offered_again(protocol: str) -> None:
     a, b = make(protocol, "a", ("a", "b")), make(protocol, "b", ("a", "b"))
     a.add("c")
@@ -42,7 +44,7 @@ def test_a_packet_about_a_joining_process_may_be_offered_again(protocol: str) ->
     assert len(b.receive(packet).deliveries) == 1
 
 
-@pytest.mark.parametrize("protocol", DYNAMIC)
+@pytest.mark.parametrize("protocol", TELLING)
 def test_what_waits_for_a_removed_process_is_released_and_says_so(protocol: str) -> None:
     ends = {name: make(protocol, name, ("a", "b", "c")) for name in "abc"}
     ends["a"].send(["c"])
@@ -73,7 +75,7 @@ def test_a_removed_name_never_comes_back(protocol: str) -> None:
         a.remove("a")
 
 
-@pytest.mark.parametrize("protocol", DYNAMIC)
+@pytest.mark.parametrize("protocol", TELLING)
 def test_packets_that_speak_of_a_removed_process_are_fine(protocol: str) -> None:
     ends = {name: make(protocol, name, ("a", "b", "c", "d")) for name in "abcd"}
     ends["d"].send(["c"])
@@ -103,3 +105,12 @@ def test_names_are_checked_on_joining() -> None:
     assert end.members == ("a", "b")
     packet = make("optimal", "b", ("a", "b")).send(["a"]).packets[0]
     assert end.receive(replace(packet)).event == 1
+
+
+def test_nothing_is_awaited_of_a_process_that_left() -> None:
+    """Under ``buffered``, a message to it may be all that the others wait for."""
+    a = make("buffered", "a", ("a", "b", "c"))
+    assert len(a.send(["b"]).packets) == 1
+    assert a.send(["b"]).packets == a.send(["c"], b"next").packets == ()
+    (packet,) = a.remove("b").packets
+    assert (packet.dest, packet.payload, a.queued) == ("c", b"next", 0)

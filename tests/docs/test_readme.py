@@ -14,7 +14,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("(Need(process='ann', number=1")
@@ -22,7 +22,8 @@ def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/index.md", "docs/advise.md"]
+    "page",
+    ["README.md", "CONTRIBUTING.md", "docs/index.md", "docs/advise.md", "docs/nodes.md"],
 )
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text()

@@ -13,21 +13,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import antecede
+from antecede import eventlog
 from antecede.cli.main import app
 from antecede.core.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event
 from antecede.eventlog.edges import read_edges
-from antecede.pipeline.advice import traffic
+from antecede.pipeline.advice import replays, traffic
 from antecede.pipeline.advice.costs import Cost, FaultKind, Status
 from antecede.pipeline.advice.entry import advise, costs_on
 from antecede.pipeline.advice.recommendation import Traffic
 from antecede.pipeline.advice.replays import pack_schedule, unpack_schedule, violations_of
-from antecede.pipeline.advice.traffic import schedule_of, schedule_of_edges
+from antecede.pipeline.advice.traffic import left_out, schedule_of, schedule_of_edges
 from antecede.pipeline.advice.wording import recommend
 from antecede.pipeline.logs.formats.edges import to_events
-from antecede.pipeline.logs.sources import table_of
+from antecede.pipeline.logs.sources import Source, read, table_of
 from antecede.report.advise_page import advise_page, messages_in_words
+from antecede.report.numbers import figure
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
 from tests.pipeline.histories import Shape, history
@@ -96,6 +98,18 @@ def test_times_that_are_none_leave_the_others_seen() -> None:
     assert schedule_of(table_of(none)).about["delays"] == "exponential:0.05"
 
 
+@pytest.mark.parametrize("far", [1e308, -1e308, 1e200])
+def test_times_that_cannot_be_calculated_with_are_unknown(tmp_path: Path, far: float) -> None:
+    some = [replace(e, time=far if k % 5 == 0 else e.time) for k, e in enumerate(LOG)]
+    schedule = schedule_of(table_of(some))
+    assert schedule.about["delays"] == "as seen"
+    assert schedule.delays.max() < 1e6
+    path = tmp_path / "edges.txt"
+    path.write_text(f"a b 1\nb c {far}\n")
+    with pytest.raises(UsageError, match=r"the log has a time of .* seconds; times up to 1e\+100"):
+        schedule_of_edges(read(Source(path, "edges")).events)
+
+
 def test_delays_belong_to_their_own_copies() -> None:
     """A send to nobody else stands in the log, not in the schedule."""
     events = [
@@ -140,6 +154,12 @@ def test_an_edge_list_gets_a_stated_model(tmp_path: Path) -> None:
     assert schedule.messages == 2
     assert schedule.cast == "multicast"
     assert schedule.about["delays"] == "exponential:0.05"
+
+
+def test_repeated_lines_of_an_edge_list_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("a b 1\na b 1\na c 1\nb b 2\na b 1\n")
+    assert left_out(read(Source(path, "edges"))) == {"repeated_lines": 2, "copies_to_sender": 1}
 
 
 def test_multicasts_have_all_figures_under_every_protocol() -> None:
@@ -306,6 +326,36 @@ def test_rejected_rows_are_reported_and_kept(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         app([*words, "--strict"])
     assert ended.value.code == 2
+
+
+def test_results_name_units_marks_and_what_was_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "PLAIN_COPIES_MAX", 20)
+    path = tmp_path / "log.jsonl"
+    again = [replace(LOG[k], seq=1000 + k) for k in range(5)]
+    own = Event("p0", 2000, "send", "own", ("p0",), 99.0)
+    eventlog.write(path, [*LOG, *again, own])
+    names = ["--protocol", "optimal", "--protocol", "central"]
+    with pytest.raises(SystemExit):
+        app(["advise", str(path), "--local", *names, "--out", str(tmp_path / "o")])
+    shown = capsys.readouterr().out
+    result = json.loads((tmp_path / "o" / "summary.json").read_text())["result"]
+    sends = sum(e.kind == "send" for e in again)
+    assert result["left_out"] == {
+        "repeated_sends": sends, "repeated_deliveries": 5 - sends, "copies_to_sender": 1,
+    }  # fmt: skip
+    assert "1 copy to its own sender." in shown
+    total = result["total_bytes_per_copy"]["optimal"]
+    (line,) = (line.split() for line in shown.splitlines() if line.startswith(" optimal "))
+    assert line[4] == figure(total)
+    assert f"costs {total:.3g} bytes a copy" in result["reason"] + result["otherwise"]
+    assert " central  run†" in shown.replace("   ", "  ")
+    assert f"Ran only on the first {result['beginning_messages']:,} messages" in shown
+    page = (tmp_path / "o" / "index.html").read_text()
+    for head in ("model bytes/copy", "wire bytes/copy", "total bytes/copy", "added ms/copy"):
+        assert f'<th scope="col">{head}' in page
+    assert "<dt>central†</dt>" in page
 
 
 def test_the_page_has_no_figure_that_is_none() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit, audit_table
+from antecede.pipeline.audits.files import audit_here, audit_on
 from antecede.pipeline.logs import sources
 from antecede.pipeline.logs.sources import Source
 from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
@@ -105,3 +106,38 @@ def test_damaged_files_and_wrong_types_are_one_line(spark: SparkSession, tmp_pat
                 read()
             said.append(str(error.value))
         assert said[0] == said[1]
+
+
+def test_several_files_and_executions_are_audited_alike(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    halves = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    for path, rows in zip(halves, (slice(0, 3), slice(3, 5)), strict=True):
+        pq.write_table(pa.table({name: values[rows] for name, values in BASE.items()}), path)
+    kept = 'a {"a":1}\nsend A\nb {"b":1, "a":1}\ndeliver A\n'
+    broken = kept.replace("b {", 'a {"a":2}\nsend B\nb {').replace("deliver A", "deliver B")
+    clocks = tmp_path / "x.log"
+    clocks.write_text(f'=== 1 ===\n{kept}=== 2 ===\n{broken}b {{"b":2, "a":2}}\ndeliver A\n')
+    patterns: dict[str, Any] = {"send": "send (?<message>.)", "deliver": "deliver (?<message>.)"}
+    verdicts: list[str] = []
+    for files in ([Source(path) for path in halves], [Source(clocks, **patterns)]):
+        here, there = audit_here(files), audit_on(spark, files)
+        assert list(here) == list(there)
+        for one, other in zip(here.values(), there.values(), strict=True):
+            assert (one.name, one.audit.verdict) == (other.name, other.audit.verdict)
+            assert one.audit.tables["violations"].equals(other.audit.tables["violations"])
+        verdicts += [one.audit.verdict for one in there.values()]
+    assert verdicts == ["broken", "ordered", "broken"]
+
+
+def test_mostly_invalid_rows_are_refused_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table(BASE | {"process": ["a", "b", None, None, None]}), path)
+    said = []
+    for is_local in (True, False):
+        with pytest.raises(
+            UsageError, match=r"3 of its 5 rows are not valid; .*: process is"
+        ) as no:
+            _ = audit_here([Source(path)]) if is_local else audit_on(spark, [Source(path)])
+        said.append(str(no.value))
+    assert said[0].replace("line 3", "the first") == said[1]

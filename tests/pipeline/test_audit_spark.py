@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,9 @@ from antecede.pipeline.audits.arrangements import plain_files
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.logs.sources import table_of
-from tests.pipeline.histories import SHAPES, Shape, Truth, history, oracle
+from antecede.pipeline.schemas import CLOCKS
+from tests.pipeline.histories import BRIEF, CLOCKED, RELAYED, SHAPES, Shape, history
+from tests.pipeline.oracles import Stamped, Truth, oracle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+def clock_of(event: Event) -> tuple[tuple[str, int], ...] | None:
+    return event.clock if isinstance(event, Stamped) else None
+
+
 def many(
     *, timed: bool, seeds: range, shapes: tuple[Shape, ...] = SHAPES
 ) -> tuple[list[Event], Truth]:
@@ -41,13 +46,17 @@ def many(
     for number, shape in enumerate(shapes):
         for seed in seeds:
             mark = f"{number}-{seed}/"
-            part = [
-                replace(
-                    e,
-                    process=mark + e.process,
-                    message=e.message and mark + e.message,
-                    dests=None if e.dests is None else tuple(mark + d for d in e.dests),
-                    time=float(i) if e.time is None and timed else e.time if timed else None,
+            part: list[Event] = [
+                Stamped(
+                    mark + e.process,
+                    e.seq,
+                    e.kind,
+                    e.message and mark + e.message,
+                    None if e.dests is None else tuple(mark + d for d in e.dests),
+                    float(i) if e.time is None and timed else e.time if timed else None,
+                    None
+                    if (clock := clock_of(e)) is None
+                    else tuple((mark + p, r) for p, r in clock),
                 )
                 for i, e in enumerate(history(shape, seed))
             ]
@@ -104,6 +113,38 @@ def test_any_frame_gives_the_oracles_answer(spark: SparkSession) -> None:
     assert truth_of(found) == truth
     assert same_tables(found, audit_table(table))
     assert found.violations.count() == len(truth.violations)
+
+
+def test_clocks_and_relays_give_the_oracles_answer(spark: SparkSession, tmp_path: Path) -> None:
+    log, truth = many(timed=True, seeds=range(700, 701), shapes=(*CLOCKED[:7], *RELAYED[:4]))
+    clocks = pa.array([clock_of(e) for e in log], CLOCKS)
+    table = table_of(log).append_column("clock", clocks)
+    path = write_in_time(table, tmp_path / "log.parquet", 200)
+    found = audit(spark.read.parquet(path), windows=4)
+    assert (found.summary["arrangement"], found.summary["clocks"]) == ("blobs", True)
+    assert truth_of(found) == truth
+    assert same_tables(found, audit_table(table))
+
+
+def test_relays_in_files_in_the_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
+    log, truth = many(timed=True, seeds=range(710, 714), shapes=RELAYED[:5])
+    path = write_in_time(table_of(log), tmp_path / "log.parquet", 100)
+    found = audit(spark.read.parquet(path), windows=3)
+    assert found.summary["arrangement"] == "slices"
+    assert truth_of(found) == truth
+    assert same_tables(found, audit_table(table_of(log)))
+
+
+@pytest.mark.parametrize("shape", [Shape(delay=0.001, unlogged=0.1), BRIEF[-1]])
+def test_what_a_log_lacks_is_weighed_alike(
+    spark: SparkSession, tmp_path: Path, shape: Shape
+) -> None:
+    table = table_of(history(shape, 1))
+    path = write_in_time(table, tmp_path / "log.parquet", 15)
+    local = audit_table(table)
+    for frame in (spark.createDataFrame(table), spark.read.parquet(path)):
+        found = audit(frame, windows=2)
+        assert (found.verdict, found.reason) == (local.verdict, local.reason)
 
 
 def test_a_frame_without_times_gives_the_oracles_answer(spark: SparkSession) -> None:

@@ -49,11 +49,29 @@ def test_a_message_that_never_arrived_breaks_the_order() -> None:
     assert found.reason == "1 message never arrived although an effect did."
 
 
-def test_a_delivery_before_its_own_send_breaks_the_order() -> None:
+def test_a_delivery_before_its_own_send_decides_nothing() -> None:
     log = [Event("a", 1, "deliver", "m1"), Event("a", 2, "send", "m1", ("a",))]
     found = audit(*log)
-    assert found.verdict == "broken"
-    assert found.reason == "1 delivery happened before the send of the same message."
+    assert found.verdict == "undecidable"
+    assert "contradicts itself" in found.reason
+    assert "a delivered m1 (seq 1) before an event that led to its send" in found.reason
+
+
+def test_a_cycle_makes_a_violation_elsewhere_undecidable_too() -> None:
+    cycle = [Event("x", 1, "deliver", "y"), Event("x", 2, "send", "y", ("x",))]
+    found = audit(*SENDS, *deliveries("m2", "m1"), *cycle)
+    assert (found.verdict, found.violations.num_rows) == ("undecidable", 1)
+    assert "Leaving these out: 1 delivery (33.3%) came after an effect" in found.reason
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_the_reason_names_a_few_events_of_many_cycles(count: int) -> None:
+    log = [
+        Event(f"p{k}", seq, kind, f"m{k}", (f"p{k}",) if seq == 2 else None)
+        for k in range(count)
+        for seq, kind in ((1, "deliver"), (2, "send"))
+    ]
+    assert f"and {count - 3} more in the findings" in audit(*log).reason
 
 
 @pytest.mark.parametrize("messages", [("other",), ("other", "other"), ("other", "else")])

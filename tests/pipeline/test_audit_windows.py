@@ -7,33 +7,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from antecede.core.tables import (
-    CAUSAL_CYCLE,
-    CONTRADICTORY_SEQ,
-    DELIVERED_TWICE,
-    DELIVERY_WITHOUT_SEND,
-    SENT_TWICE,
-)
+from antecede.core.tables import CAUSAL_CYCLE
 from antecede.errors import UsageError
 from antecede.eventlog import Event
-from antecede.pipeline.audits.entry import audit
+from antecede.pipeline.audits.entry import audit, message_names
 from antecede.pipeline.audits.local import Local
+from antecede.pipeline.audits.tables import findings
 from antecede.pipeline.audits.windows import window as window_module
+from antecede.pipeline.audits.windows.columns import with_clocks
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Answer, add_chains, check
-from tests.pipeline.histories import KIND, SHAPES, Shape, Truth, history, oracle
+from antecede.pipeline.schemas import CLOCKS
+from tests.pipeline.histories import CLOCKED, RELAYED, SHAPES, Shape, history
+from tests.pipeline.oracles import KIND, Truth, oracle
 
 if TYPE_CHECKING:
     from antecede.pipeline.audits.windows.jit import Ints
+#: Where order comes from more than messages that are sent once.
+BEYOND = (*RELAYED, *CLOCKED)
 
 
-def columns(log: list[Event]) -> tuple[Events, list[str]]:
-    import pyarrow as pa
-
+def columns(log: list[Event]) -> tuple[Events, list[str], list[tuple[int, int, int]]]:
     names = sorted({e.process for e in log})
     number = {name: p for p, name in enumerate(names)}
     known = np.array([4 * (e.kind == "send" and e.dests is not None) for e in log], np.int8)
@@ -45,26 +44,30 @@ def columns(log: list[Event]) -> tuple[Events, list[str]]:
         hash_names([e.message or "" for e in log]),
         hash_lists(dests),
     )
-    return events, names
+    clocks = [getattr(e, "clock", None) for e in log]
+    if not any(clock is not None for clock in clocks):
+        return events, names, []
+    table = pa.table({"clock": pa.array(clocks, CLOCKS)})
+    events, ahead = with_clocks(table, events, names)
+    return events, names, ahead
 
 
 def run(log: list[Event], cuts: Ints | None) -> tuple[Truth, Answer]:
-    events, names = columns(log)
+    events, names, ahead = columns(log)
 
     def lookup(rows: Ints) -> list[tuple[str | None, tuple[str, ...] | None]]:
         return [(log[row].message, log[row].dests) for row in rows]
 
-    arrangement = Local(events, names, lookup, cuts)
+    arrangement = Local(events, names, lookup, cuts, ahead=ahead)
     answer = check(arrangement)
     add_chains(arrangement, answer, answer.joined.late)
-    return truth_of(answer, names), answer
+    return truth_of(arrangement, answer), answer
 
 
-def truth_of(answer: Answer, names: list[str]) -> Truth:
-    joined, truth, name = answer.joined, Truth(), {}
-    for window in answer.windows:
-        assert not window.collision
-        name.update(window.names)
+def truth_of(arrangement: Local, answer: Answer) -> Truth:
+    joined, truth, names = answer.joined, Truth(), arrangement.names
+    assert not any(window.collision for window in answer.windows)
+    name = message_names(arrangement, answer)
     for late in joined.late:
         key = (names[late.process], name[late.key])
         assert key not in truth.violations
@@ -78,25 +81,15 @@ def truth_of(answer: Answer, names: list[str]) -> Truth:
             name[lost.effect.key],
             lost.effect.seq,
         )
-    found = [(DELIVERY_WITHOUT_SEND, row) for row in joined.unsent]
-    found += [(DELIVERED_TWICE, row) for row in joined.redelivered]
-    for window in answer.windows:
-        for kind, rows in (
-            (DELIVERED_TWICE, window.redelivered),
-            (CAUSAL_CYCLE, window.cycles),
-            (CONTRADICTORY_SEQ, window.clashes),
-            (SENT_TWICE, window.resent),
-        ):
-            found += [(kind, tuple(row)) for row in rows.tolist()]
-    for kind, (process, seq, which) in found:
-        truth.findings.add((kind, names[process], seq, name.get(which)))
+    for row in findings(answer, names, name, arrangement.ahead).to_pylist():
+        truth.findings.add((row["kind"], row["process"], row["seq"], row["message"]))
     return truth
 
 
 def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints:
     """Return cuts at random places of the log, consistent or not."""
     rng = random.Random(seed)
-    events, names = columns(log)
+    events, names, _ = columns(log)
     found = np.zeros((count, len(names)), np.int64)
     for k, place in enumerate(sorted(rng.randint(0, len(log)) for _ in range(count))):
         for e in range(place):
@@ -128,9 +121,19 @@ def test_many_windows_equal_the_oracle(shape: Shape, fixed: bool) -> None:
         assert sum(window.events for window in answer.windows) == len(log)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+@pytest.mark.parametrize("shape", BEYOND, ids=range(len(BEYOND)))
+def test_clocks_and_relays_equal_the_oracle(shape: Shape) -> None:
+    for seed in range(2000, 2012):
+        log = history(shape, seed)
+        cuts = random_cuts(log, 1 + seed % 7, seed, fixed=seed % 4 > 0)
+        truth = oracle(log)
+        for where in (None, cuts):
+            assert run(log, where)[0] == truth, f"shape={shape} seed={seed} cut={where is not None}"
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *BEYOND], ids=range(len(SHAPES) + len(BEYOND)))
 def test_every_cut_gives_the_same_chains(shape: Shape) -> None:
-    for seed in range(1100, 1108):
+    for seed in range(1100, 1106):
         log = history(shape, seed)
         _, whole = run(log, None)
         _, cut = run(log, random_cuts(log, 4, seed, fixed=True))
@@ -138,7 +141,7 @@ def test_every_cut_gives_the_same_chains(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("limit", ["bits", "detailed", "both"])
-@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+@pytest.mark.parametrize("shape", [*SHAPES, *BEYOND], ids=range(len(SHAPES) + len(BEYOND)))
 def test_windows_that_may_tell_little_are_asked_again(
     shape: Shape, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +150,7 @@ def test_windows_that_may_tell_little_are_asked_again(
         monkeypatch.setattr(window_module, "BITS_PER_PROCESS", 0)
     if limit != "bits":
         monkeypatch.setattr(window_module, "DETAILED_MAX", 0)
-    for seed in range(1200, 1206):
+    for seed in range(1200, 1205):
         log = history(shape, seed)
         truth, _ = run(log, random_cuts(log, 1 + seed % 5, seed, fixed=True))
         assert truth == oracle(log), f"shape={shape} seed={seed}"

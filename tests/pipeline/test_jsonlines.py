@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from antecede import eventlog
 from antecede.eventlog import Event, Rejected
+from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs.formats.jsonl import read_quickly
 from antecede.pipeline.logs.sources import Source, read, table_of
 
@@ -76,7 +77,7 @@ lines = st.lists(
 def test_a_good_log_is_read_in_one_go(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     eventlog.write(path, PLAIN)
-    found = read_quickly(path)
+    found = read_quickly(path.read_bytes())
     assert found is not None
     assert found.equals(table_of(PLAIN))
     assert read(Source(path)).events.equals(found)
@@ -90,7 +91,7 @@ def test_one_go_gives_what_line_by_line_gives(
     path.write_text(end.join(some), encoding="utf-8", newline="")
     rejected: list[Rejected] = []
     events = eventlog.read(path, rejected=rejected)
-    found = read_quickly(path)
+    found = read_quickly(path.read_bytes())
     if found is not None:
         assert rejected == []
         assert found.equals(table_of(events))
@@ -103,7 +104,7 @@ def test_bytes_that_are_no_text_are_left_to_the_careful_reader(
     path = tmp_path / "log.jsonl"
     row = json.dumps({"process": "a", "seq": 1, "kind": "send", "message": "mX"}).encode()
     path.write_bytes(row + b"\n" + row.replace(b"X", damage))
-    assert read_quickly(path) is None
+    assert read_quickly(path.read_bytes()) is None
     assert read(Source(path)).bad == 1
 
 
@@ -111,5 +112,31 @@ def test_deep_nesting_is_left_to_the_careful_reader(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     row = '{"process":"a","seq":1,"kind":"send","message":"m"'
     path.write_text(row + "}\n" + row + ',"x":' + "[" * 100_000 + "]" * 100_000 + "}\n")
-    assert read_quickly(path) is None
+    assert read_quickly(path.read_bytes()) is None
     assert read(Source(path)).bad == 1
+
+
+def test_clocks_are_objects_of_counts(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    row = '{"process":"a","seq":%d,"kind":"local","clock":%s}\n'
+    clocks = ['{"b":2,"c":0}', "null", "{}", '{"b":true}', '{"b":1.5}', f'{{"b":{2**63}}}', "[1]"]
+    plain = '{"process":"a","seq":9,"kind":"local"}\n'
+    lines = [row % (number, clock) for number, clock in enumerate(clocks)]
+    path.write_text("".join([*lines, plain]))
+    found = read(Source(path))
+    assert found.events.column("clock").to_pylist() == [[("b", 2), ("c", 0)], None, [], None]
+    assert set(found.rejected.column("reason").to_pylist()) == {"clock is not an object of counts"}
+    assert found.bad == 4
+
+
+def test_the_order_of_clocks_in_json_lines_counts(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows: list[dict[str, object]] = [
+        {"process": "a", "seq": 1, "kind": "send", "message": "A"},
+        {"process": "b", "seq": 1, "kind": "send", "message": "B", "clock": {"a": 1}},
+        {"process": "c", "seq": 1, "kind": "deliver", "message": "B"},
+        {"process": "c", "seq": 2, "kind": "deliver", "message": "A"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (late,) = audit_table(read(Source(path)).events).tables["violations"].to_pylist()
+    assert (late["message"], late["overtaker"]) == ("A", "B")

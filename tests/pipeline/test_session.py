@@ -157,7 +157,7 @@ def test_what_executors_run_needs_only_what_is_shipped(tmp_path: Path) -> None:
     code = f"""
         import sys
         sys.path.insert(0, {str(packed)!r})
-        for absent in ("altair", "jinja2", "rich", "typer", "vl_convert"):
+        for absent in ("jinja2", "rich", "typer", "vl_convert"):
             sys.modules[absent] = None
         from antecede.pipeline.spark.ship import use_unpacked
         use_unpacked()

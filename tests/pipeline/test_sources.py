@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import lzma
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, EventLog
 from antecede.pipeline import schemas
+from antecede.pipeline.audits.drawings import clock_arrows, clocks_of
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs import base, sources
 from antecede.pipeline.logs.formats import shiviz
@@ -54,7 +55,8 @@ def test_the_event_log_is_read_in_three_forms(tmp_path: Path, form: str) -> None
 def test_bad_lines_are_kept_and_may_be_fatal(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     good = '{"process":"a","seq":1,"kind":"local"}'
-    path.write_text(f"{good}\nnonsense\n" + '{"process":"a","seq":"x","kind":"local"}\n')
+    bad = ["nonsense", '{"process":"a","seq":"x","kind":"local"}']
+    path.write_text("\n".join([good, *bad, good]))
     found = sources.read(Source(path))
     assert found.rejected.to_pylist() == [
         {"source": "log.jsonl", "line": 2, "text": "nonsense", "reason": "not JSON"},
@@ -85,8 +87,9 @@ def test_the_shared_shiviz_logs_are_read(shared: Path, name: str, hosts: int, ev
     parsed = shiviz.parse_log(path.read_text(encoding="utf-8"))
     assert len(parsed.entries) == events
     assert len({entry.host for entry in parsed.entries}) == hosts
-    assert shiviz.clock_arrows(parsed)
     found = sources.read(Source(path))
+    rows = found.events.sort_by([("process", "ascending"), ("seq", "ascending")]).to_pylist()
+    assert clock_arrows(rows, clocks_of(rows))
     assert found.undecidable is not None
     assert "give --send and --deliver" in found.undecidable
 
@@ -106,7 +109,7 @@ def test_clock_arrows_agree_with_paired_messages(shared: Path) -> None:
     """Where messages are paired, every delivery's clock covers its send's."""
     path = shared / "data" / "shiviz" / "reliable-broadcast.log"
     parsed = shiviz.parse_log(path.read_text(encoding="utf-8"))
-    events = shiviz.to_events(parsed, SEND, DELIVER)
+    events = shiviz.to_events(parsed.entries, Source(path, send=SEND, deliver=DELIVER))
     sent = {
         e.message: entry
         for e, entry in zip(events, parsed.entries, strict=True)
@@ -129,9 +132,16 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a regular expression"):
         sources.read(Source(path, pattern="("))
     found = sources.read(Source(path, send="(?<message>hello)", deliver="(?<message>bye)"))
+    assert found.undecidable == (
+        "The pattern --deliver matches no event, so there is nothing to judge."
+    )
+    path.write_text('a {"a":1}\nhello\nb {"b":1}\nbye\n')
+    found = sources.read(Source(path, send="(?<message>hello)", deliver="(?<message>bye)"))
     assert found.undecidable is not None
-    assert "no message is in both" in found.undecidable
-    path.write_text('a {"a":1}\nhello\na {"a":99999999999999999999}\nhi\na {"a":-2}\nho\n')
+    assert "have none in common; make both name messages alike" in found.undecidable
+    assert "such as 'hello' and 'bye'." in found.undecidable
+    more = 'a {"a":99999999999999999999}\nhi\na {"a":-2}\nho\n'
+    path.write_text('a {"a":1}\nhello\n' + more + 'a {"a":2}\nbye\n')
     reasons = [row["reason"] for row in sources.read(Source(path)).rejected.to_pylist()]
     assert reasons == ["the clock is not JSON with counts"] * 2
     path.write_text('a {"a":1}\nhello\n')
@@ -144,7 +154,7 @@ def test_patterns_are_checked(tmp_path: Path) -> None:
 
 def test_lines_that_are_not_utf8_are_rejected_in_every_form(tmp_path: Path) -> None:
     edges = tmp_path / "e.txt"
-    edges.write_bytes(b"a b 1\n\xff b 2\n\xfe b 2\n")
+    edges.write_bytes(b"a b 1\n\xff b 2\n\xfe b 2\na b 3\n")
     found = sources.read(Source(edges))
     assert [(r["line"], r["text"], r["reason"]) for r in found.rejected.to_pylist()] == [
         (2, "\\xff b 2", "not UTF-8"),
@@ -156,7 +166,7 @@ def test_lines_that_are_not_utf8_are_rejected_in_every_form(tmp_path: Path) -> N
     assert "not UTF-8" in [r["reason"] for r in found.rejected.to_pylist()]
     lines = tmp_path / "l.jsonl"
     row = b'{"process":"a","seq":1,"kind":"send","message":"caf%s"}\n'
-    lines.write_bytes(row % b"\xe9" + row % b"\xe8" + row % b"e")
+    lines.write_bytes(row % b"\xe9" + row % b"\xe8" + row % b"e" + row % b"a")
     assert sources.read(Source(lines)).bad == 2
     with pytest.raises(UsageError, match="line 1 is not a valid event: not UTF-8"):
         sources.read(Source(lines, strict=True))
@@ -173,8 +183,9 @@ def test_when_no_row_is_an_event_the_first_is_quoted(tmp_path: Path) -> None:
 
 
 def test_only_the_first_bad_rows_are_kept_and_all_counted(tmp_path: Path) -> None:
-    rows = {"process": ["a"] + [None] * 3000, "seq": [1] * 3001, "kind": ["local"] * 3001}
-    pq.write_table(pa.table({**rows, "message": ["m"] * 3001}), tmp_path / "log.parquet")
+    rows = {"process": ["a"] + [None] * 3000 + ["b"] * 3000, "seq": [1] * 6001}
+    words = {"kind": ["local"] * 6001, "message": ["m"] * 6001}
+    pq.write_table(pa.table({**rows, **words}), tmp_path / "log.parquet")
     found = sources.read(Source(tmp_path / "log.parquet"))
     assert (found.bad, len(found.rejected)) == (3000, base.QUOTED)
     first = found.rejected.to_pylist()[0]
@@ -275,17 +286,17 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path) -> None:
     strange.write_text("")
     with pytest.raises(UsageError, match="give --format, one of csv, edges"):
         sources.read(Source(strange))
-    with pytest.raises(UsageError, match="unknown format 'xml'; known: csv, edges, jsonl"):
+    with pytest.raises(UsageError, match="unknown format 'xml'; known: csv, edges, jaeger, jsonl"):
         sources.read(Source(strange, form="xml"))
     with pytest.raises(UsageError, match="has no events"):
         sources.read(Source(strange, form="jsonl"))
     strange.write_text("words")
     with pytest.raises(UsageError, match="as parquet"):
         sources.read(Source(strange, form="parquet"))
-    with gzip.open(tmp_path / "log.jsonl.gz", "wb") as file:
+    with lzma.open(tmp_path / "log.jsonl.xz", "wb") as file:
         file.write(b'{"process":"a","seq":1,"kind":"local"}')
-    with pytest.raises(UsageError, match="is compressed; unpack it first, with gunzip"):
-        sources.read(Source(tmp_path / "log.jsonl.gz"))
+    with pytest.raises(UsageError, match="is compressed; unpack it first, with unxz"):
+        sources.read(Source(tmp_path / "log.jsonl.xz"))
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match="has no files in it"):
         sources.read(Source(tmp_path / "folder"))
@@ -315,3 +326,10 @@ def test_columns_of_the_wrong_type_are_refused(
     with pytest.raises(LogError, match="^" + reason) as error:
         audit_table(table)
     assert error.value.path is None
+
+
+def test_a_table_with_two_columns_of_one_name_is_refused() -> None:
+    columns = [pa.array(values) for values in (["a"], [1], ["local"], ["m"], ["n"])]
+    table = pa.table(columns, names=["process", "seq", "kind", "message", "message"])
+    with pytest.raises(LogError, match=r"^the log has 2 columns of the name message; keep one$"):
+        audit_table(table)

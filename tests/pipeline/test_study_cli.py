@@ -19,6 +19,7 @@ from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
 from antecede.pipeline.runs import RunFolder
+from antecede.pipeline.studies.request import Request
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
 CODE = (
@@ -48,6 +49,10 @@ def _call(*words: str) -> None:
         (("--seed", "-5"), "--seed -5 is out of range"),
         (("--resume",), "--resume needs --out"),
         (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),
+        (("--n", "1"), "--n 1: processes cannot exchange messages"),
+        (("--seeds", "0"), "--seeds 0: there is nothing to run"),
+        (("--delay", "slow"), "delay 'slow' is not understood"),
+        (("--delay", "constant:1", "--experiment", "growth"), "varies the delay itself"),
         (("--out", "/dev/null/x"), "choose another folder"),
     ],
 )
@@ -55,6 +60,21 @@ def test_a_wrong_call_is_one_line(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         _call(*words)
     assert "\n" not in str(caught.value)
+
+
+def test_sizes_delay_and_seeds_of_ones_own() -> None:
+    request = Request(n=(7, 5), delay="constant:0.2", seeds=2)
+    rows = request.rows()
+    assert {row["seed"] for row in rows} == {1, 2}
+    delays = {json.loads(row["arguments"]).get("delay") for row in rows} - {None}
+    assert delays == {"constant:0.2"}
+    names = {row["experiment"] for row in rows}
+    assert {"overhead", "bounded", "special"} <= names
+    assert not names & {"growth", "crossover", "buffered", "loads"}
+    assert {row["n"] for row in rows if row["experiment"] == "overhead"} == {5, 7}
+    assert request.options()["n"] == [7, 5]
+    sizes = {row["n"] for row in Request(experiment=["growth"], n=(6, 9)).rows()}
+    assert sizes == {6, 9}
 
 
 def test_traffic_that_is_none_is_told_with_the_name_of_its_file(tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ def assert_restarts(
             for place, step in enumerate(script.steps):
                 name = script.members[place % len(script.members)]
                 state = again.endpoints[name].state()
-                again.endpoints[name] = codec.restore(codec.snapshot(again.endpoints[name]))
+                again.endpoints[name] = codec.restore(
+                    codec.snapshot(again.endpoints[name]), resumed=True
+                )
                 assert restore(state).state() == state == again.endpoints[name].state()
                 run_step(again, step)
             assert again.history.events == plain.history.events

@@ -1,12 +1,13 @@
-"""direct: [PRS97] with the three readings of its pruning."""
+"""direct: [PRS97] with the readings of its pruning and of its own slot."""
 
 import pytest
 
 from antecede.check import World
+from antecede.core.info import Cast
 from antecede.core.messages import Need, Packet, Sending
-from antecede.core.registry import endpoint, size
+from antecede.core.registry import PROTOCOLS, endpoint, size
 from antecede.errors import UsageError
-from antecede.protocols.direct import PRUNES, Direct
+from antecede.protocols.direct import OWN_SLOTS, PRUNES, Direct
 from tests.protocols.rig import (
     assert_refused,
     assert_restarts,
@@ -98,26 +99,49 @@ def test_worked_example_where_optimal_has_nothing_left_to_say(prune: str) -> Non
     )
 
 
-@pytest.mark.parametrize("prune", PRUNES)
-def test_every_cast_under_the_oracle_within_its_bound(prune: str) -> None:
-    for world in campaign("direct", 30, options={"prune": prune}):
+READINGS = [{"prune": prune, "own_slot": slot} for prune in PRUNES for slot in OWN_SLOTS]
+
+
+@pytest.mark.parametrize("options", READINGS)
+def test_every_cast_under_the_oracle_within_its_bound(options: dict[str, str]) -> None:
+    for world in campaign("direct", 30, options=options):
         n = len(world.endpoints)
         for packet in world.packets:
             entries, dests, model_bytes = size(packet)
             assert entries <= n * n
             assert (dests, model_bytes) == (0, 6 * entries)
-    campaign("direct", 20, options={"prune": prune}, pull=True)
+    campaign("direct", 20, options=options, pull=True)
+
+
+def pairs(cast: Cast, **options: str) -> tuple[int, list[object]]:
+    """Return how many pairs a campaign carried, and what happened in it."""
+    worlds = campaign("direct", 30, casts=[cast], options=options)
+    orders: list[object] = [world.history.events for world in worlds]
+    return sum(size(packet).entries for w in worlds for packet in w.packets), orders
 
 
 def test_the_readings_differ_only_in_what_they_carry() -> None:
-    def pairs(prune: str) -> tuple[int, list[object]]:
-        worlds = campaign("direct", 30, casts=["multicast"], options={"prune": prune})
-        orders: list[object] = [world.history.events for world in worlds]
-        return sum(size(packet).entries for w in worlds for packet in w.packets), orders
+    for slot in OWN_SLOTS:
+        literal, direct, full = (pairs("multicast", prune=p, own_slot=slot) for p in PRUNES)
+        assert literal[1] == direct[1] == full[1]
+        assert literal[0] > direct[0] > full[0]
 
-    literal, direct, full = (pairs(prune) for prune in PRUNES)
-    assert literal[1] == direct[1] == full[1]
-    assert literal[0] > direct[0] > full[0]
+
+def test_a_kept_slot_tells_more_and_so_lets_others_forget_more() -> None:
+    """A cost where everyone hears everything, as in broadcast; a gain where few do."""
+    emptied, kept = (pairs("broadcast", own_slot=slot) for slot in OWN_SLOTS)
+    assert emptied[1] == kept[1]
+    assert emptied[0] < kept[0]
+
+
+def test_with_a_kept_slot_predecessors_are_named_again() -> None:
+    world = World("direct", "abc", options={"own_slot": "kept"})
+    world.send("b", [*"a"])
+    world.arrive_packet("b", "a")
+    world.send("a", [*"c"])
+    world.send("a", [*"c"])
+    assert sets(world, "a", 1, "c") == [{"b": 1}, {}, {}]
+    assert sets(world, "a", 2, "c") == [{"a": 1, "b": 1}, {}, {"a": 1}]
 
 
 def test_malformed_control_is_refused_and_changes_nothing() -> None:
@@ -140,10 +164,17 @@ def test_malformed_control_is_refused_and_changes_nothing() -> None:
 def test_an_unknown_reading_is_refused() -> None:
     with pytest.raises(UsageError, match="prune='none' is unknown; expected one of literal"):
         endpoint("direct", process="a", members=("a", "b", "c"), prune="none")
+    with pytest.raises(UsageError, match="own_slot='lost' is unknown; expected one of emptied"):
+        endpoint("direct", process="a", members=("a", "b", "c"), own_slot="lost")
+
+
+def test_it_is_marked_as_a_reconstruction() -> None:
+    assert PROTOCOLS["direct"].reconstruction
 
 
 def test_going_on_after_a_restart() -> None:
     assert_restarts("direct")
+    assert_restarts("direct", {"own_slot": "kept"})
 
 
 class ForgetsOthers(Direct):

@@ -73,6 +73,44 @@ def test_clusters_under_the_oracle_cost_what_optimal_costs_for_their_heads(
     campaign("hierarchy", 8, options=options, sizes=(5,), pull=True)
 
 
+DEEP = {"clusters": (("a", ("b", "c")), ("d", "e"))}
+DEEPEST = {"clusters": (("a", ("b", ("c", ("d", "e")))),)}
+
+
+def test_with_more_levels_a_message_turns_around_where_it_can() -> None:
+    world = World("hierarchy", "abcde", options=DEEP)
+    world.send("c", ["b"])
+    world.send("c", ["a", "e"])
+    world.drain()
+    world.check()
+    hops = [(str(p.message), p.source, p.dest) for p in world.packets]
+    assert hops == [
+        ("c:1", "c", "b"),
+        ("c:2", "c", "b"),
+        ("c:2", "b", "a"),
+        ("c:2", "a", "d"),
+        ("c:2", "d", "e"),
+    ]
+
+
+@pytest.mark.parametrize("options", [DEEP, DEEPEST])
+def test_more_levels_under_the_oracle(options: dict[str, object]) -> None:
+    campaign("hierarchy", 25, options=options, sizes=(5,))
+    campaign("hierarchy", 6, options=options, sizes=(5,), pull=True)
+    assert_restarts("hierarchy", options, sizes=(5,))
+
+
+@pytest.mark.parametrize("clusters", [TWO, THREE, DEEP])
+def test_representatives_may_run_matrix(clusters: dict[str, tuple[object, ...]]) -> None:
+    """It costs a matrix of the representatives, where optimal costs less."""
+    options = clusters | {"inner": "matrix"}
+    cells = len(clusters["clusters"]) ** 2
+    for world in campaign("hierarchy", 15, options=options, sizes=(5,)):
+        found = {size(packet) for packet in world.packets}
+        assert found <= {(0, 0, 0), (1 + cells, 0, 4 + 4 * cells)}
+    assert_restarts("hierarchy", options, sizes=(5,))
+
+
 def test_one_cluster_of_all_under_the_oracle_is_free_of_control() -> None:
     for world in campaign("hierarchy", 40):
         assert all(size(packet) == (0, 0, 0) for packet in world.packets)
@@ -102,6 +140,8 @@ def test_holding_is_bounded_and_passing_on_needs_no_room() -> None:
         ((("a", "b"),), "leave out c"),
         ("abc", "not a sequence"),
         ((("a", "b", "c"), ()), "expected a non-empty tuple"),
+        (((("a", "b"), "c"),), "starts with its representative"),
+        ((("a", ("b", "a"), "c"),), "more than once"),
     ],
 )
 def test_clusters_that_are_none_are_refused(clusters: object, complaint: str) -> None:
@@ -145,7 +185,7 @@ class SkipsTheHigherLevel(Hierarchy):
 
     def _on_data(self, packet: Packet) -> None:
         if self._is_from_above(packet):
-            self._send_down(packet)
+            self._pass_on(packet, packet.source)
             self._keep(packet)
         else:
             super()._on_data(packet)

@@ -78,7 +78,7 @@ def test_pull_mode_counts_what_a_packet_brings_along() -> None:
     world.send("b", ["c"])
     packet = next(p for p in world.in_flight if p.source == "b")
     before = world.endpoints["c"].state()
-    with pytest.raises(HoldFullError, match="brings 2 messages to hold, but 0"):
+    with pytest.raises(HoldFullError, match=r"brings 2 messages .* to hold, but 0"):
         world.endpoints["c"].receive(packet)
     assert world.endpoints["c"].state() == before
     world.arrive_packet("a", "c")

@@ -36,7 +36,7 @@ data = codec.encode(packet)
 assert b"newcomer" not in data and protocol_of_number(info.wire_number) == "newcomer"
 assert codec.decode(data) == packet
 assert antecede.size(packet) == (4, 0, 16)
-assert codec.restore(codec.snapshot(a)).state() == a.state()
+assert codec.restore(codec.snapshot(a), resumed=True).state() == a.state()
 assert [d.payload for d in b.receive(packet).deliveries] == [b"hello"]
 assert [str(case) for case in cases("newcomer", ("a", "b"))][0] == "newcomer-unicast"
 assert explore("newcomer", processes=2, messages=2).is_clean

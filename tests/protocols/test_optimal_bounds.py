@@ -1,11 +1,14 @@
 """[KS98] section 7: theorem 8 and the upper bound on the information that is necessary."""
 
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
 import antecede
-from antecede import MessageId
+from antecede import MessageId, Packet
 from antecede.check import BrokenPromiseError, History, World, random_script, run_script
-from antecede.core.messages import Sending
+from antecede.core.casts import Targets
 from antecede.protocols.optimal import Optimal
 
 
@@ -23,11 +26,14 @@ def chain_of_three(world: World) -> None:
 class Forgets(Optimal):
     """Leaves one instance of information, "d is a destination of m's message", out of messages."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        return {
-            dest: tuple(entry for entry in control if entry[0] != "m")  # type: ignore[attr-defined]
-            for dest, control in super()._stamp(sending).items()
-        }
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        packets = super()._stamped(to, payload)
+        return [replace(packet, control=_without_m(packet)) for packet in packets]
+
+
+def _without_m(packet: Packet) -> object:
+    control = cast("tuple[tuple[str, object, object], ...]", packet.control)
+    return tuple(entry for entry in control if entry[0] != "m")
 
 
 def test_theorem_8_a_chain_of_three_needs_every_instance() -> None:

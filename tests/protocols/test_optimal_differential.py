@@ -1,9 +1,12 @@
 """optimal, option differential: [KS98] section 3.5, nothing twice over a channel."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecede import Effects, Packet
 from antecede.check import World, run_script
 from antecede.check.scripts import run_step
 from antecede.core.differences import applied, difference, is_difference, measured
@@ -142,17 +145,22 @@ def test_going_on_after_a_restart() -> None:
 class IgnoresWhatIsGone(Optimal):
     """Takes a difference for additions only: absence is information, and it is lost."""
 
-    def _outgoing(self, dest: str, control: Entries) -> object:
-        result = super()._outgoing(dest, control)
-        return (result[0], (), result[2]) if is_difference(result) else result
+    def _shortened(self, packet: Packet) -> Packet:
+        result = super()._shortened(packet)
+        if is_difference(result.control):
+            return replace(result, control=(result.control[0], (), result.control[2]))
+        return result
 
 
 class WithoutChannelOrder(Optimal):
     """Applies differences in the order of arrival."""
 
-    def _start(self) -> None:
-        super()._start()
-        self._fifo = False
+    def _receive_in_order(self, packet: Packet) -> Effects:
+        self._check_packet(packet)
+        if not self._is_seen(packet):
+            full = self._in_full(packet)
+            self._hold_back(full, self._blocker(full))
+        return self._flush()
 
 
 def test_mutants_are_caught() -> None:

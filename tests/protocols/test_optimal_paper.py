@@ -9,8 +9,11 @@ from antecede import MessageId, Packet
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
-from antecede.core.entries import Entry, Log, as_entries, purged
-from antecede.protocols.optimal import Optimal, merged
+from antecede.core.entries import Entry, Log, as_entries
+from antecede.core.logs import CausalLog
+from antecede.core.roster import roster_of
+from antecede.core.stamps import Stamp
+from antecede.protocols.optimal import Optimal
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
 NAMES = tuple(f"{i:02}" for i in range(1, 17))
@@ -72,14 +75,14 @@ CARRIED: dict[int, frozenset[str]] = {
 }
 
 
-def test_example_rcv_merge() -> None:
-    both = merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)})
-    assert both == {"01": {9: named(7), 20: frozenset(), 21: named(8)}}
-
-
-def test_example_rcv_purge() -> None:
-    both = purged(merged({"01": dict(LOG_J)}, {"01": dict(CARRIED)}))
-    assert both == {"01": {9: named(7), 21: named(8)}}
+def test_example_rcv_merge_and_purge() -> None:
+    roster = roster_of(NAMES)
+    mine, theirs = CausalLog(roster), CausalLog(roster)
+    mine.read({"01": dict(LOG_J)})
+    theirs.read({"01": dict(CARRIED)})
+    key = 3 << roster.shift | roster.numbers["02"]
+    mine.merge(Stamp(theirs.tops, theirs.log), key, 0)
+    assert mine.spelt() == {"01": {9: named(7), 21: named(8)}, "02": {3: frozenset()}}
 
 
 def test_example_rcv_as_a_delivery() -> None:

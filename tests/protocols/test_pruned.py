@@ -10,7 +10,6 @@ import pytest
 from antecede import (
     Endpoint,
     MessageId,
-    Need,
     Packet,
     PeerError,
     UnknownProcessError,
@@ -19,8 +18,10 @@ from antecede import (
 )
 from antecede.check import World
 from antecede.check.scripts import run_step
-from antecede.core.entries import Log, purged
-from antecede.protocols.pruned import Control, Pruned, merge
+from antecede.core.logs import CausalLog
+from antecede.core.numbered import FREE
+from antecede.core.roster import roster_of
+from antecede.protocols.pruned import Control, Pruned, PrunedStamp, already_pruned
 from tests.protocols.support import (
     assert_goes_on_equal,
     assert_refused,
@@ -30,10 +31,8 @@ from tests.protocols.support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+    from antecede.core.casts import Targets
     from antecede.core.info import Cast
-    from antecede.core.messages import Sending
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 
@@ -182,17 +181,16 @@ units: list[tuple[str, set[tuple[MessageId, str]]]] = []
 class Watched(Pruned):
     """Notes what each delivery prunes from the union of both sides."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
+    def _merge(self, packet: Packet, key: int) -> None:
         entries, _ = cast("Control", packet.control)
         assert packet.message is not None
         before = {(m, d) for m, dests in self.dependencies().items() for d in dests}
         before |= {(MessageId(s, c), d) for s, c, dests in entries for d in dests}
         before |= {(packet.message, d) for d in packet.dests if d != packet.source}
         before.discard((packet.message, self.process))
-        reached = super()._absorb(packet)
+        super()._merge(packet, key)
         after = {(m, d) for m, dests in self.dependencies().items() for d in dests}
         units.append((self.process, before - after))
-        return reached
 
 
 def split(world: World, process: str, gone: set[tuple[MessageId, str]]) -> Counter[str]:
@@ -306,65 +304,63 @@ def test_a_snapshot_goes_on_as_if_nothing_happened(pull: bool) -> None:
 class WithoutConstraints(Pruned):
     """R1 left out."""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        yield from ()
+    def _blocker(self, packet: Packet) -> int:
+        return FREE
 
 
 class WithoutEntering(Pruned):
     """S5 left out: the sender forgets what it sent."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        controls = super()._stamp(sending)
-        del self._info[self.process][sending.message.seq]
-        if not self._info[self.process]:
-            del self._info[self.process]
-        return controls
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        packets = super()._stamped(to, payload)
+        info = self._info
+        del info[self.process][self._seq]
+        self._info = info
+        return packets
 
 
 class WithoutReceived(Pruned):
     """R4 forgets the other destinations of a multicast."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        reached = super()._absorb(packet)
-        assert packet.message is not None
-        self._info[packet.source][packet.message.seq] = frozenset()
-        return reached
+    def _merge(self, packet: Packet, key: int) -> None:
+        super()._merge(packet, key)
+        info = self._info
+        info[packet.source][packet.message_id.seq] = frozenset()
+        self._info = info
 
 
 class WithoutReplacing(Pruned):
     """S2 carries the constraints, but the sender does not prune them."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        before = self._info
-        controls = super()._stamp(sending)
-        self._info = before
-        self._info.setdefault(self.process, {})[sending.message.seq] = frozenset(sending.others)
-        return controls
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        info = self._info
+        packets = super()._stamped(to, payload)
+        info.setdefault(self.process, {})[self._seq] = frozenset(to.others)
+        self._info = info
+        return packets
 
 
 class WithoutComparing(Pruned):
     """R5 and R6 left out: both sides are simply united."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
+    def _merge(self, packet: Packet, key: int) -> None:
         before = self._info
-        reached = super()._absorb(packet)
-        united: Log = {s: dict(entries) for s, entries in self._info.items()}
+        super()._merge(packet, key)
+        united = self._info
         for sender, entries in before.items():
             for clock, dests in entries.items():
                 here = united.setdefault(sender, {})
                 here[clock] = here.get(clock, frozenset()) | dests
-        self._info = purged(united)
-        return reached
+        self._info = united
 
 
 class WithoutNewest(Pruned):
     """R9 also drops the newest entry when it is empty, and absence loses its meaning."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        reached = super()._absorb(packet)
+    def _merge(self, packet: Packet, key: int) -> None:
+        super()._merge(packet, key)
         kept = {s: {c: d for c, d in es.items() if d} for s, es in self._info.items()}
         self._info = {sender: entries for sender, entries in kept.items() if entries}
-        return reached
 
 
 @pytest.mark.parametrize(
@@ -383,6 +379,12 @@ def test_a_broken_step_is_noticed(mutant: type[Pruned], promises: set[str]) -> N
 
 
 def test_merging_says_how_much_it_pruned() -> None:
-    mine: Log = {"a": {1: frozenset("bc"), 3: frozenset("b")}}
-    theirs: Log = {"a": {2: frozenset("d"), 3: frozenset("bc")}}
-    assert merge(mine, theirs) == ({"a": {3: frozenset("b")}}, 4)
+    roster = roster_of(("a", "b", "c", "d"))
+    mine, theirs = CausalLog(roster), CausalLog(roster)
+    mine.read({"a": {1: frozenset("bc"), 3: frozenset("b")}})
+    theirs.read({"a": {2: frozenset("d"), 3: frozenset("bc")}})
+    stamp = PrunedStamp(theirs.tops, theirs.log)
+    key = 1 << roster.shift | roster.numbers["d"]
+    assert already_pruned(mine, stamp, key, 0) == 4
+    mine.merge(stamp, key, 0)
+    assert mine.spelt() == {"a": {3: frozenset("b")}, "d": {1: frozenset()}}

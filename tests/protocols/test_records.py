@@ -196,3 +196,9 @@ def test_a_record_that_is_malformed_is_refused(
     with pytest.raises(AssertionError, match=re.escape(message)):
         register_in(module)
     assert "fresh" not in PROTOCOLS
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_fixed_membership_has_a_reason(name: str) -> None:
+    info = PROTOCOLS[name]
+    assert info.dynamic != bool(info.fixed_because)

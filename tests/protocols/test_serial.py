@@ -53,6 +53,30 @@ def test_one_pair_on_every_copy_and_at_most_n_on_the_token() -> None:
     campaign("serial", 30, pull=True)
 
 
+def test_as_printed_a_copy_carries_an_entry_for_each_process() -> None:
+    """[KS98] section 7.1: serialised multicasts carry up to n entries, and nothing else changes."""
+    most = 0
+    for own, every in zip(
+        campaign("serial", 20), campaign("serial", 20, options={"entries": "all"}), strict=True
+    ):
+        assert own.history.events == every.history.events
+        for one, other in zip(own.packets, every.packets, strict=True):
+            if one.kind == "data":
+                assert size(one).entries <= size(other).entries <= len(own.endpoints)
+                most = max(most, size(other).entries)
+            else:
+                assert one.control == other.control
+    assert most == 5
+    assert_restarts("serial", {"entries": "all"})
+
+
+def test_malformed_entries_are_refused() -> None:
+    world = World("serial", "abc", options={"entries": "all"})
+    world.send("a", ["b"])
+    bad: list[object] = [None, ("a", 1), (("b", "a", 0),), (("x", "a", 1),), (("b", "x", 1),)]
+    assert_refused(world.endpoints["b"], world.in_flight[0], bad)
+
+
 def test_serialised_broadcasts_need_two_different_pairs_at_most() -> None:
     for world in campaign("serial", 40, casts=["broadcast"], sizes=(3, 5)):
         for packet in world.packets:

@@ -88,6 +88,9 @@ class ReplacesItsClock(Vectors):
         self._clock = packet.control[0]
         return reached
 
+    def _check(self, packet: Packet) -> None:
+        """Accept what the mutant sends; the real one refuses it."""
+
 
 def test_mutants_are_caught() -> None:
     assert caught("vectors", ReplacesItsClock) in {"liveness", "safety", "no_overblocking"}

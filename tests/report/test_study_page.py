@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from antecede.report.page import Figure, Section, Table
+from antecede.report.page import ClaimLine, Claims, Figure, Section, Table
 from antecede.report.study_page import Picture, blocks_of, build, files
 
 if TYPE_CHECKING:
@@ -42,8 +42,28 @@ PARTS = [
 ]
 
 
+def line(number: str, tone: str) -> ClaimLine:
+    return ClaimLine(
+        id=number,
+        paper=number[0],
+        text=f"claim {number}",
+        verdict={"good": "holds", "bad": "does not hold"}[tone],
+        tone=tone,
+        short="7 > 5",
+        basis="tests",
+        test="so",
+        result="this",
+    )
+
+
+CLAIMS = Claims(
+    [line("0.1", "good"), line("0.2", "bad"), line("1.1", "good")],
+    {"0": ("A and B 1997", "https://example.org"), "1": ("C 2000", "")},
+)
+
+
 def test_what_does_not_depend_on_x_is_drawn_at_every_x_and_listed_once() -> None:
-    page = build([], "", PARTS[:1], OVERVIEW, {})
+    page = build(CLAIMS, [], None, PARTS[:1], OVERVIEW, {})
     section = page.sections[1]
     (drawn,) = (block for block in section.blocks if isinstance(block, Figure))
     (data,) = drawn.specs[0]["datasets"].values()
@@ -57,9 +77,9 @@ def test_what_does_not_depend_on_x_is_drawn_at_every_x_and_listed_once() -> None
 def test_the_page_opens_offline_with_every_chart_drawn(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
-    page = build(
-        [("0.1", "claim", "test", "result", "holds")], "note", PARTS, OVERVIEW, {"seed": 0}
-    )
+    bands = {"left": [{"series": "line", "x": x, "low": 1.0, "high": 4.0} for x in (1.0, 2.0)]}
+    hero = (picture("hero", bands=bands), "what it shows")
+    page = build(CLAIMS, ["The answer."], hero, PARTS, OVERVIEW, {"seed": 0})
     for name, contents in files(page).items():
         target = tmp_path / name
         target.parent.mkdir(exist_ok=True)
@@ -72,9 +92,19 @@ def test_the_page_opens_offline_with_every_chart_drawn(
     opened.goto((tmp_path / "index.html").as_uri())
     opened.wait_for_selector("body[data-drawn]", timeout=600_000)
     charts = opened.locator(".chart")
-    assert charts.count() == 4
+    assert charts.count() == 6
     for number in range(charts.count()):
         assert charts.nth(number).locator("svg path").count() > 3
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    first = opened.locator("figure#hero")
+    box = first.bounding_box()
+    assert box is not None
+    assert box["y"] < 400  # the answer is on the first screen
+    assert opened.locator("ol.lines > li:visible").count() == 3
+    opened.locator("label[for=paper-1]").click()
+    assert opened.locator("ol.lines > li:visible").all_text_contents()[0].count("claim 1.1") == 1
+    assert opened.locator("ol.lines > li:visible").count() == 1
+    opened.locator("ol.lines > li:visible summary").click()
+    assert opened.locator("#claim-1\\.1 dd:visible").count() == 3
     assert complaints == []
     context.close()

@@ -30,7 +30,7 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", ["speed", "growth", "wire_sizes"])
+@pytest.mark.parametrize("name", ["speed", "growth", "wire_sizes", "endpoints"])
 def test_a_benchmark_runs(name: str) -> None:
     done = bench(name, "--quick")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -44,6 +44,17 @@ def test_a_run_writes_one_folder(tmp_path: Path) -> None:
     assert pq.read_table(again / "events.parquet") == pq.read_table(out / "events.parquet")
 
 
+def test_lines_that_are_left_out_are_counted_and_the_first_is_quoted(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.txt"
+    edges.write_text("1 2 3\n2 1 soon\n2 1 5\n")
+    words = ["optimal", "--edges", str(edges), "--json", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert "1 row of the log is not a valid event and was left out; the first, line 2 of " in (
+        done.stderr
+    )
+    assert "got '2 1 soon'." in done.stderr
+
+
 @pytest.mark.parametrize("words", [["optimal"], ["pruned"], ["semantic", "--semantics", "0.5:3"]])
 def test_the_page_has_charts_and_words(tmp_path: Path, words: list[str]) -> None:
     out = tmp_path / "run"
@@ -71,6 +82,28 @@ def test_options_and_semantics(tmp_path: Path) -> None:
     assert json.loads(text)["result"]["false_pairs_per_message"] > 0
 
 
+def test_several_protocols_run_on_one_schedule_and_are_compared(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["matrix", "optimal", "bounded", "--option", "k=5", "--bandwidth", "1e5"]
+    text = call(*words, *QUICK, "--out", str(out))
+    assert "optimal" in text.splitlines()[1] + text.splitlines()[2]
+    result = json.loads((out / "summary.json").read_text())["result"]
+    rows = {row["protocol"]: row for row in result["protocols"]}
+    assert list(rows) == ["matrix", "optimal", "bounded"]
+    assert rows["matrix"]["model_bytes_per_copy"] == 64
+    assert rows["optimal"]["latency_mean"] < rows["matrix"]["latency_mean"]
+    assert pq.read_table(out / "metrics.parquet").num_rows == 3
+    names = {path.name for path in out.iterdir()}
+    assert {"events-matrix.parquet", "events-optimal.parquet", "events-bounded.parquet"} <= names
+    page = (out / "index.html").read_text()
+    charts = dict(re.findall(r"<h3>(.*?)</h3><dl>(.*?)</dl>", page))
+    assert [name for name, _ in re.findall(r"<dt>(.*?)</dt>.*?</i>([\d.,]+)<",
+            charts["Model bytes per copy"])] == ["matrix", "optimal", "bounded"]  # fmt: skip
+    least = min(rows, key=lambda name: rows[name]["model_bytes_per_copy"])
+    assert f"Fewest bytes per copy: {least} (" in page
+    assert "Soonest delivered: " in page
+
+
 def test_bad_news_is_status_one(tmp_path: Path) -> None:
     words = ["buffered", "-n", "10", "--received", "1500", "--delay", "constant:0.1",
              "--out", str(tmp_path / "run")]  # fmt: skip
@@ -87,6 +120,8 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
         (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
         (["bounded", "--option", "k"], "use NAME=VALUE"),
+        (["optimal", "matrix", "--option", "k=5"], "optimal has no option 'k'"),
+        (["optimal", "--bandwidth", "0"], "--bandwidth 0 moves nothing"),
         (["optimal", "--delay", "slow"], "delay 'slow' is not understood"),
         (["optimal", "--semantics", "x"], "use PROBABILITY:REACH"),
         (["optimal", "--edges", "a", "--schedule", "b"], "give one of them"),

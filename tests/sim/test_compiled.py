@@ -14,6 +14,7 @@ import pytest
 
 import antecede
 from antecede import sim
+from antecede.sim import engine
 from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, registry
 from antecede.sim.workloads import paper
 from tests.sim.same import PROTOCOLS, differences
@@ -84,6 +85,18 @@ print(sum(loop.run.stats.cache_hits.values()))
 """
     hits = [python(program, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip() for _ in range(2)]
     assert hits == ["0", "1"]
+
+
+def test_a_cache_says_what_it_has() -> None:
+    """What is missing there is compiled ahead, by two processes at once."""
+    sim.warm()
+    forms = engine._specialised()
+    assert set(engine._HALF) < set(forms) <= set(PROTOCOLS)
+    owns = [registry.KERNELS[name].own for name in forms]
+    assert len(set(owns)) == len(owns) == len({k.own for k in registry.KERNELS.values()})
+    assert compiling.is_cached(loop.run, len(forms))
+    assert not compiling.is_cached(loop.run, 10**6)
+    assert compiling.is_cached(sim.warm, 1), "nothing to wait for: it is not compiled"
 
 
 @pytest.mark.parametrize("protocols", [("optimal",), ("bounded",)])

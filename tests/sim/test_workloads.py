@@ -188,7 +188,7 @@ def test_edges_of_equal_source_and_time_are_one_multicast(tmp_path: Path) -> Non
 
 def test_invalid_edges_are_left_out_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "edges.txt"
-    path.write_text("1,2,3\n1 2 soon\n1 2 inf\n")
+    path.write_text("1,2,3\n1 2 soon\n1 2 inf\n1,2,3\n")
     rejected: list[Rejected] = []
     schedule = replay_edges(path, rejected=rejected)
     assert (schedule.messages, schedule.about["rejected"]) == (1, 2)
@@ -196,6 +196,17 @@ def test_invalid_edges_are_left_out_and_counted(tmp_path: Path) -> None:
     path.write_text("1 1 3\n1 2 soon\n")
     with pytest.raises(UsageError, match=r"between two processes; .* line 2: expected: source"):
         replay_edges(path)
+    path.write_text("1 2 3\n1 2 soon\nsome words\n")
+    with pytest.raises(UsageError, match=r"not an edge list: 2 of its 3 lines .* line 2: expected"):
+        replay_edges(path)
+
+
+@pytest.mark.parametrize("packing", ["gzip", "zstd"])
+def test_compressed_edges_are_read(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "edges.packed"
+    with pa.CompressedOutputStream(str(path), packing) as file:
+        file.write(b"1 2 3\n2 1 4\n")
+    assert replay_edges(path).messages == 2
 
 
 def test_a_real_edge_list(shared: Path) -> None:

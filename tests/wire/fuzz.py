@@ -63,7 +63,7 @@ class Campaign:
         else:
             whole = self.chance.choice(seeds.snapshots)
             body = damaged(self.chance, whole[:-CHECKSUM_BYTES], seeds.packets)
-            data = body + _checksum(body, seeds.codec._roster)
+            data = body + _checksum(body, seeds.codec._now.wire)
             self.guard("restore", data, lambda: self.restore(seeds.codec, data))
 
     def decode(self, seeds: Seeds, data: bytes) -> None:
@@ -75,7 +75,7 @@ class Campaign:
         self.counts["packets accepted"] += 1
         endpoint = seeds.run.endpoints.get(packet.dest)
         if endpoint is not None and packet.protocol == seeds.run.protocol:
-            fresh = codec.restore(codec.snapshot(endpoint))
+            fresh = codec.restore(codec.snapshot(endpoint), resumed=True)
             try:
                 fresh.receive(packet)
                 self.counts["packets received"] += 1
@@ -83,7 +83,7 @@ class Campaign:
                 self.counts["packets refused by the endpoint"] += 1
 
     def restore(self, codec: Codec, data: bytes) -> None:
-        endpoint = codec.restore(data)
+        endpoint = codec.restore(data, resumed=True)
         assert isinstance(endpoint, antecede.Endpoint)
         self.counts["snapshots accepted"] += 1
 

@@ -5,6 +5,7 @@ If it reads what the Codec writes, the page says enough.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Callable
@@ -27,23 +28,141 @@ class Second:
         self.bit_at = 0
 
     def packet(self) -> tuple[object, ...]:
-        assert self.byte() == 0xA1
+        assert self.byte() == 0xA2
         self.members = self.members[: self.varint()]
-        tag = self.varint()
-        number = tag // 9
+        assert self.raw(3) == self.digest()
+        number, kind = divmod(self.varint(), 21)
         assert not number or number in PROTOCOLS, f"docs/wire.md lacks {number}; run: make docs"
         protocol = PROTOCOLS[number] if number else self.raw(self.varint()).decode()
-        shape, absence = tag % 9 // 3, tag % 3
-        source, dest, n = self.name(self.varint()), self.name(self.varint()), self.varint()
+        if len(self.members) <= 16:
+            numbers = divmod(self.byte(), 16)
+        else:
+            numbers = self.varint(), self.varint()
+        source, dest = map(self.name, numbers)
+        n = self.varint()
+        if kind >= 9:
+            what = self.stamped(numbers, kind - 9)
+        else:
+            what = self.plain(source, *divmod(kind, 3))
+        message, dests, control = what
+        word = "control" if message is None else "data"
+        rest = self.data[self.at :]
+        return source, dest, n, word, message, dests, rest, control, protocol
+
+    def digest(self) -> bytes:
+        whole = b""
+        for name in self.members:
+            whole = hashlib.blake2b(whole + name.encode(), digest_size=16).digest()
+        return whole[:3]
+
+    def plain(self, source: str, shape: int, absence: int) -> tuple[object, object, object]:
         message: tuple[str, int] | None = None
         dests: tuple[str, ...] = ()
         if shape < 2:
             sender = source if shape == 0 else self.name(self.varint())
             message = (sender, self.varint())
             dests = self.dests()
-        control = ((), None)[absence - 1] if absence else self.value()
-        kind = "data" if shape < 2 else "control"
-        return source, dest, n, kind, message, dests, self.data[self.at :], control, protocol
+        return message, dests, ((), None)[absence - 1] if absence else self.value()
+
+    # Stamps.
+
+    def stamped(self, numbers: tuple[int, int], form: int) -> tuple[object, object, object]:
+        source, dest = numbers
+        seq = self.varint()
+        has_news, form = divmod(form, 6)
+        is_empty, how = divmod(form, 3)
+        dests = [dest]
+        if how == 1:
+            dests = [self.varint() for _ in range(self.varint())]
+        elif how == 2:
+            dests = self.mask()
+        if has_news:
+            left, done = self.mask(), self.mask()
+            assert left
+            assert set(done) <= set(left)
+        control = () if is_empty else self.stamp(seq, dest)
+        names = tuple(sorted(map(self.name, dests)))
+        return (self.name(source), seq), names, control
+
+    def mask(self) -> list[int]:
+        bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")
+        return [i for i in range(len(self.members)) if bits >> i & 1]
+
+    def stamp(self, seq: int, dest: int) -> tuple[object, ...]:
+        count = len(self.members)
+        form, zigzag = self.byte(), self.varint()
+        base = seq + (zigzag + 1) // 2 if zigzag % 2 else seq - zigzag // 2
+        tops = [value and value + base - 1 for value in self.lanes(count, form % 8)]
+        entries: dict[tuple[int, int], set[int]] = {(i, top): set() for i, top in enumerate(tops)}
+        length = self.varint()
+        if length:
+            places = self.places(length, form // 8 % 8)
+            for place, dests in zip(places, self.dest_sets(length, form // 64), strict=True):
+                entries.setdefault(self.message(place, tops), set()).update(dests)
+        code = self.varint()
+        if code:
+            for place in self.places(code // 8, code % 8):
+                entries.setdefault(self.message(place, tops), set()).add(dest)
+        return tuple(
+            sorted(
+                (self.name(sender), clock, tuple(sorted(map(self.name, dests))))
+                for (sender, clock), dests in entries.items()
+                if clock
+            )
+        )
+
+    def message(self, place: int, tops: list[int]) -> tuple[int, int]:
+        distance, sender = divmod(place, 2 ** self.width())
+        return sender, tops[sender] - distance
+
+    def places(self, count: int, width: int) -> list[int]:
+        gaps = self.lanes(count, width)
+        return [sum(gaps[: i + 1]) + i for i in range(count)]
+
+    def lanes(self, count: int, number: int) -> list[int]:
+        width = (3, 4, 6, 8, 16)[number]
+        if width == 16:
+            values = [int.from_bytes(self.raw(2), "little") for _ in range(count)]
+        else:
+            self.open()
+            values = [self.take(width) for _ in range(count)]
+            self.close()
+        most = 2**width - 1
+        return [value + self.varint() if value == most else value for value in values]
+
+    def codes(self, count: int, width: int) -> list[int]:
+        if width == 16:
+            return [int.from_bytes(self.raw(2), "little") for _ in range(count)]
+        self.open()
+        values = [self.take(width) for _ in range(count)]
+        self.close()
+        return values
+
+    def dest_sets(self, length: int, how: int) -> list[list[int]]:
+        count = len(self.members)
+        lane = 4 if count < 16 else 6 if count < 64 else 8 if count < 256 else 16
+        if how == 0:
+            width = 8 if length <= 3 and lane < 8 else lane
+            return [[number] for number in self.codes(length, width)]
+        if how == 2:
+            self.open()
+            sets = [self.bit_set() for _ in range(length)]
+            self.close()
+            return sets
+        codes = self.codes(length + self.varint(), lane)
+        self.open()
+        marks = [self.take(1) for _ in codes]
+        sets = [[]]
+        for code, mark in zip(codes, marks, strict=True):
+            sets[-1].append(code)
+            if not mark:
+                sets.append([])
+        result = [self.bit_set() if one == [count] else one for one in sets[:-1]]
+        self.close()
+        return result
+
+    def bit_set(self) -> list[int]:
+        return [i for i in reversed(range(len(self.members))) if self.take(1)]
 
     def byte(self) -> int:
         self.at += 1

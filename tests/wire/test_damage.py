@@ -74,11 +74,11 @@ def test_a_codec_that_grew_reads_packets_from_before(protocol: str) -> None:
 
 def test_another_version_is_named() -> None:
     _, some = encoded("optimal", 5)
-    for version in [0, *range(2, 16)]:
+    for version in [0, 1, *range(3, 8)]:
         with pytest.raises(PeerError, match=f"in version {version} of the format"):
             CODEC.decode(bytes((0xA0 + version,)) + some[0][1:])
-    with pytest.raises(PeerError, match="starts with 0xb1, so it is not a packet"):
-        CODEC.decode(b"\xb1" + some[0][1:])
+    with pytest.raises(PeerError, match="starts with 0xb2, so it is not a packet"):
+        CODEC.decode(b"\xb2" + some[0][1:])
 
 
 @pytest.mark.parametrize("data", ["text", None, 3, ["a"]])

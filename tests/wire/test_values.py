@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from antecede import MessageId, Packet
 from antecede.wire import Codec
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.roster import Roster, Scope
+from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.sets import get_set, put_set
 from antecede.wire.stream import INTEGER_MAX, Reader
 from antecede.wire.values import get_value, put_value
@@ -96,16 +96,16 @@ plain = st.recursive(
 @given(plain)
 def test_any_state_comes_back_equal(value: object) -> None:
     out = bytearray()
-    put_value(out, value, Scope(Roster(MEMBERS), is_flat=False))
-    reader = Reader(bytes(out))
-    assert get_value(reader, Scope(Roster(MEMBERS), is_flat=False)) == value
+    put_value(out, value, Scope(WireRoster(MEMBERS), is_flat=False))
+    reader = Reader(bytes(out), len(out))
+    assert get_value(reader, Scope(WireRoster(MEMBERS), is_flat=False)) == value
     assert reader.left == 0
 
 
 @settings(max_examples=100)
 @given(st.data(), st.integers(1, 300))
 def test_any_set_comes_back_equal(data: st.DataObject, count: int) -> None:
-    roster = Roster(tuple(f"m{number}" for number in range(count)))
+    roster = WireRoster(tuple(f"m{number}" for number in range(count)))
     numbers = sorted(data.draw(st.sets(st.integers(0, count - 1))))
     if data.draw(st.booleans()):
         numbers = [number for number in range(count) if number not in numbers]
@@ -113,7 +113,7 @@ def test_any_set_comes_back_equal(data: st.DataObject, count: int) -> None:
     bits = BitWriter(out)
     put_set(bits, numbers, Scope(roster))
     bits.close()
-    assert get_set(BitReader(Reader(bytes(out))), Scope(roster)) == numbers
+    assert get_set(BitReader(Reader(bytes(out), len(out))), Scope(roster)) == numbers
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_any_set_comes_back_equal(data: st.DataObject, count: int) -> None:
 def test_a_set_takes_its_smallest_form(numbers: list[int], width: int) -> None:
     out = bytearray()
     bits = BitWriter(out)
-    put_set(bits, numbers, Scope(Roster(tuple(f"m{number}" for number in range(50)))))
+    put_set(bits, numbers, Scope(WireRoster(tuple(f"m{number}" for number in range(50)))))
     bits.close()
     assert len(out) == (width + 7) // 8
 
@@ -143,7 +143,7 @@ def test_blocks_of_numbers_come_back_at_any_bit(values: list[int], offset: int) 
     writer.spread(values)
     writer.small(values)
     writer.close()
-    reader = Reader(bytes(out))
+    reader = Reader(bytes(out), len(out))
     bits = BitReader(reader)
     bits.get(offset)
     assert bits.spread(len(values)) == values

@@ -20,7 +20,17 @@ from antecede.errors import UsageError
 
 T = TypeVar("T")
 _LEFT_OUT = frozenset(
-    {"protocol", "members", "options", "pull", "held_max", "queue_max", "held", "arrivals"}
+    {
+        "protocol",
+        "members",
+        "options",
+        "pull",
+        "held_max",
+        "held_bytes_max",
+        "queue_max",
+        "held",
+        "arrivals",
+    }
 )
 """What is the same in every state, or looked at apart."""
 

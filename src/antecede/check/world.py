@@ -286,8 +286,13 @@ class World:
     def _check_necessity(self, process: str) -> None:
         kept = self.endpoints[process].dependencies()
         due = self.history.required(process)
-        if self.removed:
-            due = {m: names - self.removed for m, names in due.items() if names - self.removed}
+        if self.removed:  # what they sent is kept until all have forgotten them
+            kept = {m: names for m, names in kept.items() if m.sender not in self.removed}
+            due = {
+                m: names - self.removed
+                for m, names in due.items()
+                if names - self.removed and m.sender not in self.removed
+            }
         if kept != due:
             self._broken(
                 "necessity",
@@ -317,7 +322,7 @@ def made(cls: type[Endpoint] | None, protocol: str, arguments: Mapping[str, Any]
     one = endpoint(protocol, **arguments)
     if cls is None:
         return one
-    names = ("process", "members", "options", "pull", "held_max", "queue_max")
+    names = ("process", "members", "options", "pull", "held_max", "held_bytes_max", "queue_max")
     return cls(**{name: getattr(one, name) for name in names})
 
 

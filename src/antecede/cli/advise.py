@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antecede.cli.options import (
+    Alias,
     AsJson,
+    Delimiter,
     DeliverPattern,
+    Execution,
     Form,
     Local,
-    LogPath,
+    Logs,
     Master,
     Out,
     Pattern,
@@ -24,6 +27,9 @@ from antecede.cli.options import (
     SendPattern,
     Strict,
     Wait,
+    log_options,
+    say_rejected,
+    sources_of,
 )
 
 if TYPE_CHECKING:
@@ -31,12 +37,15 @@ if TYPE_CHECKING:
 
 
 def advise(
-    log: LogPath,
+    logs: Logs,
     *,
     form: Form = None,
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
+    delimiter: Delimiter = None,
+    execution: Execution = None,
+    alias: Alias = None,
     strict: Strict = False,
     protocol: Annotated[
         list[str] | None, typer.Option(help="Only this protocol. May be repeated.")
@@ -63,15 +72,14 @@ def advise(
     from antecede.pipeline.advice.entry import costs_on
     from antecede.pipeline.advice.results import write
     from antecede.pipeline.advice.traffic import schedule_of_log
-    from antecede.pipeline.logs.sources import Source, form_of, read
+    from antecede.pipeline.logs.sources import read, titled
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
 
-    source = Source(log, form, pattern, send, deliver, strict)
+    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     options = {
-        "log": str(log),
-        "format": form_of(source),
-        "strict": strict,
+        **log_options(sources),
+        "execution": execution,
         "protocol": protocol or [],
         "delay": delay,
         "master": None if local else master or "local[*]",
@@ -79,15 +87,15 @@ def advise(
     is_shown = local and not as_json and sys.stderr.isatty()
     progress = (lambda name: typer.echo(name, err=True)) if is_shown else None
     with RunFolder.open(out, "advise", options=options, seed=seed) as folder:
-        found = read(source)
-        schedule = schedule_of_log(found, log.name, delay=delay, seed=seed)
+        found, name = read(sources, execution), titled(sources, execution)
+        schedule = schedule_of_log(found, name, delay=delay, seed=seed)
         with (
             nullcontext()
             if local
             else session(master, app="antecede-advise", light=True, wait=wait) as spark
         ):
             costs = costs_on(schedule, protocol, spark=spark, progress=progress)
-        summary = write(folder, schedule, costs, found, log.name)
+        summary = write(folder, schedule, costs, found, name)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -100,27 +108,31 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from rich.table import Table
 
     from antecede.pipeline.advice.costs import Status
-    from antecede.report.advise_page import HEADS, cells, messages_in_words, rejected_in_words
+    from antecede.report import advise_page as page
+    from antecede.report.advise_page import messages_in_words
 
     # The page has all columns, and the rows skipped.
-    shown = [head for head in HEADS if head not in {"added ms, p99", "most held", "remark"}]
+    on_page = {"added ms/copy, p99", "most copies held", "remark"}
+    shown = [k for k, head in enumerate(page.HEADS) if head not in on_page]
+    heads = page.heads(result)
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for head in shown:
-        justify: Any = "left" if head in {"protocol", "status"} else "right"
-        # Heads in two lines leave room for large numbers.
-        table.add_column(head.replace(" ", "\n"), justify=justify)
-    for row in cells([cost.record for cost in costs if cost.status is not Status.SKIPPED]):
-        table.add_row(*(row[HEADS.index(head)] for head in shown))
+    for k in shown:
+        justify: Any = "left" if heads[k] in {"protocol", "status"} else "right"
+        # Heads in several lines leave room for large numbers.
+        table.add_column(heads[k].replace(" ", "\n").replace("/", "\n/"), justify=justify)
+    records = [cost.record for cost in costs if cost.status is not Status.SKIPPED]
+    for row in page.cells(records, result):
+        table.add_row(*(row[k] for k in shown))
     Console(markup=False).print(table)
+    for note in (*page.notes(result), page.left_out_in_words(result)):
+        if note:
+            typer.echo(note)
     skipped = [cost.protocol for cost in costs if cost.status is Status.SKIPPED]
     for words, names in (("Skipped", skipped), ("Not recommended", result["not_chosen"])):
         if names:
             typer.echo(f"{words}: {', '.join(names)} (the page says why).")
-    if result["rejected"]:
-        typer.echo(f"{rejected_in_words(result)} (see rejected.parquet):")
-        for row in result["rejected_first"]:
-            typer.echo(f"  line {row['line']}: {row['reason']}; got {str(row['text'])[:80]!r}")
+    say_rejected(result)
     typer.echo(result["reason"])
     if result["otherwise"]:
         typer.echo(result["otherwise"])

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from antecede.cli.options import (
+    Alias,
     AsJson,
+    Delimiter,
     DeliverPattern,
+    Execution,
     Form,
     Local,
-    LogPath,
+    Logs,
     Master,
     Out,
     Pattern,
     SendPattern,
     Strict,
     Wait,
+    log_options,
+    say_rejected,
+    sources_of,
 )
 
+if TYPE_CHECKING:
+    from antecede.pipeline.audits.files import AuditedFile
+
+AssumeComplete = Annotated[
+    bool,
+    typer.Option(
+        "--assume-complete", help="Judge by what the log has, even if events it lacks matter."
+    ),
+]
 MaxViolations = Annotated[
     int, typer.Option(min=0, help="Exit with 0 if no more violations than this count.")
 ]
@@ -32,27 +49,30 @@ Ignore = Annotated[
         "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
     ),
 ]
+Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
 #: How many violations the terminal lists.
 WORST = 10
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
 def audit(
-    log: LogPath,
+    logs: Logs,
     *,
     form: Form = None,
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
+    delimiter: Delimiter = None,
+    execution: Execution = None,
+    alias: Alias = None,
     strict: Strict = False,
     local: Local = False,
-    windows: Annotated[
-        int | None, typer.Option(help="How many windows to cut the log into.")
-    ] = None,
+    windows: Windows = None,
     out: Out = None,
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "4g",
+    assume_complete: AssumeComplete = False,
     max_violations: MaxViolations = 0,
     ignore: Ignore = None,
     as_json: AsJson = False,
@@ -60,56 +80,80 @@ def audit(
     """Check whether, where and how often causal order was broken in a log.
 
     Writes a folder with tables (Parquet), violations.csv, summary.json and index.html, a page that
-    draws the worst violations. Exit status: 0 order was kept or the violations are allowed, 1 it
-    was broken, 2 the log cannot tell or the call is wrong.
+    draws the worst violations. Several executions in one log get a verdict and a folder each. Exit
+    status: 0 order was kept or the violations are allowed, 1 it was broken (in one execution at
+    least), 2 the log cannot tell or the call is wrong.
 
     Example: `antecede audit shop.jsonl --local`
     """
-    from antecede.pipeline.audits.allowance import allowance, compiled, counted
+    from antecede.pipeline.audits.allowance import allowance, compiled
     from antecede.pipeline.audits.entry import require_windows
     from antecede.pipeline.audits.files import audit_here, audit_on, write_results
-    from antecede.pipeline.logs.sources import Source, form_of, require_file
+    from antecede.pipeline.logs.sources import require_file
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
 
-    source = Source(log, form, pattern, send, deliver, strict)
+    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     ignored = compiled(ignore or [])
     if windows is not None:
         require_windows(windows)
     options = {
-        "log": str(log),
-        "format": form_of(source),
-        "pattern": pattern,
-        "send": send,
-        "deliver": deliver,
-        "strict": strict,
+        **log_options(sources),
+        "execution": execution,
         "engine": "local" if local else "spark",
         "windows": windows,
+        "assume_complete": assume_complete,
         "max_violations": max_violations,
         "ignore": ignore or [],
         "master": None if local else master or "local[*]",
     }
-    require_file(source)
+    for source in sources:
+        require_file(source)
     with (
         RunFolder.open(out, "audit", options=options) as folder,
         nullcontext()
         if local
         else session(master, app="antecede-audit", memory=memory, wait=wait) as spark,
     ):
-        audited = audit_on(spark, source, windows) if spark else audit_here(source)
-        allowed = allowance(audited.audit, max_violations, ignored)
+        audited = (
+            audit_on(spark, sources, windows, execution, assume_complete=assume_complete)
+            if spark
+            else audit_here(sources, execution, assume_complete=assume_complete)
+        )
+        allowed = {
+            label: allowance(one.audit, max_violations, ignored) for label, one in audited.items()
+        }
         summary = write_results(folder, audited, allowed)
-    result = summary["result"]
-    if result["verdict"] == "undecidable":
-        typer.echo(f"antecede: undecidable: {log.name}: {result['reason']}", err=True)
+    results = summary["result"].get("executions", [summary["result"]])
+    _warn(results, list(audited.values()))
     if as_json:
-        rows = audited.audit.tables["violations"].to_pylist()
-        typer.echo(json.dumps({**summary, "violations": rows}, indent=2))
+        typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
     else:
-        _show(result)
-        _show_violations(counted(audited.audit, "violations", ignored), result, max_violations)
+        for result, one in zip(results, audited.values(), strict=True):
+            _show(result, one, ignored, max_violations, is_one=len(results) == 1)
         typer.echo(f"Tables and page: {folder.path / 'index.html'}")
-    raise typer.Exit(0 if result["allowed"] else EXIT_CODES[result["verdict"]])
+    raise typer.Exit(exit_code(results))
+
+
+def _warn(results: Sequence[Mapping[str, Any]], audited: Sequence[AuditedFile]) -> None:
+    """Say on standard error what cannot be decided, and why."""
+    for result, one in zip(results, audited, strict=True):
+        if result["verdict"] == "undecidable":
+            typer.echo(f"antecede: undecidable: {one.name}: {result['reason']}", err=True)
+
+
+def exit_code(results: Sequence[Mapping[str, Any]]) -> int:
+    """Return the exit status of the worst verdict: broken, then undecidable, then ordered."""
+    codes = {0 if one["allowed"] else EXIT_CODES[one["verdict"]] for one in results}
+    return next(code for code in (1, 2, 0) if code in codes)
+
+
+def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
+    """Return the rows of the violations table, with their execution if there are several."""
+    rows = {label: one.audit.tables["violations"].to_pylist() for label, one in audited.items()}
+    if len(rows) == 1:
+        return next(iter(rows.values()))
+    return [{"execution": label, **row} for label, found in rows.items() for row in found]
 
 
 def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: int) -> None:
@@ -121,7 +165,8 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
         shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
         typer.echo(f"{shown} (violations.csv has all):")
     for row in rows[:WORST]:
-        typer.echo(f"  {label(row)}. {sentence(row)}")
+        words = sentence(row, beyond_messages=result["beyond_messages"])
+        typer.echo(f"  {label(row)}. {words}")
     if result["ignored"]:
         typer.echo(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
     if result["allowed"]:
@@ -129,16 +174,26 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
         typer.echo(f"Violations that count: {count}; allowed: {most:,}; exit status 0.")
 
 
-def _show(result: dict[str, Any]) -> None:
-    from antecede.report.audit_page import lead
+def _show(
+    result: dict[str, Any],
+    audited: AuditedFile,
+    ignored: Sequence[re.Pattern[str]],
+    most: int,
+    *,
+    is_one: bool,
+) -> None:
+    """Print the verdict on one log or execution, and what its results are."""
+    from antecede.pipeline.audits.allowance import counted
+    from antecede.report.audit_page import lateness_in_words, lead
 
+    if not is_one:
+        typer.echo(f"{result['execution']} ({result['folder']}): {result['verdict']}")
     if result["verdict"] != "undecidable":
         typer.echo(lead(result))
+        if late := lateness_in_words(result):
+            typer.echo(late)
     if result["findings"]:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["findings_by_kind"].items())
         typer.echo(f"Inconsistencies: {kinds}.")
-    if result["rejected"]:
-        count, kept = result["rejected"], result["rejected_kept"]
-        rows = "1 row is not an event" if count == 1 else f"{count:,} rows are not events"
-        kept_rows = "see" if kept == count else f"the first {kept:,} are in"
-        typer.echo(f"{rows}; {kept_rows} rejected.parquet.")
+    say_rejected(result)
+    _show_violations(counted(audited.audit, "violations", ignored), result, most)

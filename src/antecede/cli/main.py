@@ -27,6 +27,7 @@ VERBS = {
     "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
     "reorder": ("spark", "Put the rows of a stream into causal order, on Spark."),
     "report": ("logs", "Draw what happened around a message as a space-time diagram."),
+    "node": ("net", "Run a node from a TOML file, make certificates, watch nodes."),
     "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Check this machine, and say how to fix what is missing."),
 }

@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from antecede.pipeline.logs.formats import FORMATS
 
-LogPath = Annotated[Path, typer.Argument(help="The log: a file, or a folder of Parquet files.")]
+if TYPE_CHECKING:
+    from antecede.pipeline.logs.base import Source
+
+Logs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="LOG",
+        help="The log: files (also .gz and .zst), folders of them, or - for standard input. "
+        "Several are one log.",
+    ),
+]
 Form = Annotated[
     str | None,
     typer.Option(
-        "--format", help=f"Format of the log: {', '.join(FORMATS)}. Default: by the file name."
+        "--format", help=f"Format of the log: {', '.join(FORMATS)}. Default: by its content."
     ),
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(help="For shiviz: a regular expression with groups host, clock and event."),
+    typer.Option(
+        help="Regular expression of an event. For shiviz: with groups host, clock and event; for "
+        "text: process, kind, message, dests, seq, time."
+    ),
 ]
 SendPattern = Annotated[
     str | None,
     typer.Option(
-        "--send", help="For shiviz: a regular expression for sends, with a group message."
+        "--send", help="For shiviz and text: a regular expression of sends, with a group message."
     ),
 ]
 DeliverPattern = Annotated[
-    str | None, typer.Option("--deliver", help="For shiviz: the same, for deliveries.")
+    str | None, typer.Option("--deliver", help="For shiviz and text: the same, for deliveries.")
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        help="For shiviz and text: a regular expression of what separates several executions in a "
+        "file; a group trace names the next one."
+    ),
+]
+Execution = Annotated[
+    str | None, typer.Option(help="Name of the execution to read, of several in the log.")
+]
+Alias = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=PROCESS: another name of a process. May be repeated."),
 ]
 Strict = Annotated[
     bool, typer.Option(help="Refuse a log that has rows which are not valid events.")
@@ -42,3 +70,46 @@ Out = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the same results.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+
+def sources_of(
+    logs: list[Path],
+    form: str | None,
+    patterns: tuple[str | None, str | None, str | None, str | None],
+    alias: list[str] | None,
+    *,
+    strict: bool = False,
+) -> list[Source]:
+    """Return the files to read; ``patterns`` are those of events, sends, deliveries, delimiters."""
+    from antecede.pipeline.logs.base import Source
+    from antecede.pipeline.logs.files import aliases_of, sources_in
+
+    pattern, send, deliver, delimiter = patterns
+    like = Source(Path(), form, pattern, send, deliver, strict, delimiter, aliases_of(alias or []))
+    return sources_in(logs, like)
+
+
+def log_options(sources: list[Source]) -> dict[str, Any]:
+    """Return the options on reading a log, as a run's summary states them."""
+    from antecede.pipeline.logs.sources import form_of
+
+    first = sources[0]
+    names = [str(source.path) for source in sources]
+    return {
+        "log": names[0] if len(names) == 1 else names,
+        "format": ", ".join(dict.fromkeys(form_of(source) for source in sources)),
+        "pattern": first.pattern,
+        "send": first.send,
+        "deliver": first.deliver,
+        "delimiter": first.delimiter,
+        "alias": dict(first.aliases),
+        "strict": first.strict,
+    }
+
+
+def say_rejected(result: Mapping[str, Any]) -> None:
+    """Say how many rows of a log were left out, if any, and quote the first."""
+    from antecede.report.rejected import rejected_in_words
+
+    if result["rejected"]:
+        typer.echo(f"{rejected_in_words(result)}.")

@@ -7,17 +7,34 @@ from typing import Annotated
 
 import typer
 
-from antecede.cli.options import AsJson, DeliverPattern, Form, LogPath, Out, Pattern, SendPattern
+from antecede.cli.options import (
+    Alias,
+    AsJson,
+    Delimiter,
+    DeliverPattern,
+    Execution,
+    Form,
+    Logs,
+    Out,
+    Pattern,
+    SendPattern,
+    log_options,
+    say_rejected,
+    sources_of,
+)
 
 
 def report(
-    log: LogPath,
+    logs: Logs,
     *,
     around: Annotated[str | None, typer.Option(help="Id of the message to draw.")] = None,
     form: Form = None,
     pattern: Pattern = None,
     send: SendPattern = None,
     deliver: DeliverPattern = None,
+    delimiter: Delimiter = None,
+    execution: Execution = None,
+    alias: Alias = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -29,22 +46,29 @@ def report(
     Example: `antecede report shop.jsonl --around order-17/paid`
     """
     from antecede.pipeline.audits.drawings import draw
-    from antecede.pipeline.logs.sources import Source, read
+    from antecede.pipeline.logs.sources import read, titled
     from antecede.pipeline.runs import RunFolder
     from antecede.report.audit_page import report_page
 
-    source = Source(log, form, pattern, send, deliver)
-    found = read(source)
-    options = {"log": str(log), "around": around, "format": found.form}
+    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias)
+    found, name = read(sources, execution), titled(sources, execution)
+    options = {**log_options(sources), "execution": execution, "around": around}
     with RunFolder.open(out, "report", options=options) as folder:
-        drawing = draw(found, source, around)
-        title = f"{log.name} around {around}" if around else f"The beginning of {log.name}"
+        drawing = draw(found, around)
+        title = f"{name} around {around}" if around else f"The beginning of {name}"
         facts = {**options, "started": folder.started}
         page = report_page(title, drawing.text, drawing.illustrations, facts)
         folder.write_text("index.html", page)
-        summary = folder.finish({"text": drawing.text, "late_at": drawing.late_at})
+        result = {
+            "text": drawing.text,
+            "late_at": drawing.late_at,
+            "rejected": found.bad,
+            "rejected_first": found.rejected.slice(0, 3).to_pylist(),
+        }
+        summary = folder.finish(result)
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
         typer.echo(drawing.text)
+        say_rejected(result)
         typer.echo(f"Page: {folder.path / 'index.html'}")

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    protocol: Annotated[str, typer.Argument(help="A name that `antecede protocols` lists.")],
+    protocols: Annotated[list[str], typer.Argument(metavar="PROTOCOL...", help="One or more names "
+                                                   "that `antecede protocols` lists.")],
     *,
-    workload: Annotated[str, typer.Option(help="paper, bursts, client_server, groups, ring or "
-                                               "gossip.")] = "paper",
+    workload: Annotated[str, typer.Option(help="paper, bursts, sessions, client_server, groups, "
+                                               "ring or gossip.")] = "paper",
     n: Annotated[int, typer.Option("-n", "--processes", help="Number of processes.")] = 10,
     cast: Annotated[str | None, typer.Option(help="unicast, multicast or broadcast.")] = None,
     received: Annotated[int, typer.Option(help="Messages received per process.")] = 1000,
@@ -34,9 +35,13 @@ def simulate(
     delay: Annotated[str, typer.Option(help="constant:S, exponential:MEAN, lognormal:MEAN:SIGMA "
                                             "or uniform:LOW:HIGH.")] = "exponential:0.05",
     fifo: Annotated[bool, typer.Option("--fifo", help="Channels deliver in order.")] = False,
+    bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of each link; "
+                                                         "unlimited by default.")] = None,
+    payload: Annotated[int, typer.Option(help="Bytes of a message on such links.")] = 100,
     semantics: Annotated[str | None, typer.Option(help="Semantic dependence as "
                                                        "PROBABILITY:REACH.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Protocol option NAME=VALUE. May be "
+    option: Annotated[list[str] | None, typer.Option(help="Protocol option NAME=VALUE, for all "
+                                                          "protocols that have it. May be "
                                                           "repeated.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Replay an edge list instead.")] = None,
     schedule: Annotated[Path | None, typer.Option(help="Replay a schedule (Parquet) "
@@ -48,45 +53,58 @@ def simulate(
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Run one protocol on one workload.
+    """Run one or more protocols on one workload.
 
     Writes a folder with metrics, schedule and event log (Parquet), summary.json and index.html.
-    The exit status is 1 if the run is saturated or copies were never delivered.
+    Several protocols run on the same schedule, and the page compares them. The exit status is 1 if
+    a run is saturated or copies were never delivered.
 
-    Example: `antecede simulate optimal -n 50 --cast multicast --received 1000`
+    Example: `antecede simulate matrix optimal pruned -n 50 --cast multicast`
     """
     from antecede.pipeline.runs import RunFolder
     from antecede.sim import run
     from antecede.sim.metrics import spreads
 
+    names = list(dict.fromkeys(protocols))
     asked: dict[str, Any] = {
-        "protocol": protocol, "workload": workload, "n": n, "cast": cast, "received": received,
-        "warm_up": warm_up, "delay": delay, "fifo": fifo, "semantics": semantics,
+        "protocol": names[0] if len(names) == 1 else names, "workload": workload, "n": n,
+        "cast": cast, "received": received, "warm_up": warm_up, "delay": delay, "fifo": fifo,
+        "bandwidth": bandwidth, "payload": payload, "semantics": semantics,
         "option": option or [], "edges": edges and str(edges), "engine": engine,
         "schedule": schedule and str(schedule), "wire_sample": wire_sample, "events": events,
     }  # fmt: skip
+    options = _options_of(names, _options(asked["option"]))
     made = _schedule(asked, seed)
     skipped = warm_up if edges is None and schedule is None else 0
     folder = RunFolder.open(out, "simulate", options=asked, seed=seed)
     with folder:
-        with _progress(protocol, quiet=as_json) as progress:
-            result = run(
-                protocol, made, options=_options(asked["option"]), engine=engine, events=events,
-                warm_up=skipped, wire_sample=wire_sample, progress=progress,
-            )  # fmt: skip
-        summary = _write(folder, made, result, spreads(made, result.trace, skipped))
+        runs = []
+        for name in names:
+            with _progress(name, quiet=as_json) as progress:
+                found = run(
+                    name, made, options=options[name], engine=engine, events=events,
+                    warm_up=skipped, wire_sample=wire_sample, progress=progress,
+                )  # fmt: skip
+            runs.append(found)
+        summary = _write(folder, made, runs, spreads(made, runs[0].trace, skipped))
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        _show(summary, folder.path)
-    if result.metrics["saturated"] or result.metrics["undelivered"]:
+        _show(runs, folder.path)
+    if any(each.metrics["saturated"] or each.metrics["undelivered"] for each in runs):
         raise typer.Exit(1)
 
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
-    from antecede.eventlog.edges import rejected_note
+    from antecede.eventlog import left_out
     from antecede.sim import Schedule
-    from antecede.sim.workloads import WORKLOADS, check_seed, replay_edges, with_semantics
+    from antecede.sim.workloads import (
+        WORKLOADS,
+        check_seed,
+        replay_edges,
+        with_links,
+        with_semantics,
+    )
 
     check_seed(seed)
     if asked["edges"] and asked["schedule"]:
@@ -100,7 +118,7 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
             asked["edges"], seed=seed, delay=asked["delay"], fifo=asked["fifo"], rejected=bad
         )
         if bad:
-            typer.echo(rejected_note(asked["edges"], bad), err=True)
+            typer.echo(f"{left_out(len(bad), bad[0], asked['edges'])}.", err=True)
     elif asked["workload"] in WORKLOADS:
         make = WORKLOADS[asked["workload"]]
         names = ("n", "cast", "received", "warm_up", "delay", "fifo")
@@ -112,6 +130,11 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     else:
         msg = f"unknown workload {asked['workload']!r}; known: {', '.join(WORKLOADS)}"
         raise UsageError(msg)
+    if asked["bandwidth"] is not None:
+        if asked["bandwidth"] <= 0:
+            msg = f"--bandwidth {asked['bandwidth']:g} moves nothing; give bytes per second"
+            raise UsageError(msg)
+        made = with_links(made, bandwidth=asked["bandwidth"], payload=asked["payload"])
     if asked["semantics"] is None:
         return made
     try:
@@ -139,22 +162,52 @@ def _options(texts: list[str]) -> dict[str, Any]:
     return options
 
 
+def _options_of(names: list[str], given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Give each option to every protocol that has it; one that none has goes to all, as an error.
+
+    A single protocol gets them all, so that its own message says what it does not know.
+    """
+    from antecede.core.registry import protocol_class
+
+    known = {name: protocol_class(name).INFO.options for name in names}
+    stray = [option for option in given if not any(option in own for own in known.values())]
+    return {
+        name: {key: value for key, value in given.items() if key in own or key in stray}
+        for name, own in known.items()
+    }
+
+
 def _write(
-    folder: RunFolder, schedule: sim.Schedule, run: sim.Run, charts: dict[str, dict[str, int]]
-) -> dict[str, Any]:
+    folder: RunFolder, schedule: sim.Schedule, runs: list[sim.Run],
+    charts: dict[str, dict[str, int]],
+) -> dict[str, Any]:  # fmt: skip
     import pyarrow as pa
 
-    from antecede.report.simulate_page import simulate_page
+    from antecede.report.simulate_page import compare_page, simulate_page
 
-    folder.write_table("metrics", pa.Table.from_pylist([{"protocol": run.protocol, **run.metrics}]))
+    names = list(dict.fromkeys(name for each in runs for name in each.metrics))
+    rows = [
+        {"protocol": each.protocol, **{name: each.metrics.get(name) for name in names}}
+        for each in runs
+    ]
+    folder.write_table("metrics", pa.Table.from_pylist(rows))
     folder.write_table("schedule", schedule.to_arrow())
-    if run.events is not None:
-        folder.write_table("events", run.events)
+    for each in runs:
+        if each.events is not None:
+            name = "events" if len(runs) == 1 else f"events-{each.protocol}"
+            folder.write_table(name, each.events)
     lead = (
-        f"{schedule.messages:,} messages among {schedule.n} processes, {schedule.copies:,} copies, "
-        f"run by the {run.engine} engine."
+        f"{schedule.messages:,} messages among {schedule.n} processes, {schedule.copies:,} copies"
     )
     facts = {**folder.options, "seed": folder.seed, "started": folder.started}
+    if len(runs) > 1:
+        found = {each.protocol: each.metrics for each in runs}
+        page = compare_page(found, lead=f"{lead}, the same for every protocol.", facts=facts)
+        folder.write_text("index.html", page)
+        every = [{"engine": each.engine, **row} for each, row in zip(runs, rows, strict=True)]
+        return folder.finish({"messages": schedule.messages, "protocols": every})
+    (run,) = runs
+    lead = f"{lead}, run by the {run.engine} engine."
     page = simulate_page(run.protocol, run.metrics, charts, lead=lead, facts=facts)
     folder.write_text("index.html", page)
     return folder.finish({"engine": run.engine, "messages": schedule.messages, **run.metrics})
@@ -174,18 +227,23 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
         yield lambda done: bar.update(task, completed=done)
 
 
-def _show(summary: dict[str, Any], path: Path) -> None:
+def _show(runs: list[sim.Run], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from antecede.report.numbers import figure
     from antecede.report.simulate_page import LABELS
 
-    result = summary["result"]
-    title = f"antecede simulate {summary['options']['protocol']} ({result['engine']} engine)"
-    table = Table(title=title, show_header=False)
+    names = " ".join(each.protocol for each in runs)
+    engine = f" ({runs[0].engine} engine)" if len(runs) == 1 else ""
+    table = Table(title=f"antecede simulate {names}{engine}", show_header=len(runs) > 1)
+    table.add_column("")
+    for each in runs:
+        table.add_column(each.protocol, justify="right" if len(runs) > 1 else "left")
     for name, label in LABELS.items():
-        if result.get(name) is not None:
-            table.add_row(label, figure(result[name]))
-    table.add_row("page", str(path / "index.html"))
-    Console(markup=False).print(table)
+        values = [each.metrics.get(name) for each in runs]
+        if any(value is not None for value in values):
+            table.add_row(label, *map(figure, values))
+    console = Console(markup=False)
+    console.print(table)
+    console.print(f"page: {path / 'index.html'}", soft_wrap=True)

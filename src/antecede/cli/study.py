@@ -33,6 +33,24 @@ def study(
     traffic: Annotated[
         Path | None, typer.Option(help="An edge list (source destination time) to replay.")
     ] = None,
+    n: Annotated[
+        list[int] | None,
+        typer.Option(
+            "-n",
+            "--n",
+            help="Number of processes, instead of the experiments' own; may be repeated.",
+        ),
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            help="Delay of the network, such as exponential:0.2 or constant:1; "
+            "experiments that vary the delay are left out."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, instead of the preset's.")
+    ] = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option(help="Resume the study in --out.")] = False,
     master: Master = None,
@@ -45,9 +63,8 @@ def study(
     Writes one folder with tables (Parquet, CSV), figures (PNG, SVG), summary.json and
     index.html, a page that needs no network.
 
-    Example: `antecede study --preset quick --experiment overhead --out my-study`
+    Example: `antecede study --experiment overhead --n 20 --n 80 --delay constant:0.2 --seeds 5`
     """
-    from antecede.eventlog.edges import note_on
     from antecede.pipeline.studies.campaign import Campaign
     from antecede.pipeline.studies.request import Request
 
@@ -57,12 +74,15 @@ def study(
         "protocol": protocol or None,
         "traffic": None if traffic is None else str(traffic),
         "seed": seed,
+        "n": n or None,
+        "delay": delay,
+        "seeds": seeds,
     }
     request = Request.of(given, out, resume=resume)
     campaign = Campaign(request, out, master=master, wait=wait, resume=resume)
     path = campaign.folder.path
-    if traffic is not None and (note := note_on(traffic)):
-        typer.echo(note, err=True)
+    if traffic is not None:
+        _say_rejected(traffic)
     try:
         with _announced(), progress(quiet=as_json) as show:
             summary = campaign.run(show)
@@ -76,6 +96,17 @@ def study(
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show(summary, path)
+
+
+def _say_rejected(traffic: Path) -> None:
+    """Say how many lines of an edge list are left out, if any, and quote the first."""
+    from antecede.eventlog import Rejected, left_out
+    from antecede.sim.workloads import replay_edges
+
+    bad: list[Rejected] = []
+    replay_edges(traffic, rejected=bad)
+    if bad:
+        typer.echo(f"{left_out(len(bad), bad[0], str(traffic))}.", err=True)
 
 
 @contextlib.contextmanager
@@ -104,7 +135,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from antecede.pipeline.studies.experiments.overhead import COMPARED, comparison_title
+    from antecede.pipeline.studies.comparison import COMPARED, comparison_title
     from antecede.report.numbers import figure
 
     console, result = Console(), summary["result"]

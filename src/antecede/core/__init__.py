@@ -5,7 +5,16 @@ Nothing here does I/O, reads a clock or uses randomness, or needs more than the 
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Option, ProtocolInfo
-from antecede.core.messages import NOTHING, ControlSize, Delivery, Effects, MessageId, Need, Packet
+from antecede.core.messages import (
+    NOTHING,
+    ControlSize,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    Restart,
+)
 from antecede.core.registry import PROTOCOLS, endpoint, size
 
 __all__ = [
@@ -20,6 +29,7 @@ __all__ = [
     "Option",
     "Packet",
     "ProtocolInfo",
+    "Restart",
     "endpoint",
     "size",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from antecede.core.groups import group_of
 from antecede.core.registry import PROTOCOLS
@@ -14,6 +14,68 @@ if TYPE_CHECKING:
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import Cast
+
+
+TARGETS_MAX: Final = 4096
+
+
+class Targets:
+    """Destinations, checked: all of them and those other than the sender, sorted by name.
+
+    An endpoint that works on numbers sets ``mask``, ``others_mask`` and ``numbers`` (those of
+    ``others``, in the same order).
+    """
+
+    __slots__ = ("has_me", "mask", "names", "numbers", "others", "others_mask")
+
+    def __init__(self, names: tuple[str, ...], process: str) -> None:
+        self.names = names
+        self.others = tuple([dest for dest in names if dest != process])
+        self.has_me = process in names
+        self.mask = self.others_mask = 0
+        self.numbers: list[int] = []
+
+
+class TargetCache:
+    """The destinations of one endpoint's sends; the same recur, so they are checked once."""
+
+    __slots__ = ("_endpoint", "known")
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.known: dict[tuple[str, ...], Targets] = {}
+        """Those already checked, by the tuple that was given."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TargetCache, (self._endpoint,)
+
+    def find(self, dests: Iterable[str] | str) -> Targets:
+        """Return these destinations; refuse what the protocol cannot serve."""
+        if type(dests) is not tuple:
+            if isinstance(dests, str):
+                return self._made(dests)
+            try:
+                dests = tuple(dests)
+            except TypeError:
+                return self._made(dests)
+        try:
+            found = self.known.get(dests)
+        except TypeError:  # not hashable, so not names
+            found = None
+        return self._made(dests) if found is None else found
+
+    def _made(self, dests: Iterable[str] | str) -> Targets:
+        found = Targets(targets_of(self._endpoint, dests), self._endpoint.process)
+        self._endpoint._number_targets(found)
+        if isinstance(dests, tuple):
+            if len(self.known) >= TARGETS_MAX:
+                self.known.clear()
+            self.known[dests] = found
+        return found
+
+    def clear(self) -> None:
+        """Forget them: the members have changed."""
+        self.known.clear()
 
 
 def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:

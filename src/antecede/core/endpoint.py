@@ -11,23 +11,34 @@ is made again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
 
-from antecede.core.casts import targets_of
+from antecede.core.casts import TargetCache
 from antecede.core.channels import Channels
 from antecede.core.groups import as_name
 from antecede.core.hold import HoldingBuffer
-from antecede.core.hooks import Hooks
-from antecede.core.messages import Delivery, Effects, MessageId, Need, Packet, Sending
+from antecede.core.messages import (
+    INCARNATION_SHIFT,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    Restart,
+    Sending,
+    effects_of,
+)
+from antecede.core.restarts import Restarting
 from antecede.core.state import ChannelsState, State, copied
-from antecede.core.validation import check_address, check_message, shown
-from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
+from antecede.core.tally import Tally
+from antecede.core.validation import check_address, check_message, checked_basis, shown
+from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 HELD_MAX = 100_000
+HELD_BYTES_MAX = 1 << 28
 QUEUE_MAX = 100_000
 
 
-class Endpoint(Hooks):
+class Endpoint(Restarting):
     """One process's side of a protocol; made by :func:`antecede.endpoint`."""
 
     def __init__(
@@ -38,6 +49,7 @@ class Endpoint(Hooks):
         options: Mapping[str, object],
         pull: bool = False,
         held_max: int = HELD_MAX,
+        held_bytes_max: int = HELD_BYTES_MAX,
         queue_max: int = QUEUE_MAX,
         removed: Iterable[str] = (),
     ) -> None:
@@ -46,18 +58,24 @@ class Endpoint(Hooks):
         self.options = dict(options)
         self.pull = pull
         self.held_max = held_max
+        self.held_bytes_max = held_bytes_max
         self.queue_max = queue_max
         self._positions = {member: position for position, member in enumerate(members)}
         self._removed: set[str] = set(removed)
+        self._forgotten: dict[str, None] = {}
         self._seq = 0
         self._events = 0
-        self._channels = Channels()
-        self._hold = HoldingBuffer()
+        self._targets = TargetCache(self)
+        self._tally = Tally()
+        self._channels: Channels[str] = Channels(self._tally)
+        self._hold = HoldingBuffer(self._tally)
         self._out: list[Packet] = []
         self._delivered: list[Delivery] = []
+        self._restarted: list[Restart] = []
         self._fifo = self.FIFO
         if self._removed:
             self._check_dynamic()
+        self._set_up()
         self._start()
 
     # What applications and drivers call.
@@ -70,37 +88,36 @@ class Endpoint(Hooks):
         ``after`` is the number of the last local event that the message depends on; by default it
         depends on everything so far. Only a protocol whose record says ``orders_by_after`` uses it.
         """
-        targets = targets_of(self, dests)
+        to = self._targets.find(dests)
         if not isinstance(payload, bytes):
-            msg = f"payload is {type(payload).__name__}; expected bytes: encode it first"
-            raise UsageError(msg)
-        basis = self._basis(after)
-        self._admit(targets)
+            raise UsageError(self._not_bytes(payload))
+        basis = self._events if after is None else checked_basis(after, self._events)
+        self._admit(to.names)
         self._seq += 1
         self._events += 1
         event = self._events
         message = MessageId(self.process, self._seq)
-        others = tuple(dest for dest in targets if dest != self.process)
-        if others:
-            self._post(Sending(message, targets, payload, others, basis))
-        if self.process in targets:
+        if to.others:
+            self._post(Sending(message, to.names, payload, to.others, basis))
+        if to.has_me:
             self._events += 1
-            self._delivered.append(Delivery(message, targets, payload, self._events))
+            self._delivered.append(Delivery(message, to.names, payload, self._events))
         return self._flush(event)
 
     def receive(self, packet: Packet) -> Effects:
         """Accept a packet from the network; return what it released, in order."""
         self._check_packet(packet)
-        if self._channels.is_seen(packet):
+        source, n = packet.source, packet.n
+        if self._channels.is_seen(source, n):
             return self._flush()
         self._check_room(packet)
-        is_early = self._fifo and not self._channels.is_next(packet)
-        self._channels.accept(packet)
+        is_early = self._fifo and not self._channels.is_next(source, n)
+        self._channels.accept(source, n)
         if is_early:
-            self._channels.park(packet)
+            self._channels.park(source, packet)
         else:
             self._handle(packet)
-            for due in self._channels.unpark(packet.source):
+            for due in self._channels.unpark(source):
                 self._handle(due)
         return self._flush()
 
@@ -117,7 +134,12 @@ class Endpoint(Hooks):
     @property
     def held(self) -> int:
         """The number of packets that arrived and are held back."""
-        return len(self._hold) + sum(map(len, self._channels.parked.values()))
+        return self._tally.count
+
+    @property
+    def departed(self) -> tuple[str, ...]:
+        """The removed processes that are not forgotten yet: packets may still name them."""
+        return tuple(sorted(self._removed))
 
     @property
     def queued(self) -> int:
@@ -140,7 +162,7 @@ class Endpoint(Hooks):
     def add(self, process: str) -> Effects:
         """Add a process at run time; call this on every endpoint, in any order."""
         self._check_dynamic()
-        if as_name("process", process) in self._removed:
+        if self._is_gone(as_name("process", process)):
             msg = f"process {process!r} was removed and cannot come back; use a new name"
             raise UsageError(msg)
         if process in self._positions:
@@ -148,7 +170,10 @@ class Endpoint(Hooks):
             raise UsageError(msg)
         self._positions[process] = len(self.members)
         self.members = (*self.members, process)
+        self._targets.clear()
         self._joined(process)
+        if self.incarnation:
+            self._number_channel(process, self.incarnation << INCARNATION_SHIFT)
         return self._flush()
 
     def remove(self, process: str) -> Effects:
@@ -162,9 +187,8 @@ class Endpoint(Hooks):
         self.members = tuple(member for member in self.members if member != process)
         self._positions = {member: position for position, member in enumerate(self.members)}
         self._removed.add(process)
-        self._channels.forget(process)
-        self._left(process)
-        self._refile(self._hold.wake_all(process))
+        self._targets.clear()
+        self._release(process)
         self._drain()
         return self._flush()
 
@@ -178,14 +202,18 @@ class Endpoint(Hooks):
             "options": copied(self.options),
             "pull": self.pull,
             "held_max": self.held_max,
+            "held_bytes_max": self.held_bytes_max,
             "queue_max": self.queue_max,
             "seq": self._seq,
             "events": self._events,
-            "channels": copied(cast("ChannelsState", vars(self._channels))),
+            "channels": self._channels_state(),
             "arrivals": self._hold.arrivals,
             "held": list(self._hold),
             "own": {name: copied(getattr(self, name)) for name in self.STATE},
         }
+
+    def _channels_state(self) -> ChannelsState:
+        return copied(self._channels.state())
 
     def load(self, state: State) -> None:
         """Take over a state made by :meth:`state` on an endpoint of the same kind."""
@@ -193,12 +221,12 @@ class Endpoint(Hooks):
         self._removed = saved["removed"]
         self._seq = saved["seq"]
         self._events = saved["events"]
-        vars(self._channels).update(saved["channels"])
+        self._channels.load(saved["channels"])
         for name, value in saved["own"].items():
             setattr(self, name, value)
         self._hold.arrivals = saved["arrivals"]
         for arrival, packet in saved["held"]:
-            self._hold.packets[arrival] = packet
+            self._hold.put_back(arrival, packet)
             self._hold.file(arrival, self._first_unmet(packet))
 
     # What protocols use.
@@ -234,7 +262,7 @@ class Endpoint(Hooks):
                 source = shown(packet.source)
                 msg = f"packet {packet.n} from {source} names {shown(name)}, which is not a name"
                 raise PeerError(msg)
-            if name not in self._positions and name not in self._removed:
+            if name not in self._positions and not self._is_gone(name):
                 msg = (
                     f"packet {packet.n} from {packet.source!r} names process {name!r}, which is "
                     f"not a member of {self.members}; if it is joining, offer the packet after "
@@ -244,54 +272,36 @@ class Endpoint(Hooks):
 
     # The base's own steps.
 
-    def _basis(self, after: int | None) -> int:
-        if after is None:
-            return self._events
-        if type(after) is not int or not 0 <= after <= self._events:
-            known = "there is none yet"
-            if self._events:
-                known = f"expected a number from 1 to {self._events}"
-            msg = (
-                f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
-                "and None for everything so far"
-            )
-            raise UsageError(msg)
-        return after
-
     def _check_packet(self, packet: Packet) -> None:
         """Refuse a packet that is not for us or malformed, before anything changes."""
         check_address(self, packet)
         if self._is_gone(packet.source):
-            if self._channels.is_seen(packet):
+            if self._is_seen(packet):
                 return
             msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
             raise PeerError(msg)
         self._check_names(packet, (packet.source,))
+        self._check_incarnation(packet)
         check_message(self, packet)
         if packet.message is not None:
             self._check_names(packet, (packet.message.sender, *packet.dests))
         self._check(packet)
 
     def _check_room(self, packet: Packet) -> None:
-        if self.held + 1 < self.held_max:
+        if self._tally.is_low(self, packet):
             return
         is_blocked = self._is_blocked(packet)
-        if not is_blocked and not (self.pull and packet.kind == "data"):
-            return
-        # In pull mode the last place is reserved for a packet that can be taken: if blocked packets
-        # filled the buffer, what they wait for would be refused and nothing could move on.
-        kept_free = 1 if self.pull and is_blocked else 0
-        if self.held + kept_free < self.held_max:
-            return
-        msg = (
-            f"packet {packet.n} from {packet.source!r} must be held, but {self.held} are held "
-            f"already (held_max={self.held_max}); offer it again after others have arrived"
-        )
-        raise HoldFullError(msg, held=self.held, held_max=self.held_max)
+        if is_blocked or (self.pull and packet.kind == "data"):
+            self._check_space(packet, is_blocked=is_blocked)
+
+    def _check_space(self, packet: Packet, *, is_blocked: bool) -> None:
+        """Refuse a packet that must be held if there is no space for it."""
+        if not self._tally.has_room(self, packet, is_blocked=is_blocked):
+            raise self._tally.full(self, packet)
 
     def _is_blocked(self, packet: Packet) -> bool:
         """Tell whether the packet must wait for others."""
-        if self._fifo and not self._channels.is_next(packet):
+        if self._fifo and not self._channels.is_next(packet.source, packet.n):
             return True
         return packet.kind == "data" and self._first_unmet(packet) is not None
 
@@ -333,7 +343,7 @@ class Endpoint(Hooks):
             if need is None:
                 self._deliver(packet)
                 return True
-            self._hold.packets[arrival] = packet
+            self._hold.put_back(arrival, packet)
             self._hold.file(arrival, need)
         return False
 
@@ -348,25 +358,40 @@ class Endpoint(Hooks):
             self._refile(self._hold.wake(need))
 
     def _flush(self, event: int | None = None) -> Effects:
-        effects = Effects(
-            tuple(self._out), tuple(self._delivered), self._events if event is None else event
-        )
+        packets, deliveries = tuple(self._out), tuple(self._delivered)
         self._out.clear()
         self._delivered.clear()
+        effects = effects_of(packets, deliveries, self._events if event is None else event)
+        if self._restarted:
+            object.__setattr__(effects, "_restarts", tuple(self._restarted))
+            self._restarted.clear()
         return effects
 
     def _check_dynamic(self) -> None:
         if not self.INFO.dynamic:
-            msg = f"{self.INFO.name} has a fixed membership; make new endpoints instead"
+            why = self.INFO.fixed_because
+            msg = f"{self.INFO.name} has a fixed membership ({why}); make new endpoints instead"
             raise UsageError(msg)
 
+    def _is_seen(self, packet: Packet) -> bool:
+        return self._channels.is_seen(packet.source, packet.n)
+
     def _is_gone(self, process: object) -> bool:
-        return isinstance(process, str) and process in self._removed
+        return isinstance(process, str) and (process in self._removed or process in self._forgotten)
+
+    def _not_bytes(self, payload: object) -> str:
+        return f"payload is {type(payload).__name__}; expected bytes: encode it first"
 
     def _not_a_member(self, process: object) -> str:
         return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
 
     # The hooks that have a default.
+
+    def _release(self, process: str) -> None:
+        """Drop what is kept about a process that left, and wake what waits for it."""
+        self._channels.forget(process)
+        self._left(process)
+        self._refile(self._hold.wake_all(process))
 
     def _post(self, sending: Sending) -> None:
         """Carry out a send: by default one packet to each of the others, with its control."""

@@ -1,11 +1,16 @@
 """What a protocol defines: its record and its hooks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from antecede.core.info import ProtocolInfo
 from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
 from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from antecede.core.casts import Targets
 
 
 class Hooks:
@@ -40,6 +45,12 @@ class Hooks:
     def notes(self) -> dict[str, int]:
         """Return the protocol's own counters for experiments, by name; most have none."""
         return {}
+
+    def _set_up(self) -> None:
+        """Prepare what a kind of endpoints shares, before the protocol's own start."""
+
+    def _number_targets(self, to: Targets, /) -> None:
+        """Note the numbers of destinations, if this endpoint works on numbers."""
 
     def _start(self) -> None:
         """Check the options and set the initial state."""

@@ -112,6 +112,8 @@ class ProtocolInfo:
     options: dict[str, Option] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     dynamic: bool = False
+    fixed_because: str = ""
+    """Why processes cannot join and leave, unless it is ``dynamic``."""
     reconstruction: bool = False
     citation: Citation = Citation()
     """What it was published in. Registering takes it from the References of its module."""

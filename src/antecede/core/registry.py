@@ -25,7 +25,7 @@ _by_wire_number: dict[int, str] = {}
 PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_infos)
 """The protocols to choose from, by name."""
 
-_LIMITS = ("held_max", "queue_max")
+_LIMITS = ("held_max", "held_bytes_max", "queue_max")
 
 
 def register(cls: E) -> E:
@@ -75,10 +75,12 @@ def endpoint(
     """Make one process's endpoint of a protocol.
 
     ``members`` are all processes, in the same order everywhere. ``held_max`` and ``queue_max``
-    limit what is held and what waits to be sent; the other options are the protocol's own
-    (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take`` delivers; messages
-    ready to be taken count against ``held_max`` too, and the last place is reserved for one.
-    ``removed`` names processes that left before this one joined: packets may still name them.
+    limit what is held and what waits to be sent, ``held_bytes_max`` the payloads of what is held;
+    half of the limits on what is held is divided equally among the peers; the other options are the
+    protocol's own (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take``
+    delivers; messages ready to be taken count against ``held_max`` too, and the last place is
+    reserved for one. ``removed`` names processes that left before this one joined: packets may
+    still name them.
     """
     cls = protocol_class(protocol)
     names = distinct_names("members", members)
@@ -109,6 +111,7 @@ def restore(state: State) -> Endpoint:
         options=state["options"],
         pull=state["pull"],
         held_max=state["held_max"],
+        held_bytes_max=state["held_bytes_max"],
         queue_max=state["queue_max"],
     )
     made.load(state)

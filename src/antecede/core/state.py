@@ -26,6 +26,7 @@ class State(TypedDict):
     options: dict[str, object]
     pull: bool
     held_max: int
+    held_bytes_max: int
     queue_max: int
     seq: int
     events: int

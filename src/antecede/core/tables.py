@@ -52,6 +52,12 @@ EVENT_SCHEMA: Final = (
 EVENT_COLUMNS: Final = tuple(column.name for column in EVENT_SCHEMA)
 EVENT_COLUMNS_NEEDED: Final = tuple(column.name for column in EVENT_SCHEMA if column.needed_by)
 
+#: An optional column beside those: which events of other processes an event follows, as a map from
+#: a process to how many of its events in this log, by ``seq``, it follows. It adds order to that of
+#: the messages. The event's own process, counts below 1 and processes without events say nothing,
+#: except that a count below 1 of its own process means: the event may follow more than this.
+CLOCK: Final = "clock"
+
 #: Separates the destinations of a send in a CSV field.
 DESTS_SEPARATOR: Final = ";"
 
@@ -76,16 +82,20 @@ VIOLATION_COLUMNS: Final = (
 MISSING_COLUMNS: Final = ("process", "message", "sender", "overtaker", "overtaker_seq")
 
 DELIVERY_WITHOUT_SEND: Final = "delivery without send"
+DELIVERY_AMBIGUOUS: Final = "ambiguous delivery"
 SENT_TWICE: Final = "message sent twice"
 DELIVERED_TWICE: Final = "delivered twice"
 CAUSAL_CYCLE: Final = "causal cycle"
 CONTRADICTORY_SEQ: Final = "contradictory seq"
+CLOCK_AHEAD: Final = "clock ahead of the log"
 FINDING_KINDS: Final = (
     DELIVERY_WITHOUT_SEND,
+    DELIVERY_AMBIGUOUS,
     SENT_TWICE,
     DELIVERED_TWICE,
     CAUSAL_CYCLE,
     CONTRADICTORY_SEQ,
+    CLOCK_AHEAD,
 )
 
 #: One row per inconsistency of a log, with the event that shows it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from antecede.core.messages import MessageId, Packet
 from antecede.errors import PeerError, UsageError
@@ -11,16 +11,23 @@ from antecede.errors import PeerError, UsageError
 if TYPE_CHECKING:
     from antecede.core.endpoint import Endpoint
 
+COUNT_MAX: Final = 1 << 48
+"""The highest count, clock or number accepted from a peer.
+
+A million a second reach it after nine years. It is far below what the wire format can encode, so
+counts that were accepted can always be added to, sent and saved.
+"""
+
 
 def check_address(endpoint: Endpoint, packet: Packet) -> None:
     """Refuse anything that is not a packet for this endpoint and its protocol."""
     if not isinstance(packet, Packet):
         msg = f"receive() takes a Packet, got {type(packet).__name__}; decode bytes with a Codec"
         raise UsageError(msg)
-    if type(packet.n) is not int or packet.n < 1 or packet.kind not in ("data", "control"):
+    if not is_count(packet.n, 1) or packet.kind not in ("data", "control"):
         msg = (
             f"packet from {shown(packet.source)} has number {shown(packet.n)} and kind "
-            f"{shown(packet.kind)}; expected a number from 1 and 'data' or 'control'"
+            f"{shown(packet.kind)}; expected a number from 1 to {COUNT_MAX} and 'data' or 'control'"
         )
         raise PeerError(msg)
     if packet.dest != endpoint.process:
@@ -70,7 +77,19 @@ def check_message(endpoint: Endpoint, packet: Packet) -> None:
 
 
 def _is_id(message: MessageId) -> bool:
-    return type(message.sender) is str and type(message.seq) is int and message.seq >= 1
+    return type(message.sender) is str and is_count(message.seq, 1)
+
+
+def checked_basis(after: object, events: int) -> int:
+    """Return ``after`` if it is the number of a local event, or NOTHING."""
+    if type(after) is not int or not 0 <= after <= events:
+        known = f"expected a number from 1 to {events}" if events else "there is none yet"
+        msg = (
+            f"after={after!r} is not a local event; {known}; use antecede.NOTHING for none "
+            "and None for everything so far"
+        )
+        raise UsageError(msg)
+    return after
 
 
 def malformed(packet: Packet, expected: str) -> PeerError:
@@ -80,6 +99,17 @@ def malformed(packet: Packet, expected: str) -> PeerError:
         f"{shown(packet.control)}; expected {expected}; the sender probably runs another version "
         "or other options"
     )
+
+
+def check_claim(endpoint: Endpoint, packet: Packet, claimed: int, made: int) -> None:
+    """Refuse a control that knows of more sends of this process than it has made."""
+    if claimed > made:
+        msg = (
+            f"packet {packet.n} from {packet.source!r} knows of {claimed} sends of "
+            f"{endpoint.process!r}, which has made {made}; a member lies, or {endpoint.process!r} "
+            "was restored from a snapshot older than its last send"
+        )
+        raise PeerError(msg)
 
 
 def shown(value: object) -> str:
@@ -93,8 +123,8 @@ def shown(value: object) -> str:
 
 
 def is_count(value: object, least: int = 0) -> bool:
-    """Tell whether ``value`` is an integer (not a bool) of at least ``least``."""
-    return type(value) is int and value >= least
+    """Tell whether ``value`` is an integer (not a bool) from ``least`` to ``COUNT_MAX``."""
+    return type(value) is int and least <= value <= COUNT_MAX
 
 
 def is_counts(value: object, length: int) -> bool:

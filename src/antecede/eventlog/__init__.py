@@ -9,8 +9,8 @@ Any program can write one, with one call per event and nothing else installed. `
         log.deliver("order-17/paid")
 """
 
-from antecede.eventlog.lines import read, read_rows
-from antecede.eventlog.rule import Event, Rejected, Row, parse
+from antecede.eventlog.lines import read, read_rows, rows_in
+from antecede.eventlog.rule import Event, Rejected, Row, left_out, parse
 from antecede.eventlog.writer import EventLog, message_name, write
 
 __all__ = [
@@ -18,9 +18,11 @@ __all__ = [
     "EventLog",
     "Rejected",
     "Row",
+    "left_out",
     "message_name",
     "parse",
     "read",
     "read_rows",
+    "rows_in",
     "write",
 ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from antecede.eventlog.lines import ours
@@ -28,12 +28,19 @@ class Multicast:
     source: str
     dests: tuple[str, ...]
     time: float
+    lines: int = field(default=1, compare=False)
+    """How many lines name it."""
 
 
 def read_edges(path: str | os.PathLike[str], rejected: list[Rejected]) -> list[Multicast]:
     """Read an edge list, messages in the order of time; invalid lines go to ``rejected``."""
     with ours("read the edge list", path):
         text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
+    return parse_edges(text, rejected)
+
+
+def parse_edges(text: str, rejected: list[Rejected]) -> list[Multicast]:
+    """Do the same with the text of an edge list."""
     return multicasts(_edges(text.split("\n"), rejected), rejected)
 
 
@@ -41,31 +48,17 @@ def multicasts(
     edges: Iterable[tuple[int, str, str, object]], rejected: list[Rejected]
 ) -> list[Multicast]:
     """Gather edges (line, source, destination, time) into messages in the order of time."""
-    found: dict[tuple[str, float], tuple[int, dict[str, None]]] = {}
+    found: dict[tuple[str, float], tuple[int, list[str]]] = {}
     for line, source, dest, time in edges:
         if isinstance(time, int | float) and math.isfinite(time):
-            found.setdefault((source, time), (line, {}))[1][dest] = None
+            found.setdefault((source, time), (line, []))[1].append(dest)
         else:
             rejected.append(Rejected(line, f"{source} {dest} {time}", "time is not finite"))
     messages = [
-        Multicast(line, source, tuple(dests), time)
+        Multicast(line, source, tuple(dict.fromkeys(dests)), time, len(dests))
         for (source, time), (line, dests) in found.items()
     ]
     return sorted(messages, key=lambda message: (message.time, message.line))
-
-
-def rejected_note(name: str, rejected: Sequence[Rejected]) -> str:
-    """Return a sentence on the lines that are left out."""
-    lines = "1 invalid line" if len(rejected) == 1 else f"{len(rejected):,} invalid lines"
-    first = rejected[0]
-    return f"{name}: {lines} left out; line {first.line}: {first.reason}; got {first.text[:80]!r}"
-
-
-def note_on(path: str | os.PathLike[str]) -> str:
-    """Return a sentence on the lines of an edge list that are left out; empty if there are none."""
-    rejected: list[Rejected] = []
-    read_edges(path, rejected)
-    return rejected_note(str(path), rejected) if rejected else ""
 
 
 def _edges(

@@ -36,23 +36,30 @@ def read_rows(
 ) -> list[Row]:
     """Read as ``read`` does, each event as a tuple of its columns; this takes half the time."""
     source = Path(path)
-    is_csv = source.suffix == ".csv" if form is None else form == "csv"
-    found: list[Row] = []
+    form = form or ("csv" if source.suffix == ".csv" else "jsonl")
     # Bytes that are not UTF-8 become lone surrogates, so their lines can be told.
     with (
         ours("read the event log", source),
         source.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
     ):
-        for line, text, row in csv_rows(file) if is_csv else json_rows(file):
-            event = row if isinstance(row, str) else values(row)
-            if isinstance(event, tuple):
-                found.append(event)
-                continue
-            bad = Rejected(line, safe(text), event)
-            if rejected is None:
-                msg = f"{source.name} {bad}"
-                raise UsageError(msg)
-            rejected.append(bad)
+        return rows_in(file, form, rejected, source.name)
+
+
+def rows_in(
+    lines: Iterable[str], form: str, rejected: list[Rejected] | None, name: str = "log"
+) -> list[Row]:
+    """Read lines as ``read_rows`` does; ``name`` is what an error calls the file."""
+    found: list[Row] = []
+    for line, text, row in csv_rows(lines) if form == "csv" else json_rows(lines):
+        event = row if isinstance(row, str) else values(row)
+        if isinstance(event, tuple):
+            found.append(event)
+            continue
+        bad = Rejected(line, safe(text), event)
+        if rejected is None:
+            msg = f"{name} {bad}"
+            raise UsageError(msg)
+        rejected.append(bad)
     return found
 
 

@@ -54,6 +54,17 @@ class Rejected:
         return f"{where} is not a valid event: {self.reason}; got {self.text[:80]!r}"
 
 
+def left_out(count: int, first: Rejected, name: str = "") -> str:
+    """Return a sentence on the rows of a log that are not valid events, quoting the first."""
+    rows = f"{count:,} rows of the log are not valid events and were"
+    if count == 1:
+        rows = "1 row of the log is not a valid event and was"
+    places = [f"line {first.line}"] if first.line is not None else []
+    where = " of ".join([*places, name] if name else places)
+    at = f", {where}" if where else ""
+    return f"{rows} left out; the first{at}: {first.reason}; got {first.text[:80]!r}"
+
+
 def require_columns(present: Iterable[str]) -> None:
     """Refuse a log that lacks a column every event log needs, naming it."""
     have = list(present)

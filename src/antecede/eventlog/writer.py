@@ -69,19 +69,33 @@ class EventLog:
             self.close()
             raise
 
+    @property
+    def last_seq(self) -> int:
+        """The seq of the last event of this process in the log; 0 before the first."""
+        return self._seq
+
     def send(
-        self, message: object, dests: Iterable[str] | None = None, time: float | None = None
+        self,
+        message: object,
+        dests: Iterable[str] | None = None,
+        time: float | None = None,
+        *,
+        seq: int | None = None,
     ) -> int:
-        """Log that this process sent ``message`` to ``dests``; return the event's seq."""
+        """Log that this process sent ``message`` to ``dests``; return the event's seq.
+
+        ``seq`` is by default the next number. A program that numbers its own events can give a
+        greater one, and knows by ``last_seq`` after a crash what it has logged.
+        """
         if isinstance(dests, str) or not (dests is None or hasattr(dests, "__iter__")):
             msg = f"dests is {shown(dests)}; give a list of process names"
             raise UsageError(msg)
         names = None if dests is None else tuple(dests)
-        return self._append(SEND, message_name(message), names, time)
+        return self._append(SEND, message_name(message), names, time, seq)
 
-    def deliver(self, message: object, time: float | None = None) -> int:
+    def deliver(self, message: object, time: float | None = None, *, seq: int | None = None) -> int:
         """Log that ``message`` was delivered to this process; return the event's seq."""
-        return self._append(DELIVER, message_name(message), None, time)
+        return self._append(DELIVER, message_name(message), None, time, seq)
 
     def local(self, name: object = None, time: float | None = None) -> int:
         """Log an event of this process alone; return the event's seq."""
@@ -114,16 +128,25 @@ class EventLog:
                 raise OSError(errno.ENOSPC, f"{missing} of {len(data)} bytes found no room")
 
     def _append(
-        self, kind: str, message: str | None, dests: tuple[str, ...] | None, time: float | None
+        self,
+        kind: str,
+        message: str | None,
+        dests: tuple[str, ...] | None,
+        time: float | None,
+        seq: int | None = None,
     ) -> int:
         with self._lock:
             if not self._open:
                 msg = f"the event log {str(self.path)!r} is closed; open a new EventLog to continue"
                 raise UsageError(msg)
             when = clock.time() if time is None else time
-            event = Event(self.process, self._seq + 1, kind, message, dests, when)
+            place = self._seq + 1 if seq is None else seq
+            if not isinstance(place, int) or place <= self._seq:
+                msg = f"seq={shown(place)} does not follow the last event, {self._seq}; omit seq"
+                raise UsageError(msg)
+            event = Event(self.process, place, kind, message, dests, when)
             line = _line(event, is_csv=self._csv)
-            self._seq += 1  # Even if the write fails: what it leaves may read as an event.
+            self._seq = place  # Even if the write fails: what it leaves may read as an event.
             self._put(line)
             return self._seq
 

@@ -27,6 +27,9 @@ EVENT_TYPES: dict[str, pa.DataType] = {
     SECONDS: pa.float64(),
 }
 
+#: The Arrow type of the optional column ``clock`` of an event log.
+CLOCKS = pa.map_(pa.string(), pa.int64())
+
 _TYPES: dict[str, pa.DataType] = {
     "seq": pa.int64(),
     "overtaker_seq": pa.int64(),

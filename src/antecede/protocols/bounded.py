@@ -59,7 +59,7 @@ from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_count, malformed
+from antecede.core.validation import COUNT_MAX, check_claim, is_count, malformed
 from antecede.errors import UsageError
 
 Entry = tuple[str, str, int]
@@ -87,6 +87,7 @@ class Bounded(Endpoint):
                 CHOICES,
             ),
         },
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=4,
         bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
         formula=Formula(
@@ -160,6 +161,12 @@ class Bounded(Endpoint):
             raise malformed(packet, f"no constraint on {packet.source!r} or by one on itself")
         if packet.kind == "control" and any(dest != self.process for _, dest, _ in entries):
             raise malformed(packet, f"constraints on {self.process!r} only")
+        for sender, dest, number in entries:
+            if sender == self.process:
+                made = self._columns[self._positions[dest]].get(self._positions[sender], 0)
+                check_claim(self, packet, number, made)
+            elif sender == packet.source and number == COUNT_MAX:
+                raise malformed(packet, f"counts of {sender!r} below {COUNT_MAX}")
         sent = next((n for a, b, n in entries if (a, b) == (packet.source, self.process)), 0)
         if sent + 1 != packet.n:
             raise malformed(packet, f"{packet.n - 1} packets before it on this channel, not {sent}")
@@ -206,7 +213,7 @@ class Bounded(Endpoint):
             packet = self._hold.packets[arrival]
             need = self._first_unmet(packet)
             if need is None and packet.kind == "control":
-                del self._hold.packets[arrival]
+                self._hold.take_out(arrival)
                 due.extend(self._hold.wake(self._count(packet)))
             else:
                 self._hold.file(arrival, need)

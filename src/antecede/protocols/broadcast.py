@@ -47,7 +47,7 @@ from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 
 Vectors = tuple[tuple[int, ...], ...]
 
@@ -68,6 +68,7 @@ class Broadcast(Endpoint):
             "groups": Option(None, "a dict of group names to members; by default {'all': members}")
         },
         short_name="BSS",
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=8,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
@@ -100,6 +101,9 @@ class Broadcast(Endpoint):
         group = group_of(groups, packet.source, packet.dests)
         if group is None or self._carried(packet)[group][packet.source] < 1:
             raise malformed(packet, "destinations and the source to form a group, and to count it")
+        for name, vector in self._carried(packet).items():
+            made = self._vectors[name].get(self.process, 0)
+            check_claim(self, packet, vector.get(self.process, 0), made)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """[BSS91] CBCAST: all that the sender had delivered, and its own earlier messages."""

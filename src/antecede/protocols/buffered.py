@@ -12,8 +12,8 @@ receiver it never waits for another message.
 
 Assumes
 -------
-Unicast and a fixed membership. Every packet arrives eventually; the network may reorder and
-duplicate packets. Buffers are large enough: with small ones an exchange can block forever, as the
+Unicast. Every packet arrives eventually; the network may reorder and duplicate packets. Processes
+may join and leave. Buffers are large enough: with small ones an exchange can block forever, as the
 paper's footnote 2 says.
 
 Cost
@@ -44,7 +44,8 @@ between calls. ``pipelined`` is footnote 4; if packets may be reordered it needs
 which the base checks (acknowledgements are numbered too). Buffers are bounded: the output buffer by
 ``queue_max``, and in pull mode the input buffer by ``held_max``; a packet refused there is not
 acknowledged. ``take(source)`` sees only the oldest message, since a FIFO queue has no access to
-those behind it.
+those behind it. Joining and leaving are our extension: messages to a process that left are dropped
+from the output buffer, and the next one is posted without its acknowledgement.
 
 References
 ----------
@@ -76,7 +77,7 @@ class Buffered(Endpoint):
         idea="no control information; acknowledged FIFO buffers",
         paper="Mattern, Fünfrocken 1995",
         casts=("unicast",),
-        assumptions="fixed membership; every packet arrives eventually; unicast",
+        assumptions="every packet arrives eventually; unicast; processes may join and leave",
         cost="nothing on the message; an acknowledgement per message, and the wait for it",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
@@ -85,6 +86,7 @@ class Buffered(Endpoint):
                 doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
             )
         },
+        dynamic=True,
         wire_number=5,
         bytes_per_entry=0,
         queueing=True,
@@ -135,12 +137,25 @@ class Buffered(Endpoint):
     def _can_post(self, dest: str) -> bool:
         return not self._awaited or (self._pipelined and dest == self._receiver)
 
+    def _left(self, process: str) -> None:
+        """Drop what would be posted to a process that left, and await nothing of it.
+
+        Nothing can be overtaken by this: what the process itself had posted and we do not have was
+        not acknowledged, so it posted nothing after that to others.
+        """
+        self._output = [posting for posting in self._output if posting[0] != process]
+        if self._receiver == process:
+            self._awaited = 0
+        self._post_due()
+
     def _check(self, packet: Packet) -> None:
         if packet.control != () or type(packet.control) is not tuple:
             raise malformed(packet, "none at all, ()")
         if packet.kind == "data":
             self._check_unicast(packet)
-        elif not self._channels.is_seen(packet) and not self._is_awaited(packet.source):
+        elif not self._channels.is_seen(packet.source, packet.n) and not self._is_awaited(
+            packet.source
+        ):
             msg = (
                 f"packet {packet.n} from {packet.source!r} acknowledges a message, but no "
                 f"message to {packet.source!r} awaits that; drop it"

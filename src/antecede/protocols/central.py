@@ -62,6 +62,7 @@ class Central(Relayed):
         cost="no control information; one more packet and hop per message",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={"relay": Option(None, "the relay's name; by default the first member")},
+        fixed_because="its relay orders everything, and only it would know who is there",
         wire_number=14,
         bytes_per_entry=0,
         has_roles=True,
@@ -89,7 +90,9 @@ class Central(Relayed):
             raise malformed(packet, "a message by way of the relay")
 
     def _check_room(self, packet: Packet) -> None:
-        is_passing = self.process not in packet.dests and self._channels.is_next(packet)
+        is_passing = self.process not in packet.dests and self._channels.is_next(
+            packet.source, packet.n
+        )
         if not is_passing:  # a message that is only passed on needs no space
             super()._check_room(packet)
 

@@ -46,7 +46,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_pairs, malformed
+from antecede.core.validation import check_claim, is_pairs, malformed
 
 Pairs = tuple[tuple[str, int], ...]
 
@@ -63,6 +63,7 @@ class Context(Endpoint):
         assumptions="one fixed group; every packet arrives eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=10,
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
@@ -82,7 +83,9 @@ class Context(Endpoint):
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_pairs(packet.control):
             raise malformed(packet, "sorted pairs (process, number)")
-        self._check_names(packet, (process for process, _ in cast("Pairs", packet.control)))
+        pairs = cast("Pairs", packet.control)
+        self._check_names(packet, (process for process, _ in pairs))
+        check_claim(self, packet, dict(pairs).get(self.process, 0), self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         for process, seq in cast("Pairs", packet.control):

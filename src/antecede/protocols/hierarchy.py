@@ -1,8 +1,9 @@
 """Representatives order for their clusters: the hierarchical case of [KS98]_ section 7.1.
 
 Processes are grouped into clusters. A process hands its message to the representative of its
-cluster. Representatives run ``optimal`` among themselves, and each passes on what it delivers there
-to its cluster, over channels that keep order.
+cluster. Representatives run ``optimal`` (or ``matrix``) among themselves, and each passes on what
+it delivers there to its cluster, over channels that keep order. A cluster may contain clusters,
+which makes more levels: then messages go up and down a tree, and only its roots run ``optimal``.
 
 Guarantee
 ---------
@@ -16,21 +17,22 @@ network may reorder and duplicate packets, and the base restores the order of ea
 Cost
 ----
 Between representatives, one number and what ``optimal`` carries for as many processes as there are
-clusters; nothing within a cluster. Up to two more hops per message.
+clusters; nothing within a cluster. Up to two more hops per message and level.
 
 Names
 -----
 ==========================  =====================================================
 paper                       here
 ==========================  =====================================================
-representative process      the first of each cluster, ``Hierarchy._head``
-higher level                ``Hierarchy._inner``, an endpoint of ``optimal``
+representative process      the first of each cluster, ``Hierarchy._parent``
+highest level               ``Hierarchy._inner``, an endpoint of ``optimal``
 ==========================  =====================================================
 
 Differences from the paper
 --------------------------
-[KS98]_ sketches the case with any number of levels; here there are two. A sender that is among its
-own destinations delivers at once. In pull mode representatives pass on what they received even if
+[KS98]_ sketches the case in a few sentences. A message goes only where it has destinations, and
+turns around at the first representative above them. A sender that is among its own destinations
+delivers at once. In pull mode representatives pass on what they received even if
 their own application has not taken it yet; each application takes in that order.
 
 References
@@ -45,16 +47,16 @@ from dataclasses import replace
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_parts
+from antecede.core.groups import as_choice, as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import endpoint, register, restore, size
 from antecede.core.relayed import Relayed
 from antecede.core.state import State
-from antecede.core.validation import is_count, malformed
+from antecede.core.validation import COUNT_MAX, is_count, malformed
 from antecede.errors import UsageError
 
-INNER = "optimal"
+INNERS = ("optimal", "matrix")
 Names = tuple[str, ...]
 
 
@@ -71,9 +73,13 @@ class Hierarchy(Relayed):
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "clusters": Option(
-                None, "tuples of members, each starting with its representative; by default one"
-            )
+                None,
+                "tuples of members, each starting with its representative; by default one. A tuple "
+                "within a tuple is a cluster below that one's representative",
+            ),
+            "inner": Option("optimal", "what representatives run: 'optimal' or 'matrix'", INNERS),
         },
+        fixed_because="its clusters and representatives are fixed",
         wire_number=17,
         bytes_per_entry=None,
         has_roles=True,
@@ -83,17 +89,21 @@ class Hierarchy(Relayed):
 
     def _start(self) -> None:
         super()._start()
-        clusters = as_parts("clusters", self.options["clusters"], self.members)
-        if sum(map(len, clusters)) != len(self.members):
-            msg = f"clusters={clusters!r} overlap; every member belongs to exactly one"
-            raise UsageError(msg)
-        self.options["clusters"] = clusters
-        self._head = {name: cluster[0] for cluster in clusters for name in cluster}
-        self._relay = self._head[self.process]
-        heads = tuple(cluster[0] for cluster in clusters)
+        trees = _trees(self.options["clusters"], self.members)
+        self.options["clusters"] = trees
+        self._parent: dict[str, str] = {}
+        self._below: dict[str, frozenset[str]] = {}
+        roots = tuple(_plant(tree, self._parent, self._below) for tree in trees)
+        self._root = {name: root for root in roots for name in self._below[root]}
+        self._relay = self._parent.get(self.process, self.process)
+        self._children = [name for name, above in self._parent.items() if above == self.process]
+        self._inner_name = as_choice("inner", self.options["inner"], INNERS)
         self._inner: Endpoint | None = None
-        if self.process in heads:
-            self._inner = endpoint(INNER, process=self.process, members=heads)
+        if self._relay == self.process:
+            # What it holds is in transit here and counts against our own limits.
+            self._inner = endpoint(
+                self._inner_name, process=self.process, members=roots, held_max=COUNT_MAX
+            )
         self._transit: dict[MessageId, Packet] = {}
 
     @property
@@ -104,10 +114,11 @@ class Hierarchy(Relayed):
     def _inner_state(self, state: State | None) -> None:
         self._inner = None if state is None else restore(state)
 
-    @property
-    def held(self) -> int:
-        """The number of packets held, for this process or for its cluster."""
-        return super().held + len(self._transit)
+    def load(self, state: State) -> None:
+        """Take over a state made by ``state()`` on an endpoint of the same kind."""
+        super().load(state)
+        for packet in self._transit.values():
+            self._tally.add(packet)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for, here or among representatives."""
@@ -117,29 +128,26 @@ class Hierarchy(Relayed):
         return result
 
     def _post(self, sending: Sending) -> None:
-        if self._inner is None:
-            self._emit(self._relay, None, sending)
-        else:
-            self._send_up(sending)
+        self._pass_on(sending, self.process)
 
-    def _send_up(self, content: Sending | Packet) -> None:
-        """Multicast a message of this cluster: to its own processes, and by representatives."""
-        assert self._inner is not None
-        self._send_down(content)
-        remote = self._heads_of(content.dests, self.process)
-        if remote:
+    def _pass_on(self, content: Sending | Packet, source: str) -> None:
+        """Pass a message on to where it has destinations, except where it came from."""
+        assert content.message is not None
+        due = frozenset(content.dests) - {content.message.sender}
+        for child in self._children:
+            if child != source and due & self._below[child]:
+                self._emit(child, None, content)
+        if source not in self._below[self.process]:
+            return  # it comes from above
+        if self._inner is None:
+            if due - self._below[self.process]:
+                self._emit(self._relay, None, content)
+        elif remote := self._roots_of(content.dests, self.process):
             for inner in self._inner.send(remote).packets:
                 self._emit(inner.dest, (inner.message_id.seq, inner.control), content)
 
-    def _send_down(self, content: Sending | Packet) -> None:
-        assert content.message is not None
-        for dest in content.dests:
-            is_mine = self._head[dest] == self.process
-            if is_mine and dest not in (self.process, content.message.sender):
-                self._emit(dest, None, content)
-
-    def _heads_of(self, dests: Names, source: str) -> Names:
-        return tuple(sorted({self._head[dest] for dest in dests} - {source}))
+    def _roots_of(self, dests: Names, source: str) -> Names:
+        return tuple(sorted({self._root[dest] for dest in dests} - {source}))
 
     def _check(self, packet: Packet) -> None:
         message, source = packet.message, packet.source
@@ -147,54 +155,57 @@ class Hierarchy(Relayed):
             raise malformed(packet, "a message of another process")
         if self._is_from_above(packet):
             self._check_above(packet)
-        elif self._inner is not None:
-            is_right = self._head[source] == self.process and message.sender == source
-            if not is_right or packet.control is not None:
-                raise malformed(packet, "a message of the cluster's own process, without control")
-        elif source != self._relay or packet.control is not None:
-            raise malformed(packet, "a message by way of the representative, without control")
-        elif self.process not in packet.dests:
-            raise malformed(packet, f"a message for {self.process!r}")
+        elif packet.control is not None:
+            raise malformed(packet, "no control within a cluster")
+        elif source in self._children:
+            if message.sender not in self._below[source]:
+                raise malformed(packet, f"a message from {source!r} or below it")
+        elif source != self._relay or message.sender in self._below[self.process]:
+            raise malformed(packet, "a message by way of the representative")
+        elif not self._below[self.process] & frozenset(packet.dests):
+            raise malformed(packet, f"a message for {self.process!r} or below it")
 
     def _check_above(self, packet: Packet) -> None:
         assert self._inner is not None
         control = packet.control
         if type(control) is not tuple or len(control) != 2 or not is_count(control[0], 1):
-            raise malformed(packet, f"a number and {INNER} control")
-        if self._head[packet.message_id.sender] != packet.source:
+            raise malformed(packet, f"a number and {self._inner_name} control")
+        if self._root[packet.message_id.sender] != packet.source:
             raise malformed(packet, "a message of the representative's own cluster")
-        if self.process not in self._heads_of(packet.dests, packet.source):
+        if self.process not in self._roots_of(packet.dests, packet.source):
             raise malformed(packet, "a message for this cluster")
         self._inner._check_packet(self._as_inner(packet))
 
     def _is_from_above(self, packet: Packet) -> bool:
-        return self._inner is not None and self._head[packet.source] == packet.source
+        """Tell whether a packet is from another root."""
+        return self._inner is not None and self._root[packet.source] == packet.source
 
     def _as_inner(self, packet: Packet) -> Packet:
-        """Return the packet between representatives; they exchange nothing else, so n agrees."""
+        """Return the packet between roots; they exchange nothing else, so n agrees."""
         seq, control = cast("tuple[int, object]", packet.control)
         message = MessageId(packet.source, seq)
-        dests = self._heads_of(packet.dests, packet.source)
+        dests = self._roots_of(packet.dests, packet.source)
         return replace(
-            packet, message=message, dests=dests, payload=b"", control=control, protocol=INNER
-        )
+            packet, message=message, dests=dests, payload=b"", control=control,
+            protocol=self._inner_name,
+        )  # fmt: skip
 
     def _check_room(self, packet: Packet) -> None:
         if self.process in packet.dests or self._is_blocked(packet):
             super()._check_room(packet)  # a message that is only passed on needs no space
 
     def _on_data(self, packet: Packet) -> None:
-        if self._inner is None:
-            self._keep(packet)
-        elif not self._is_from_above(packet):
-            self._send_up(packet)
+        if self._inner is None or not self._is_from_above(packet):
+            self._pass_on(packet, packet.source)
             self._keep(packet)
         else:
             inner = self._as_inner(packet)
             self._transit[inner.message_id] = packet
+            self._tally.add(packet)
             for delivery in self._inner.receive(inner).deliveries:
                 due = self._transit.pop(delivery.message)
-                self._send_down(due)
+                self._tally.remove(due)
+                self._pass_on(due, due.source)
                 self._keep(due)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
@@ -209,10 +220,56 @@ class Hierarchy(Relayed):
         """Return what representatives carry; within a cluster that is nothing."""
         if not isinstance(packet.control, tuple):
             return ControlSize(0, 0, 0)
-        entries, dests, model_bytes = size(
-            replace(packet, control=packet.control[1], protocol=INNER)
-        )
+        control = cast("tuple[int, tuple[tuple[object, ...], ...]]", packet.control)[1]
+        inner = "matrix" if control and type(control[0][0]) is int else "optimal"
+        entries, dests, model_bytes = size(replace(packet, control=control, protocol=inner))
         return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+Tree = tuple[object, ...]
+"""A representative, then the members and clusters below it."""
+
+
+def _trees(value: object, members: Names) -> tuple[Tree, ...]:
+    """Return the option ``clusters``, checked: every member is in exactly one place."""
+    if value is None:
+        return (members,)
+    if not isinstance(value, (tuple, list)) or not all(isinstance(v, (tuple, list)) for v in value):
+        as_parts("clusters", value, members)  # says what is wrong
+    trees = tuple(_frozen(tree) for tree in cast("tuple[object, ...]", value))
+    flat = as_parts("clusters", tuple(tuple(_names(tree)) for tree in trees), members)
+    if sum(map(len, flat)) != len(members):
+        msg = f"clusters={value!r} overlap; every member belongs to exactly one"
+        raise UsageError(msg)
+    return trees
+
+
+def _frozen(value: object) -> Tree:
+    if not isinstance(value, (tuple, list)) or not value or not isinstance(value[0], str):
+        msg = (
+            f"one of the clusters is {value!r}; expected a non-empty tuple of members and clusters "
+            "that starts with its representative"
+        )
+        raise UsageError(msg)
+    return tuple(_frozen(v) if isinstance(v, (tuple, list)) else v for v in value)
+
+
+def _names(tree: Tree) -> Iterator[object]:
+    for part in tree:
+        if isinstance(part, tuple):
+            yield from _names(part)
+        else:
+            yield part
+
+
+def _plant(tree: Tree, parent: dict[str, str], below: dict[str, frozenset[str]]) -> str:
+    """Enter who is above each process of a cluster, and all at or below it; return its first."""
+    head = cast("str", tree[0])
+    below[head] = frozenset(cast("Iterator[str]", _names(tree)))
+    for part in tree[1:]:
+        child = _plant(part if isinstance(part, tuple) else (part,), parent, below)
+        parent[child] = head
+    return head
 
 
 def _pairs(members: Names) -> tuple[Names, ...]:

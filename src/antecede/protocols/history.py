@@ -10,6 +10,8 @@ Causal order; no message ever waits, because its causes come with it.
 Assumes
 -------
 A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+Members are honest about the messages of others: whatever a member brings as another's message is
+delivered as such. Where that is too much trust, senders sign their payloads.
 
 Cost
 ----
@@ -49,7 +51,7 @@ from antecede.core.entries import size_of
 from antecede.core.info import ProtocolInfo
 from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, is_count, is_pairs, malformed
+from antecede.core.validation import are_names, check_claim, is_count, is_pairs, malformed
 from antecede.errors import HoldFullError
 
 Names = tuple[str, ...]
@@ -69,8 +71,16 @@ class History(Endpoint):
         idea="the whole causal past travels along, except what is known to be delivered",
         paper="Birman, Joseph 1987",
         guarantee="causal order, and no message ever waits",
+        assumptions=(
+            "fixed membership; every packet arrives eventually; "
+            "members bring the messages of others unchanged"
+        ),
         cost="every earlier message not known to be delivered, with its payload; no bound",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        fixed_because=(
+            "a message travels until all its destinations are known to have it, and one that "
+            "left never is"
+        ),
         wire_number=11,
         bytes_per_entry=None,
         carries_messages=True,
@@ -97,16 +107,24 @@ class History(Endpoint):
         rows, entries = cast("Control", packet.control)
         for name, pairs in rows:
             self._check_names(packet, (name, *(sender for sender, _ in pairs)))
-        for sender, _, dests, _ in entries:
+            check_claim(self, packet, dict(pairs).get(self.process, 0), self._seq)
+        for sender, seq, dests, _ in entries:
             self._check_names(packet, (sender, *dests))
+            check_claim(self, packet, seq if sender == self.process else 0, self._seq)
 
     def _check_room(self, packet: Packet) -> None:
         """Only pull mode holds messages, and there a packet may bring several."""
-        fresh = sum(self._is_fresh(entry) and self.process in entry[2] for entry in _all(packet))
-        if self.pull and fresh and self.held + fresh > self.held_max:
+        entries = [e for e in _all(packet) if self._is_fresh(e) and self.process in e[2]]
+        fresh, size = len(entries), sum(len(payload) for *_, payload in entries)
+        is_over = self.held + fresh > self.held_max
+        if self.held and self._tally.bytes + size > self.held_bytes_max:
+            is_over = True
+        if self.pull and fresh and is_over:
             msg = (
-                f"packet {packet.n} from {packet.source!r} brings {fresh} messages to hold, but "
-                f"{self.held} are already held (held_max={self.held_max}); offer it again later"
+                f"packet {packet.n} from {packet.source!r} brings {fresh} messages ({size} bytes) "
+                f"to hold, but {self.held} ({self._tally.bytes} bytes) are held already "
+                f"(held_max={self.held_max}, held_bytes_max={self.held_bytes_max}); offer it again "
+                "later"
             )
             raise HoldFullError(msg, held=self.held, held_max=self.held_max)
 

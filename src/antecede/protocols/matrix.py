@@ -46,7 +46,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 
 Rows = tuple[tuple[int, ...], ...]
 
@@ -62,6 +62,7 @@ class Matrix(Endpoint):
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="RST",
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=6,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
@@ -93,6 +94,12 @@ class Matrix(Endpoint):
         is_matrix = type(rows) is tuple and len(rows) == n and all(is_counts(r, n) for r in rows)
         if packet.kind != "data" or not is_matrix:
             raise malformed(packet, f"{n} rows of {n} counts")
+        matrix = cast("Rows", rows)
+        if max(matrix[self._positions[packet.source]]) >= packet.message_id.seq:
+            raise malformed(packet, f"counts of {packet.source!r} below the number of its message")
+        me = self._positions[self.process]
+        for claimed, made in zip(matrix[me], self._sent[me], strict=True):
+            check_claim(self, packet, claimed, made)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """[RST91] delivery rule: DELIV[k] >= ST_M[k, me] for all k."""

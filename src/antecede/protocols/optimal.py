@@ -53,25 +53,52 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.differences import Difference, applied, difference, is_difference, measured
-from antecede.core.endpoint import Endpoint
-from antecede.core.entries import Entries, Log, as_entries, as_log, explicit, is_entries, purged
+from antecede.core.entries import Entries, Log, is_entries
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
+from antecede.core.logs import CausalLog
+from antecede.core.messages import (
+    PAIR_BYTES,
+    ControlSize,
+    Effects,
+    MessageId,
+    Packet,
+    numbered_packet,
+)
+from antecede.core.numbered import FREE, Numbered
 from antecede.core.registry import register
+from antecede.core.roster import Roster
+from antecede.core.stamps import Stamp, Translation, stamp_of
 from antecede.core.validation import malformed
 from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from antecede.core.casts import Targets
 
 _LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
 
+class OptimalStamp(Stamp):
+    """O_M of [KS98], shared by all copies of a message."""
+
+    __slots__ = ()
+
+    PROTOCOL: ClassVar = "optimal"
+    IS_LOG: ClassVar = True
+
+    def control(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
+        """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
+        return self.entries(roster, dest, needs)
+
+
 @register
-class Optimal(Endpoint):
+class Optimal(Numbered):
     """One process's log of messages whose delivery is not yet certain."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -109,7 +136,8 @@ class Optimal(Endpoint):
             Variant("differential", lambda _: {"differential": True}),
         ),
     )
-    STATE: ClassVar = ("_log", "_newest", "_last_sent", "_last_received")
+    STATE: ClassVar = (*Numbered.STATE, "_log", "_last_sent", "_last_received")
+    STAMP: ClassVar = OptimalStamp
 
     def _start(self) -> None:
         self._hardware = as_flag("hardware_multicast", self.options["hardware_multicast"])
@@ -118,50 +146,103 @@ class Optimal(Endpoint):
         if self._hardware and self._is_differential:
             msg = "hardware_multicast sends all the same packet, differential does not; choose one"
             raise UsageError(msg)
-        self._log: Log = {}
-        self._newest: dict[str, int] = {}
+        self._looks_ahead = self._lookahead or self._is_differential
+        self._known = CausalLog(self._roster)
         self._last_sent: dict[str, Entries] = {}
         self._last_received: dict[str, Entries] = {}
 
+    @property
+    def _log(self) -> Log:
+        """LOG_j of [KS98] by names."""
+        return self._known.spelt()
+
+    @_log.setter
+    def _log(self, log: Log) -> None:
+        self._known.read(log)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self._known.tops[self._me] >> self._roster.shift > self._seq:
+            msg = f"a log that knows more messages of {self.process!r} than the {self._seq} it sent"
+            raise ValueError(msg)
+
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
-        return explicit(self._log)
-
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        before = self._log
-        targets = frozenset(sending.others)
-        # SND(2) carries to all what SND(3) keeps, so it is computed once; the copy for d differs
-        # only in the entries that named d.
-        after: Log = {
-            sender: {clock: dests - targets for clock, dests in entries.items()}
-            for sender, entries in before.items()
-        }
-        if self._hardware:
-            controls = dict.fromkeys(sending.others, as_entries(before))
-        else:
-            common = purged(after)
-            controls = {
-                dest: as_entries(_copy_for(dest, before, common)) for dest in sending.others
-            }
-        after.setdefault(self.process, {})[sending.message.seq] = targets  # SND(4)
-        self._log = purged(after)  # SND(5)
-        return {dest: self._outgoing(dest, control) for dest, control in controls.items()}
+        return self._known.explicit()
 
     def kept_entries(self) -> int:
         """Return the entries of the log."""
-        return sum(map(len, self._log.values()))
+        return self._known.count()
 
-    def _outgoing(self, dest: str, control: Entries) -> object:
-        if not self._is_differential:
-            return control
-        before = self._last_sent.get(dest, ())
-        self._last_sent[dest] = control
-        return difference(before, control)
+    # Send.
 
-    def _entries(self, packet: Packet) -> Entries:
-        """Return O_M in full; an arriving packet may bring only a difference."""
-        control = cast("Entries | Difference", packet.control)
-        return applied(self._last_received.get(packet.source, ()), control)
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        """SND(2) to SND(5). SND(2) carries to all what SND(3) keeps: it is computed once."""
+        known, numbers, roster, me = self._known, to.numbers, self._roster, self._me
+        seq, sent = self._seq, self._links.sent
+        key = seq << roster.shift | me
+        if len(numbers) == 1 and not self._hardware:
+            (dest,) = numbers
+            sent[dest] = n = sent.get(dest, 0) + 1
+            own = known.take_one(to.others_mask)
+            stamp = known.stamp(OptimalStamp, key, to.others_mask)
+            packets = [numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)]
+        else:
+            packets = []
+            before = known.log.copy() if self._hardware else {}
+            needs, nothing = known.take(to.others_mask), list[int]()
+            stamp = known.stamp(OptimalStamp, key, to.others_mask)
+            for dest in numbers:
+                sent[dest] = n = sent.get(dest, 0) + 1
+                if self._hardware:
+                    stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
+                own = needs.get(dest, nothing)
+                packets.append(
+                    numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
+                )
+        return packets if not self._is_differential else list(map(self._shortened, packets))
+
+    def _shortened(self, packet: Packet) -> Packet:
+        """Return a packet with only what differs from the one before on its channel."""
+        control = cast("Entries", packet.control)
+        before = self._last_sent.get(packet.dest, ())
+        self._last_sent[packet.dest] = control
+        return replace(packet, control=difference(before, control))
+
+    # Receive.
+
+    def _receive_in_order(self, packet: Packet) -> Effects:
+        """Accept a packet that brings what changed since the one before on its channel."""
+        self._check_packet(packet)
+        links, source, n = self._links, self._roster.numbers[packet.source], packet.n
+        if links.is_seen(source, n):
+            return self._flush()
+        if not links.is_next(source, n):
+            if not self._tally.is_low(self, packet):
+                self._check_space(packet, is_blocked=True)
+            links.accept(source, n)
+            links.park(source, packet)
+            return self._flush()
+        full = self._in_full(packet)
+        need = self._blocker(full)
+        if need != FREE or self.pull:
+            self._hold_back(full, need)
+        else:
+            links.accept(source, n)
+            self._on_arrival(full)
+            self._deliver(full)
+        for due in links.unpark(source):
+            full = self._in_full(due)
+            self._on_arrival(full)
+            self._file(self._hold.take_in(full), full, self._blocker(full))
+        self._drain()
+        return self._flush()
+
+    def _in_full(self, packet: Packet) -> Packet:
+        """Return the packet with all of O_M, by numbers."""
+        before = self._last_received.get(packet.source, ())
+        control = applied(before, cast("Entries | Difference", packet.control))
+        return self._numbered(replace(packet, control=control))
 
     def _check(self, packet: Packet) -> None:
         control = packet.control
@@ -170,119 +251,100 @@ class Optimal(Endpoint):
             control = control[2]
         if packet.kind != "data" or not is_entries(control):
             raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        for sender, _, dests in control:
+        for sender, clock, dests in control:
             self._check_names(packet, (sender, *dests))
+            if sender == packet.source and clock >= packet.message_id.seq:
+                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
+            if sender == self.process and clock > self._seq:
+                raise malformed(packet, f"at most {self._seq} messages of {sender!r}")
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """RCV(1), the Delivery Condition."""
-        for sender, clock, dests in self._entries(packet):
-            if self.process in dests and clock > self._newest.get(sender, 0):
-                yield Need(sender, clock)
+    def _numbered(self, packet: Packet) -> Packet:
+        roster = self._roster
+        entries, dests = cast("Entries", packet.control), packet.dests
+        if self._forgotten:  # nobody needs to know about them any more
+            known = roster.numbers
+            entries = tuple(
+                (sender, clock, tuple(name for name in names if name in known))
+                for sender, clock, names in entries
+                if sender in known
+            )
+            dests = tuple(name for name in dests if name in known)
+        stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
+        return numbered_packet(
+            roster,
+            roster.numbers[packet.source],
+            self._me,
+            packet.n,
+            packet.message_id.seq,
+            roster.mask_of(dests),
+            packet.payload,
+            stamp,
+            needs,
+        )
 
-    def _on_data(self, packet: Packet) -> None:
+    def _on_arrival(self, packet: Packet) -> None:
         if self._is_differential:
-            packet = replace(packet, control=self._entries(packet))
             self._last_received[packet.source] = cast("Entries", packet.control)
         if self._lookahead:
-            self._merge(packet)
-        super()._on_data(packet)
+            self._merge_early(packet)
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        self._newest[packet.source] = packet.message_id.seq  # RCV(2)
+    def _merge(self, packet: Packet, key: int) -> None:
+        """RCV(3) to RCV(5); RCV(3) drops this process, which a packet names only in its needs."""
         if self._lookahead:
             self._drop_delivered()
-        else:
-            self._merge(packet)
-        return (Need(packet.source, packet.message_id.seq),)
+            return
+        bits, stamp = self._roster.bits, packet.stamp
+        targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me])
+        if self._gone or self._hardware:
+            stamp = self._carried(packet)
+            targets &= ~self._gone
+        self._known.merge(stamp, key, targets)
 
-    def _merge(self, packet: Packet) -> None:
-        """RCV(3) to RCV(5)."""
-        carried = self._carried(packet)
-        everyone = frozenset(packet.dests) - {packet.source} - self._removed
-        carried.setdefault(packet.source, {})[packet.message_id.seq] = everyone
-        if not self._lookahead:  # RCV(3): all of this is delivered here by now
-            carried = _without(carried, frozenset({self.process}))
-        self._log = purged(merged(self._log, carried))
-        if self._lookahead:
-            self._drop_delivered()
-
-    def _carried(self, packet: Packet) -> Log:
-        """Return O_M, after SND(2) if the sender left that to us."""
-        carried = as_log(cast("Entries", packet.control))
-        if self._removed:
-            carried = _without(carried, frozenset(self._removed))
+    def _carried(self, packet: Packet) -> Stamp:
+        """Return O_M without those who left, and after SND(2) if the sender left that to us."""
+        drop = self._gone
         if self._hardware:
-            others = frozenset(packet.dests) - {packet.source}
-            common = purged(_without(carried, others))
-            carried = _copy_for(self.process, carried, common)
-        return carried
+            drop |= packet.dest_set & ~self._roster.bits[packet.source_no]
+        return OptimalStamp(packet.stamp.tops, _without(packet.stamp.log, drop))
+
+    def _merge_early(self, packet: Packet) -> None:
+        """RCV(4) and RCV(5) for a message that has just arrived."""
+        roster, bit = self._roster, self._roster.bits[self._me]
+        stamp = self._carried(packet)
+        for key in packet.needs:
+            stamp.log[key] = stamp.log.get(key, 0) | bit
+        key = packet.seq << roster.shift | packet.source_no
+        targets = packet.dest_set & ~(roster.bits[packet.source_no] | self._gone)
+        self._known.merge(stamp, key, targets)
+        self._drop_delivered()
 
     def _drop_delivered(self) -> None:
         """Drop this process from the entries of messages it has delivered (for ``lookahead``)."""
-        me = frozenset({self.process})
-        self._log = purged(
-            {
-                sender: {
-                    clock: dests - me if clock <= self._newest.get(sender, 0) else dests
-                    for clock, dests in entries.items()
-                }
-                for sender, entries in self._log.items()
-            }
-        )
+        bit, reached, low = self._roster.bits[self._me], self._reached, self._roster.low
+        late = self._departures.late
+        self._known.log = {
+            key: rest
+            for key, mask in self._known.log.items()
+            if (rest := mask & ~bit if key <= reached[key & low] or key in late else mask)
+        }
+
+    # Membership.
 
     def _left(self, process: str) -> None:
-        self._log = purged(_without(self._log, frozenset({process})))
+        self._known.drop(self._gone)
         self._last_sent.pop(process, None)
         self._last_received.pop(process, None)
+
+    def _move(self, by: Translation) -> None:
+        self._known.move(by)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
+        if packet.roster is not None:
+            return packet.stamp.size(packet.roster, packet.needs)
         return measured(cast("Entries | Difference", packet.control))
 
 
-def merged(log: Log, carried: Log) -> Log:
-    """RCV(4): keep what neither side knows to be irrelevant.
-
-    An entry that one side lacks although it has a newer one of the same sender was purged there in
-    the causal past, so it goes. Entries that both have keep the destinations that both have.
-    """
-    result: Log = {}
-    for sender in dict.fromkeys([*log, *carried]):  # the same order in every run
-        mine, theirs = log.get(sender, {}), carried.get(sender, {})
-        newest_mine, newest_theirs = max(mine, default=0), max(theirs, default=0)
-        kept = {clock: dests & theirs[clock] for clock, dests in mine.items() if clock in theirs}
-        kept.update(
-            (clock, dests)
-            for clock, dests in mine.items()
-            if clock not in theirs and clock > newest_theirs
-        )
-        kept.update(
-            (clock, dests)
-            for clock, dests in theirs.items()
-            if clock not in mine and clock > newest_mine
-        )
-        result[sender] = kept
-    return result
-
-
-def _without(log: Log, gone: frozenset[str]) -> Log:
-    return {
-        sender: {clock: dests - gone for clock, dests in entries.items()}
-        for sender, entries in log.items()
-    }
-
-
-def _copy_for(dest: str, before: Log, common: Log) -> Log:
-    """SND(2) for one destination: the common part, with ``dest`` restored where it was named.
-
-    An entry that names only ``dest`` was purged from the common part, unless it is its sender's
-    newest; it is restored here.
-    """
-    copy = {sender: dict(entries) for sender, entries in common.items()}
-    for sender, entries in before.items():
-        for clock, dests in entries.items():
-            if dest in dests:
-                rest = common.get(sender, {}).get(clock, frozenset())
-                copy.setdefault(sender, {})[clock] = rest | {dest}
-    return copy
+def _without(log: dict[int, int], gone: int) -> dict[int, int]:
+    return {key: rest for key, mask in log.items() if (rest := mask & ~gone)}

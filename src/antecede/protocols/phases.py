@@ -51,7 +51,7 @@ References
 
 import bisect
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
@@ -61,6 +61,9 @@ from antecede.core.registry import register
 from antecede.core.validation import is_count, is_counts, malformed
 
 Control = tuple[int, tuple[int, ...]]
+
+JUMP_MAX: Final = 1 << 32
+"""How far a stamp may be ahead of our clock; a higher one would use up the clock at once."""
 
 
 @register
@@ -82,6 +85,7 @@ class Phases(Endpoint):
             "groups": Option(None, "a dict of group names to members; by default {'all': members}")
         },
         reconstruction=True,
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=18,
         bytes_per_entry=CLOCK_BYTES,
     )
@@ -112,12 +116,18 @@ class Phases(Endpoint):
         if packet.kind == "control":
             if control[0] not in ("ask", "promise") or not is_count(control[1]):
                 raise malformed(packet, "'ask' or 'promise', and a stamp")
+            self._check_jump(packet, control[1])
             return
         stamp, stamps = control
         if not is_count(stamp, 1) or not is_counts(stamps, len(self._groups)):
             raise malformed(packet, f"a stamp, and one for each of {', '.join(self._groups)}")
         if max(stamps) >= stamp or group_of(self._groups, packet.source, packet.dests) is None:
             raise malformed(packet, "a stamp above those of its past, and a group's members")
+        self._check_jump(packet, stamp)
+
+    def _check_jump(self, packet: Packet, stamp: int) -> None:
+        if stamp > self._clock + JUMP_MAX:
+            raise malformed(packet, f"a stamp of at most {self._clock + JUMP_MAX}")
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         _, stamps = cast("Control", packet.control)

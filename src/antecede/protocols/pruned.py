@@ -13,7 +13,8 @@ require.
 
 Assumes
 -------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+Every packet arrives eventually; the network may reorder and duplicate packets. Processes may join
+and leave.
 
 Cost
 ----
@@ -41,7 +42,9 @@ is left out. It removes a destination from an older entry if a newer one of the 
 it too; but by S2 the sender itself never keeps both, and R5 and R6 spread this, so R8 never finds
 anything (tested). ``notes()`` counts what was pruned, one per destination of an entry:
 ``just_replaced`` in S2, ``just_delivered`` in R4, ``already`` in R5 and R6. The receiver cannot
-tell whether the latter were delivered or replaced, because both show as absence.
+tell whether the latter were delivered or replaced, because both show as absence. Processes that
+join and leave are our extension: one that left is dropped from every entry, and nothing waits for
+its undelivered messages.
 
 References
 ----------
@@ -53,25 +56,22 @@ References
    journal form.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, cast
+from __future__ import annotations
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.entries import (
-    Entries,
-    Log,
-    as_entries,
-    as_log,
-    explicit,
-    is_entries,
-    is_keys,
-    purged,
-    size_of,
-)
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from antecede.core.entries import Entries, Log, is_entries, is_keys, size_of
 from antecede.core.info import ProtocolInfo
-from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Need, Packet, Sending
+from antecede.core.logs import CausalLog
+from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Packet, numbered_packet
+from antecede.core.numbered import Numbered
 from antecede.core.registry import register
-from antecede.core.validation import malformed
+from antecede.core.stamps import Stamp, Translation
+from antecede.core.validation import check_claim, malformed
+
+if TYPE_CHECKING:
+    from antecede.core.casts import Targets
+    from antecede.core.roster import Roster
 
 Constraint = tuple[str, int]
 Control = tuple[Entries, tuple[Constraint, ...]]
@@ -79,8 +79,22 @@ Control = tuple[Entries, tuple[Constraint, ...]]
 KINDS = ("just_delivered", "just_replaced", "already")
 
 
+class PrunedStamp(Stamp):
+    """CI_m of [JPCY97], shared by all copies of a message; DC is what a copy adds."""
+
+    __slots__ = ()
+
+    PROTOCOL: ClassVar = "pruned"
+
+    def control(self, roster: Roster, dest: int, needs: list[int]) -> Control:
+        """Return CI_m as sorted entries, and DC as sorted pairs (sender, clock)."""
+        names, low, shift = roster.names, roster.low, roster.shift
+        constraints = sorted([(names[key & low], key >> shift) for key in needs])
+        return self.entries(roster, dest, []), tuple(constraints)
+
+
 @register
-class Pruned(Endpoint):
+class Pruned(Numbered):
     """One process's control information."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -88,22 +102,34 @@ class Pruned(Endpoint):
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
         guarantee="causal order with the least explicit information",
+        assumptions="every packet arrives eventually; processes may join and leave",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
+        dynamic=True,
         wire_number=2,
         bytes_per_entry=PAIR_BYTES,
         names_only=True,
     )
-    STATE: ClassVar = ("_info", "_newest", "_pruned")
+    STATE: ClassVar = (*Numbered.STATE, "_info", "_pruned", "_stale")
+    STAMP: ClassVar = PrunedStamp
 
     def _start(self) -> None:
-        self._info: Log = {}
-        self._newest: dict[str, int] = {}
+        self._known = CausalLog(self._roster)
         self._pruned = dict.fromkeys(KINDS, 0)
+        self._stale = 0  # an empty entry of our own that S5 leaves to the next S3 or R9
+
+    @property
+    def _info(self) -> Log:
+        """CI_i of [JPCY97] by names."""
+        return self._known.spelt()
+
+    @_info.setter
+    def _info(self, log: Log) -> None:
+        self._known.read(log)
 
     def kept_entries(self) -> int:
         """Return the entries of CI."""
-        return sum(map(len, self._info.values()))
+        return self._known.count() + self._stale
 
     def notes(self) -> dict[str, int]:
         """Return how many destinations were pruned from entries, by kind of redundancy."""
@@ -111,22 +137,25 @@ class Pruned(Endpoint):
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the entries that still name a destination."""
-        return explicit(self._info)
+        return self._known.explicit()
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        targets = frozenset(sending.others)
-        constraints: dict[str, list[Constraint]] = {dest: [] for dest in sending.others}
-        info: Log = {}
-        for sender, entries in sorted(self._info.items()):  # S2
-            info[sender] = {clock: dests - targets for clock, dests in entries.items()}
-            for clock, dests in sorted(entries.items()):
-                for dest in dests & targets:
-                    constraints[dest].append((sender, clock))
-                    self._pruned["just_replaced"] += 1
-        self._info = purged(info)  # S3
-        carried = as_entries(self._info)  # S4
-        self._info.setdefault(self.process, {})[sending.message.seq] = targets  # S5
-        return {dest: (carried, tuple(constraints[dest])) for dest in sending.others}
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        known, roster = self._known, self._roster
+        needs = known.take(to.others_mask)  # S2; S3 is what CausalLog leaves out
+        self._pruned["just_replaced"] += sum(map(len, needs.values()))
+        last = known.tops[self._me]
+        self._stale = int(last > roster.low and last not in known.log)
+        key = self._seq << roster.shift | self._me
+        stamp = known.stamp(PrunedStamp, key, to.others_mask)  # S4 and S5
+        packets = []
+        sent, nothing = self._links.sent, list[int]()
+        for dest in to.numbers:
+            sent[dest] = n = sent.get(dest, 0) + 1
+            own = needs.get(dest, nothing)
+            packets.append(
+                numbered_packet(roster, self._me, dest, n, self._seq, to.mask, payload, stamp, own)
+            )
+        return packets
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_control(packet.control):
@@ -134,66 +163,99 @@ class Pruned(Endpoint):
                 packet, "sorted entries (sender, clock, destinations) and pairs (sender, clock)"
             )
         entries, constraints = cast("Control", packet.control)
-        for sender, _, dests in entries:
+        for sender, clock, dests in entries:
             self._check_names(packet, (sender, *dests))
             if self.process in dests:
                 raise malformed(packet, f"constraints on {self.process!r} apart from the entries")
+            if sender in dests:
+                raise malformed(packet, f"that {sender!r} is not to wait for its own message")
+            self._check_clock(packet, sender, clock)
         self._check_names(packet, (sender for sender, _ in constraints))
-        if any(sender == self.process for sender, _ in constraints):
-            raise malformed(packet, f"no constraint on {self.process!r} by its own messages")
-
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """R1, the delivery condition."""
-        _, constraints = cast("Control", packet.control)
         for sender, clock in constraints:
-            if clock > self._newest.get(sender, 0):
-                yield Need(sender, clock)
+            if sender == self.process:
+                raise malformed(packet, f"no constraint on {self.process!r} by its own messages")
+            self._check_clock(packet, sender, clock)
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        source, clock = packet.message_id
-        self._newest[source] = clock  # R3
-        carried = as_log(cast("Control", packet.control)[0])
-        remaining = frozenset(packet.dests) - {source, self.process}
-        carried.setdefault(source, {})[clock] = remaining  # R4
+    def _check_clock(self, packet: Packet, sender: str, clock: int) -> None:
+        if sender == packet.source and clock >= packet.message_id.seq:
+            raise malformed(packet, f"messages of {sender!r} before {packet.message}")
+        if sender == self.process:
+            check_claim(self, packet, clock, self._seq)
+
+    def _numbered(self, packet: Packet) -> Packet:
+        roster = self._roster
+        numbers, shift = roster.numbers, roster.shift
+        entries, constraints = cast("Control", packet.control)
+        known = CausalLog(roster)
+        for sender, clock, dests in entries:
+            if sender in numbers:  # nobody needs to know about those who are forgotten
+                key = clock << shift | numbers[sender]
+                known.tops[numbers[sender]] = key
+                if mask := roster.mask_of(tuple(filter(numbers.__contains__, dests))):
+                    known.log[key] = mask
+        needs = [clock << shift | numbers[name] for name, clock in constraints if name in numbers]
+        for key in needs:  # a constraint is at most its sender's newest message
+            known.tops[key & roster.low] = max(key, known.tops[key & roster.low])
+        return numbered_packet(
+            roster,
+            numbers[packet.source],
+            self._me,
+            packet.n,
+            packet.message_id.seq,
+            roster.mask_of(tuple(filter(numbers.__contains__, packet.dests))),
+            packet.payload,
+            PrunedStamp(known.tops, known.log),
+            needs,
+        )
+
+    def _merge(self, packet: Packet, key: int) -> None:
+        """R4 to R9, without those who left."""
+        roster, stamp = self._roster, packet.stamp
+        if self._gone:
+            keep = ~self._gone
+            log = {k: rest for k, mask in stamp.log.items() if (rest := mask & keep)}
+            stamp = PrunedStamp(stamp.tops, log)
+        remaining = packet.dest_set & ~(
+            roster.bits[packet.source_no] | roster.bits[self._me] | self._gone
+        )
+        self._stale = 0
         self._pruned["just_delivered"] += 1
-        merged, already = merge(self._info, carried)
-        self._pruned["already"] += already
-        self._info = purged(merged)  # R9
-        return (Need(source, clock),)
+        self._pruned["already"] += already_pruned(self._known, stamp, key, remaining)
+        self._known.merge(stamp, key, remaining)
+
+    def _left(self, _: str) -> None:
+        self._known.drop(self._gone)
+
+    def _move(self, by: Translation) -> None:
+        self._known.move(by)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
         """Return CI entries and DC pairs, and the destinations left in the entries."""
-        entries, constraints = cast("Control", packet.control)
-        return size_of(entries, len(constraints))
+        if packet.roster is not None:
+            entries, dests, model_bytes = packet.stamp.size(packet.roster, [])
+            pairs = len(packet.needs)
+            return ControlSize(entries + pairs, dests, model_bytes + PAIR_BYTES * pairs)
+        control, constraints = cast("Control", packet.control)
+        return size_of(control, len(constraints))
 
 
-def merge(mine: Log, theirs: Log) -> tuple[Log, int]:
-    """R5 to R7: drop what one side lacks although it knows a newer message of that sender.
+def already_pruned(known: CausalLog, stamp: Stamp, key: int, remaining: int) -> int:
+    """Return how many destinations R5 and R6 prune when a message is merged.
 
-    Also return how many destinations this pruned, each counted once even if both sides name it.
+    A destination that both sides name is kept; one that only one side names is counted, if the
+    other side knows of that message or of a newer one of its sender.
     """
-    result: Log = {}
-    pruned = 0
-    for sender in dict.fromkeys([*mine, *theirs]):  # the same order in every run
-        ours, carried = mine.get(sender, {}), theirs.get(sender, {})
-        newest_ours, newest_carried = max(ours, default=0), max(carried, default=0)
-        kept: dict[int, frozenset[str]] = {}
-        for clock, dests in ours.items():
-            if clock in carried:  # R6
-                kept[clock] = dests & carried[clock]
-                pruned += len(dests ^ carried[clock])
-            elif clock > newest_carried:  # R7
-                kept[clock] = dests
-            else:  # R5
-                pruned += len(dests)
-        for clock, dests in carried.items():
-            if clock > newest_ours:  # R7
-                kept[clock] = dests
-            elif clock not in ours:  # R5
-                pruned += len(dests)
-        result[sender] = kept
-    return result, pruned
+    low = known.roster.low
+    mine, theirs = known.log, stamp.log | {key: remaining}
+    count = 0
+    for k, mask in mine.items():
+        if k in theirs or k <= stamp.tops[k & low] or (k & low == key & low and k < key):
+            count += (mask & ~theirs.get(k, 0)).bit_count()
+    for k, mask in theirs.items():
+        if k <= known.tops[k & low]:
+            count += (mask & ~mine.get(k, 0)).bit_count()
+    return count
 
 
 def is_control(control: object) -> bool:

@@ -63,7 +63,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import COUNT_MAX, check_claim, is_counts, malformed
 
 Rows = tuple[tuple[int, ...], ...]
 Matrix = list[list[int]]
@@ -80,6 +80,7 @@ class Semantic(Endpoint):
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=3,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
@@ -135,11 +136,17 @@ class Semantic(Endpoint):
             raise malformed(packet, f"two matrices of {n} rows of {n} counts")
         prev, conc = cast("tuple[Rows, Rows]", control)
         source, me = self._positions[packet.source], self._positions[self.process]
-        sent = prev[source][me] + conc[source][me]
-        if sent + 1 != packet.n:
+        sums = _sums(prev, conc)
+        if max(map(max, sums)) > COUNT_MAX or max(sums[source]) >= packet.message_id.seq:
+            raise malformed(packet, f"counts of {packet.source!r} below the number of its message")
+        if sums[source][me] + 1 != packet.n:
             raise malformed(
-                packet, f"{packet.n - 1} messages before it on this channel, not {sent}"
+                packet,
+                f"{packet.n - 1} messages before it on this channel, not {sums[source][me]}",
             )
+        mine = map(int.__add__, self._prev[me], self._conc[me])
+        for claimed, made in zip(sums[me], mine, strict=True):
+            check_claim(self, packet, claimed, made)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         """R1, for the messages that this one must follow."""
@@ -154,7 +161,7 @@ class Semantic(Endpoint):
         before = self._counts[source]
         self._count(source, packet.n)  # R4
         prev, conc = cast("tuple[Rows, Rows]", packet.control)
-        sent = [list(map(int.__add__, p, c)) for p, c in zip(prev, conc, strict=True)]
+        sent = _sums(prev, conc)
         for dest in packet.dests:  # R3
             if dest != packet.source:
                 sent[source][self._positions[dest]] += 1
@@ -185,6 +192,10 @@ class Semantic(Endpoint):
         copies = sum(self._prev[self._positions[self.process]])
         while self._open and self._open[0][1] <= copies:
             self._covered = self._open.pop(0)[0]
+
+
+def _sums(prev: Rows, conc: Rows) -> Matrix:
+    return [list(map(int.__add__, p, c)) for p, c in zip(prev, conc, strict=True)]
 
 
 def _is_pair(control: object, n: int) -> bool:

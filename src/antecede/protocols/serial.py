@@ -15,9 +15,9 @@ No process fails while it has the token.
 
 Cost
 ----
-One pair (sender, number) per copy, in broadcast and multicast alike; at most ``n`` pairs on the
-token. A turn takes three control packets: a request, the token, and its return. Messages wait at
-their sender for its turn.
+One pair (sender, number) per copy, in broadcast and multicast alike, or with ``entries='all'`` up
+to ``n``, as the paper counts; at most ``n`` pairs on the token. A turn takes three control packets:
+a request, the token, and its return. Messages wait at their sender for its turn.
 
 Names
 -----
@@ -33,10 +33,10 @@ Differences from the paper
 --------------------------
 In [KS98]_ every process keeps the entries, so a message carries one (broadcast) or up to ``n``
 (multicast) of them. Here they travel with the token, and a copy carries only the one for its
-destination. The latest message to a process does not count that process's own; otherwise it could
-send before it has delivered, and its message would stand for one that it has not. The first member
-is the token's home: others request the token from it, and return it when they have sent what they
-had. So an idle system sends nothing.
+destination; with ``entries='all'`` it carries them all, as in the paper. The latest message to a
+process does not count that process's own; otherwise it could send before it has delivered, and its
+message would stand for one that it has not. The first member is the token's home: others request
+the token from it, and return it when they have sent what they had. So an idle system sends nothing.
 
 References
 ----------
@@ -50,15 +50,19 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
+from antecede.core.groups import as_choice
+from antecede.core.info import Option, ProtocolInfo
 from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, is_count, malformed
+from antecede.core.validation import are_names, check_claim, is_count, malformed
 from antecede.errors import QueueFullError
 
 Latest = dict[str, tuple[str, int]]
 """The latest message to each process: its sender and number."""
+Entries = tuple[tuple[str, str, int], ...]
+"""The same as a control: destination, sender and number."""
 WISH = ("wish",)
+CARRIED = ("own", "all")
 
 
 @register
@@ -71,6 +75,14 @@ class Serial(Endpoint):
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         cost="one pair per copy; at most n on the token; three control packets per turn",
         promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "entries": Option(
+                "own",
+                "what a copy carries: the entry of its 'own' destination, or 'all', as printed",
+                CARRIED,
+            )
+        },
+        fixed_because="the token would be lost with a process that has it",
         wire_number=15,
         bytes_per_entry=PAIR_BYTES,
         has_roles=True,
@@ -80,6 +92,7 @@ class Serial(Endpoint):
 
     def _start(self) -> None:
         self._home = self.members[0]
+        self._carries_all = as_choice("entries", self.options["entries"], CARRIED) == "all"
         self._token: Latest | None = {} if self.process == self._home else None
         self._queue: list[tuple[MessageId, tuple[str, ...], bytes]] = []
         self._wishes: list[str] = []
@@ -110,15 +123,21 @@ class Serial(Endpoint):
 
     def _send_queue(self, token: Latest) -> None:
         for sending in itertools.starmap(Sending, self._queue):
+            before = _entries(token)
             for dest in sending.dests:
                 if dest != self.process:
-                    self._emit(dest, token.get(dest, ()), sending)
+                    own = token.get(dest, ())
+                    self._emit(dest, before if self._carries_all else own, sending)
                     token[dest] = (self.process, sending.message.seq)
         self._queue.clear()
 
     def _check(self, packet: Packet) -> None:
         control = packet.control
-        if packet.kind == "data":
+        if packet.kind == "data" and self._carries_all:
+            if not _is_token(control):
+                raise malformed(packet, "entries (destination, sender, number)")
+            self._check_entries(packet)
+        elif packet.kind == "data":
             if control != () and not _is_pair(control):
                 raise malformed(packet, "a pair (sender, number), or nothing")
             self._check_names(packet, cast("tuple[str, int] | tuple[()]", control)[:1])
@@ -127,11 +146,18 @@ class Serial(Endpoint):
         elif not _is_token(control) or self._home not in (self.process, packet.source):
             raise malformed(packet, "a wish to the home of the token, or the token from or to it")
         else:
-            for dest, sender, _ in cast("tuple[tuple[str, str, int], ...]", control):
-                self._check_names(packet, (dest, sender))
+            self._check_entries(packet)
+
+    def _check_entries(self, packet: Packet) -> None:
+        for dest, sender, seq in cast("Entries", packet.control):
+            self._check_names(packet, (dest, sender))
+            check_claim(self, packet, seq if sender == self.process else 0, self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         latest = cast("tuple[str, int] | tuple[()]", packet.control)
+        if self._carries_all:
+            table = {dest: entry for dest, *entry in cast("Entries", packet.control)}
+            latest = cast("tuple[str, int] | tuple[()]", tuple(table.get(self.process, ())))
         if latest and self._newest.get(latest[0], 0) < latest[1]:
             yield Need(latest[0], latest[1])
 
@@ -143,7 +169,7 @@ class Serial(Endpoint):
         if packet.control == WISH:
             self._wishes.append(packet.source)
         else:
-            entries = cast("tuple[tuple[str, str, int], ...]", packet.control)
+            entries = cast("Entries", packet.control)
             token = {dest: (sender, seq) for dest, sender, seq in entries}
             self._send_queue(token)
             if self.process == self._home:
@@ -157,8 +183,11 @@ class Serial(Endpoint):
         return ()
 
     def _pass_on(self, token: Latest, dest: str) -> None:
-        entries = tuple((name, *latest) for name, latest in sorted(token.items()))
-        self._emit_control(dest, entries)
+        self._emit_control(dest, _entries(token))
+
+
+def _entries(token: Latest) -> Entries:
+    return tuple((name, *latest) for name, latest in sorted(token.items()))
 
 
 def _is_pair(value: object) -> bool:

@@ -49,7 +49,7 @@ from antecede.core.groups import as_member
 from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 
 Counts = tuple[int, ...]
 
@@ -69,6 +69,7 @@ class Server(Endpoint):
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only the server's deliveries are ordered"},
         options={"server": Option(None, "the server's name; by default the first member")},
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=12,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
@@ -91,6 +92,11 @@ class Server(Endpoint):
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_counts(packet.control, len(self.members)):
             raise malformed(packet, f"{len(self.members)} counts of requests")
+        counts = cast("Counts", packet.control)
+        if counts[self._positions[packet.source]] >= packet.message_id.seq:
+            raise malformed(packet, f"fewer requests of {packet.source!r} than messages")
+        me = self._positions[self.process]
+        check_claim(self, packet, counts[me], self._counts[me])
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         if self.process != self._server:

@@ -67,6 +67,9 @@ class Synchronous(Endpoint):
         cost="no control information; one acknowledgement per message",
         promises=frozenset({"safety"}),
         missing_promises=dict.fromkeys(("liveness", "quiescence"), "sends that cross deadlock"),
+        fixed_because=(
+            "sends that cross block each other for ever, with or without members that leave"
+        ),
         wire_number=13,
         bytes_per_entry=0,
         blocking=True,

@@ -46,7 +46,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 
 Numbers = tuple[int, ...]
 Control = tuple[Numbers, Numbers]
@@ -64,6 +64,7 @@ class TwoHop(Endpoint):
         cost="2*n integers per copy",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only chains of at most two messages are ordered"},
+        fixed_because="counts are told apart by the positions of members, on which all must agree",
         wire_number=16,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
@@ -90,6 +91,10 @@ class TwoHop(Endpoint):
         control, n = packet.control, len(self.members)
         if packet.kind != "data" or not _is_two_vectors(control, n):
             raise malformed(packet, f"two vectors of {n} numbers")
+        sent, wanted = cast("Control", control)
+        if max(sent) >= packet.message_id.seq:
+            raise malformed(packet, f"numbers of {packet.source!r} below that of its message")
+        check_claim(self, packet, wanted[self._positions[self.process]], 0)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         _, wanted = cast("Control", packet.control)

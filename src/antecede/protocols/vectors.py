@@ -48,7 +48,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, is_counts, malformed
+from antecede.core.validation import are_names, check_claim, is_counts, malformed
 
 Vector = tuple[int, ...]
 Control = tuple[Vector, tuple[tuple[str, Vector], ...]]
@@ -65,6 +65,10 @@ class Vectors(Endpoint):
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",
+        fixed_because=(
+            "after a removal nobody can tell which clocks will still rise, so messages could "
+            "wait for ever"
+        ),
         wire_number=9,
         bytes_per_entry=None,
         formula=Formula(
@@ -91,8 +95,11 @@ class Vectors(Endpoint):
         if packet.kind != "data" or not self._is_stamp(packet.control):
             n = len(self.members)
             raise malformed(packet, f"{n} counts and sorted pairs (destination, {n} counts)")
-        _, table = cast("Control", packet.control)
+        stamp, table = cast("Control", packet.control)
         self._check_names(packet, (dest for dest, _ in table))
+        me = self._positions[self.process]
+        for vector in (stamp, *(vector for _, vector in table)):
+            check_claim(self, packet, vector[me], self._clock[me])
 
     def _is_stamp(self, control: object) -> bool:
         n = len(self.members)

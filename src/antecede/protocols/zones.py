@@ -47,7 +47,7 @@ from antecede.core.groups import as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import is_counts, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 from antecede.errors import UsageError
 
 Names = tuple[str, ...]
@@ -71,6 +71,7 @@ class Zones(Endpoint):
             )
         },
         reconstruction=True,
+        fixed_because="a broadcast goes to all members, so all must agree who they are",
         wire_number=19,
         bytes_per_entry=CLOCK_BYTES,
         has_roles=True,
@@ -113,6 +114,7 @@ class Zones(Endpoint):
         is_counted = self._carried(packet)[packet.source] >= 1
         if not is_counted or message.sender == self.process or self.process not in packet.dests:
             raise malformed(packet, "a message of another process for this one, counted")
+        check_claim(self, packet, self._carried(packet)[self.process], vector[self.process])
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         place = self._shared[packet.source]

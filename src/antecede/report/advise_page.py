@@ -7,45 +7,97 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from antecede.report.bars import bars
-from antecede.report.numbers import figure
+from antecede.report.numbers import counted, figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
+from antecede.report.rejected import rejected_in_words
 
 _FIGURES = {
-    "model_bytes_per_copy": ("model bytes", 1),
-    "wire_bytes_per_copy": ("wire bytes", 1),
-    "added_delay_mean": ("added ms", 1000),
-    "added_delay_p99": ("added ms, p99", 1000),
-    "held_fraction": ("held %", 100),
-    "buffer_peak": ("most held", 1),
-    "state_bytes_peak": ("state bytes", 1),
-    "extra_packets_per_message": ("extra packets", 1),
+    "model_bytes_per_copy": ("model bytes/copy", 1),
+    "wire_bytes_per_copy": ("wire bytes/copy", 1),
+    "total_bytes_per_copy": ("total bytes/copy", 1),
+    "added_delay_mean": ("added ms/copy", 1000),
+    "added_delay_p99": ("added ms/copy, p99", 1000),
+    "held_fraction": ("% of copies held", 100),
+    "buffer_peak": ("most copies held", 1),
+    "state_bytes_peak": ("state bytes/process", 1),
+    "extra_packets_per_message": ("extra packets/message", 1),
 }
-"""The figures of a row of advice, with their heads and units."""
+"""The figures of a row of advice, with their heads, which name the unit, and factors to it."""
 HEADS = ("protocol", "status", *(head for head, _ in _FIGURES.values()), "remark")
+#: The marks of figures that come from a part of the traffic.
+BEGINNING, SAMPLE = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
+_SAMPLED = ("wire bytes/copy", "total bytes/copy")
 
 
-def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def heads(result: Mapping[str, Any]) -> list[str]:
+    """Return the heads of the columns, those of a sample marked."""
+    marked = _SAMPLED if _is_sampled(result) else ()
+    return [head + SAMPLE * (head in marked) for head in HEADS]
+
+
+def cells(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[list[str]]:
     """Return the rows of advice as text, in the units of ``HEADS``."""
+    totals, begun = result.get("total_bytes_per_copy", {}), result.get("on_the_beginning", ())
     found = []
     for row in rows:
-        known = [(row[name], unit) for name, (_, unit) in _FIGURES.items()]
+        name = row["protocol"]
+        whole = {**row, "total_bytes_per_copy": totals.get(name)}
+        known = [(whole[column], unit) for column, (_, unit) in _FIGURES.items()]
         numbers = [figure(None if value is None else unit * value) for value, unit in known]
-        found.append([row["protocol"], row["status"], *numbers, row["reason"]])
+        if result.get("wire_sample") and name in totals and row["wire_bytes_per_copy"] is None:
+            numbers[list(_FIGURES).index("total_bytes_per_copy")] += " (model bytes)"
+        status = row["status"] + BEGINNING * (name in begun)
+        found.append([name, status, *numbers, row["reason"]])
     return found
+
+
+def notes(result: Mapping[str, Any]) -> list[str]:
+    """Say what the total is made of, and which figures come from a part of the traffic only."""
+    found = []
+    if result.get("total_bytes_per_copy"):
+        size = "wire" if result["wire_sample"] else "model"
+        found.append(
+            f"Total bytes are the {size} bytes of a copy and {result['packet_bytes']} bytes for "
+            "each packet that the protocol adds, shared by the copies of a message."
+        )
+    if _is_sampled(result):
+        found.append(
+            f"{SAMPLE} Wire bytes are measured on {result['wire_sample']:,} of the "
+            f"{result['copies']:,} copies, near the beginning."
+        )
+    if result.get("on_the_beginning"):
+        found.append(
+            f"{BEGINNING} Ran only on the first {result['beginning_messages']:,} messages: do not "
+            "compare its figures with those of protocols that ran on all."
+        )
+    return found
+
+
+def _is_sampled(result: Mapping[str, Any]) -> bool:
+    return bool(0 < result.get("wire_sample", 0) < result["copies"])
+
+
+def left_out_in_words(result: Mapping[str, Any]) -> str:
+    """Say which events of the log were not replayed; empty if all were."""
+    words = {
+        "repeated_sends": ("repeated send", "repeated sends"),
+        "repeated_deliveries": ("repeated delivery", "repeated deliveries"),
+        "repeated_lines": ("repeated line", "repeated lines"),
+        "copies_to_sender": ("copy to its own sender", "copies to their own sender"),
+    }
+    counts = result.get("left_out", {})
+    parts = [
+        f"{counts[name]:,} {one if counts[name] == 1 else many}"
+        for name, (one, many) in words.items()
+        if counts.get(name)
+    ]
+    return f"Left out: {', '.join(parts)}." if parts else ""
 
 
 def messages_in_words(result: Mapping[str, Any]) -> str:
     """Say how many messages were replayed, and out of how many."""
     count, of = result["messages"], result["log_messages"]
-    return f"{count:,} messages" if count == of else f"the first {count:,} of {of:,} messages"
-
-
-def rejected_in_words(result: Mapping[str, Any]) -> str:
-    """Say how many rows of the log were left out."""
-    count = result["rejected"]
-    if count == 1:
-        return "1 row of the log is not a valid event"
-    return f"{count:,} rows of the log are not valid events"
+    return counted(count, "message") if count == of else f"the first {count:,} of {of:,} messages"
 
 
 def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
@@ -63,25 +115,40 @@ def advise_page(
     """Return the page."""
     ran = [row for row in rows if row["status"] == "run"]
     unfit = set(result["not_chosen"])
-    label = {row["protocol"]: row["protocol"] + "*" * (row["protocol"] in unfit) for row in rows}
-    note = "* not recommended: its remark says why." if unfit else ""
+    begun = result.get("on_the_beginning", ())
+    label = {
+        name: f"{name}{'*' * (name in unfit)}{BEGINNING * (name in begun)}"
+        for name in (row["protocol"] for row in rows)
+    }
+    remarks = ["* not recommended: its remark says why."] if unfit else []
+    note = " ".join(remarks + notes(result))
+    sampled = SAMPLE * _is_sampled(result)
     charts = {
-        "Control on each copy, bytes (model)": {
+        f"Total bytes per copy{sampled}": {
+            label[name]: round(size, 1)
+            for name, size in sorted(
+                result.get("total_bytes_per_copy", {}).items(), key=lambda item: item[1]
+            )
+        },
+        "Control on each copy, model bytes": {
             label[row["protocol"]]: round(row["model_bytes_per_copy"], 1)
             for row in _known(rows, "model_bytes_per_copy")
         },
-        "Added delay, ms on average": {
+        "Added delay of a copy, ms on average": {
             label[row["protocol"]]: round(1000 * row["added_delay_mean"], 3)
             for row in _known(ran, "added_delay_mean")
         },
     }
     words = messages_in_words(result)
     traffic = (
-        f"{words[0].upper()}{words[1:]} ({result['copies']:,} copies, {result['cast']}) among "
-        f"{result['processes']:,} processes; delays {result['delays']}, "
+        f"{words[0].upper()}{words[1:]} ({counted(result['copies'], 'copy', 'copies')}, "
+        f"{result['cast']}) among {counted(result['processes'], 'process', 'processes')}; "
+        f"delays {result['delays']}, "
         f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols "
         f"add: {result['added_delays']}."
     )
+    if words := left_out_in_words(result):
+        traffic += f" {words}"
     if result["rejected"]:
         traffic += f" {rejected_in_words(result)}."
     paragraphs = [text for text in (result["reason"], result["otherwise"]) if text]
@@ -91,10 +158,9 @@ def advise_page(
         Section(
             "table",
             "All figures",
-            [Table(HEADS, cells(rows), "Bytes are per copy of a message; state is per process.")],
+            [Table(tuple(heads(result)), cells(rows, result))],
             "run: on this traffic; computed: by the protocol's formula, because it was too large "
-            "or too slow to run; skipped: it does not support this traffic. Extra packets are per "
-            "message.",
+            f"or too slow to run; skipped: it does not support this traffic. {note}",
         ),
     ]
     if result["rejected"]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from antecede.report.bars import bars
+from antecede.report.numbers import counted, seconds_in_words
 from antecede.report.page import Page, Raw, Section, Table, render
 from antecede.report.spacetime import Diagram, behaviour, draw
 
@@ -25,7 +26,16 @@ _REST = {
 }
 _SIZES = ("events", "processes", "messages", "deliveries")
 _FOUND = ("violations", "fifo_violations", "causal_violations", "missing", "findings", "rejected")
-_COLUMNS = ("process", "message", "sender", "overtaker", "overtaker_sender", "kind", "lateness")
+_COLUMNS = {
+    "process": "process",
+    "message": "message",
+    "sender": "sender",
+    "overtaker": "overtaker",
+    "overtaker_sender": "overtaker sender",
+    "kind": "kind",
+    "lateness": "lateness, events",
+}
+_SECONDS = "lateness_seconds"
 
 
 @dataclass(frozen=True)
@@ -61,19 +71,38 @@ def lead(summary: Mapping[str, Any]) -> str:
     """Return the verdict, its reason and the size of the log."""
     return (
         f"{_VERDICTS[summary['verdict']]}. {summary['reason']} "
-        f"The log has {summary['events']:,} events of {summary['processes']:,} processes, "
-        f"{summary['messages']:,} messages and {summary['deliveries']:,} deliveries."
+        f"The log has {counted(summary['events'], 'event')} of "
+        f"{counted(summary['processes'], 'process', 'processes')}, "
+        f"{counted(summary['messages'], 'message')} and "
+        f"{counted(summary['deliveries'], 'delivery', 'deliveries')}."
     )
+
+
+def lateness_in_words(summary: Mapping[str, Any]) -> str:
+    """Say how late the late messages were, in events and in seconds; empty if none was late."""
+    late, seconds = summary["lateness"], summary.get("lateness_seconds")
+    if not late:
+        return ""
+    middle = "1 event" if late["p50"] == 1 else f"{late['p50']:,.10g} events"
+    words = f"Lateness: {middle} (median), {late['max']:,.0f} at most"
+    if seconds:
+        times = [seconds_in_words(seconds[key]) for key in ("p50", "max")]
+        words += f"; by the clocks of the receivers {times[0]} (median), {times[1]} at most"
+    return f"{words}."
 
 
 def _overview(summary: Mapping[str, Any]) -> Section:
     rows = [[name.replace("_", " "), summary[name]] for name in (*_SIZES, *_FOUND)]
-    late = summary["lateness"]
-    if late:
-        names = {"median": "p50", "99th percentile": "p99", "largest": "max"}
-        rows += [[f"lateness, {name}", late[key]] for name, key in names.items()]
-    note = "Lateness is the number of events of the process between the effect and its late cause."
-    return Section("summary", "Summary", [Table(("what", "count"), rows)], note if late else "")
+    note = ""
+    names = {"median": "p50", "99th percentile": "p99", "largest": "max"}
+    for figures, unit in (("lateness", "events"), ("lateness_seconds", "seconds")):
+        if late := summary.get(figures):
+            rows += [[f"lateness in {unit}, {name}", late[key]] for name, key in names.items()]
+            note = (
+                "Lateness is the number of events, or the time, between the effect and its late "
+                "cause at the process that delivered both."
+            )
+    return Section("summary", "Summary", [Table(("what", "value"), rows)], note)
 
 
 def _diagrams(
@@ -89,8 +118,8 @@ def _diagrams(
         "diagrams",
         title,
         blocks,
-        "Lines are processes, arrows are messages, and time runs to the right. Only the events "
-        "nearby are shown. Point at an event or a message for its details.",
+        "Lines are processes, arrows are messages, and time runs to the right. Only some of the "
+        "events are shown. Point at an event or a message for its details.",
     )
 
 
@@ -106,9 +135,12 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
         },
         unit="violations",
     )
-    cells = [[row[name] for name in _COLUMNS] for row in rows[:ROWS_MAX]]
+    columns = dict(_COLUMNS)
+    if any(_SECONDS in row for row in rows):
+        columns[_SECONDS] = "lateness, seconds"
+    cells = [[row[name] for name in columns] for row in rows[:ROWS_MAX]]
     caption = f"The worst {len(cells)} of {summary['violations']:,}; violations.parquet has all"
-    titles = tuple(name.replace("_", " ") for name in _COLUMNS)
+    titles = tuple(columns.values())
     return Section("violations", "Violations", [Raw(charts), Table(titles, cells, caption)])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
+from antecede.report.numbers import figure
+
 _STYLE = """
 .bars{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem}
 .bars dl{display:grid;grid-template-columns:fit-content(45%) 1fr;gap:.25rem .6rem;margin:0}
@@ -21,8 +23,8 @@ def bars(charts: Mapping[str, Mapping[str, float]], *, unit: str) -> str:
     for title, values in charts.items():
         most = max(values.values(), default=0) or 1
         rows = "".join(
-            f'<dt>{escape(name)}</dt><dd title="{escape(name)}: {value:,} {escape(unit)}">'
-            f'<i style="width:{70 * value / most:.1f}%"></i>{value:,}</dd>'
+            f'<dt>{escape(name)}</dt><dd title="{escape(name)}: {figure(value)} {escape(unit)}">'
+            f'<i style="width:{70 * value / most:.1f}%"></i>{figure(value)}</dd>'
             for name, value in values.items()
         )
         parts.append(f"<div><h3>{escape(title)}</h3><dl>{rows}</dl></div>")

@@ -1,11 +1,15 @@
-"""Charts as Vega-Lite specifications, and as files (PNG, SVG) drawn without a browser."""
+"""Charts as Vega-Lite specifications, and as files (PNG, SVG) drawn without a browser.
+
+A specification is plain data. It is written out here, because libraries that build and check one
+take most of the time of a page.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import altair as alt
 
 # Okabe and Ito's palette, safe for colour-blind readers and dark enough on white.
 COLOURS = (
@@ -16,10 +20,15 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK = "#1b1f24"
 #: The format of ticks: 1,500 and 0.05, not 1.5e+3 and 50m.
 PLAIN = ",.9~r"
+EXACT = ",.4~r"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+
+Spec = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
 
 
 def line_chart(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     *,
     title: str,
     x: str,
@@ -27,57 +36,85 @@ def line_chart(
     order: Sequence[str],
     log_x: bool = False,
     log_y: bool = False,
-) -> dict[str, Any]:
-    """Return a line per series with its 95% interval; rows have x, mean, low, high, series."""
-    data = alt.InlineData(values=_drawn(rows, log=log_y))
-    scale_x = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=True)
-    scale_y = alt.Scale(type="log", nice=False) if log_y else alt.Scale(zero=True)
-    present = [name for name in order if any(row["series"] == name for row in rows)]
-    ticks = sorted({row["x"] for row in rows})
-    axis_x = alt.Axis(values=ticks, labelOverlap=True, labelFlush=False, format=PLAIN, grid=False)
-    place = alt.X("x:Q", title=x, scale=scale_x, axis=axis_x)
-    series: dict[str, Any] = {"title": None, "sort": list(order), "legend": _legend(present)}
-    colour = alt.Color("series:N", scale=_scale(order, COLOURS), **series)
-    shape = alt.Shape("series:N", scale=_scale(order, SHAPES), **series)
+    bands: Rows = (),
+    curves: Rows = (),
+) -> Spec:
+    """Return a line per series with its 95% interval; rows have x, mean, low, high, series.
+
+    ``bands`` are areas around series (series, x, low, high), ``curves`` dashed lines without
+    points (series, x, mean).
+    """
+    known = {row["series"] for row in (*rows, *curves)}
+    present = [name for name in order if name in known]
+    scale_x = {"type": "log", "nice": False} if log_x else {"zero": False, "nice": True}
+    scale_y = {"type": "log", "nice": False} if log_y else {"zero": True}
+    axis_x = {"values": sorted({row["x"] for row in rows}), "labelOverlap": True}
+    axis_x |= {"labelFlush": False, "format": PLAIN, "grid": False}
+    axis_y = {"format": PLAIN, "tickCount": 6}
+    place = _number("x", title=x, scale=scale_x, axis=axis_x)
+    series: Spec = {"field": "series", "type": "nominal", "title": None, "sort": list(order)}
+    series["legend"] = _legend(present)
+    colour = series | {"scale": _scale(order, COLOURS)}
+    shape = series | {"scale": _scale(order, SHAPES)}
+    value, floor, low = (
+        _number(name, title=y, scale=scale_y, axis=axis_y) for name in ("mean", "floor", "low")
+    )
     tips = [
-        alt.Tooltip("series:N", title="series"),
-        alt.Tooltip("x:Q", title=x, format=PLAIN),
-        alt.Tooltip("mean:Q", title=y, format=",.4~r"),
-        alt.Tooltip("low:Q", title="95% from", format=",.4~r"),
-        alt.Tooltip("high:Q", title="to", format=",.4~r"),
+        {"field": "series", "type": "nominal", "title": "series"},
+        _number("x", title=x, format=PLAIN),
+        _number("mean", title=y, format=EXACT),
+        _number("low", title="95% from", format=EXACT),
+        _number("high", title="to", format=EXACT),
     ]
-    axis_y = alt.Axis(format=PLAIN, tickCount=6)
-    value = alt.Y("mean:Q", title=y, scale=scale_y, axis=axis_y)
-    base = alt.Chart(data)
-    band = base.mark_rule(strokeWidth=2, opacity=0.55).encode(
-        x=place, y=alt.Y("floor:Q", title=y, scale=scale_y, axis=axis_y), y2="high:Q", color=colour
-    )
-    line = base.mark_line(strokeWidth=2).encode(x=place, y=value, color=colour)
-    point = base.mark_point(filled=True, size=55, opacity=1).encode(
-        x=place, y=value, color=colour, shape=shape, tooltip=tips
-    )
-    return _finish((line, band, point), title, height=280)
+    data = _drawn(rows, log=log_y)
+    layers = [
+        _layer(data, {"type": "line", "strokeWidth": 2}, x=place, y=value, color=colour),
+        _layer(
+            data, {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
+            x=place, y=floor, y2={"field": "high"}, color=colour,
+        ),
+        _layer(
+            data, {"type": "point", "filled": True, "size": 55, "opacity": 1},
+            x=place, y=value, color=colour, shape=shape, tooltip=tips,
+        ),
+    ]  # fmt: skip
+    if bands:
+        area, high = {"type": "area", "opacity": 0.16}, {"field": "high"}
+        layers.insert(0, _layer(bands, area, x=place, y=low, y2=high, color=colour))
+    if curves:
+        dashed = {"type": "line", "strokeWidth": 2, "strokeDash": [5, 4]}
+        layers.append(_layer(curves, dashed, x=place, y=value, color=colour))
+    return _finish(layers, title, height=280)
 
 
-def bar_chart(
-    rows: Sequence[Mapping[str, Any]], *, title: str, y: str, order: Sequence[str]
-) -> dict[str, Any]:
+def bar_chart(rows: Rows, *, title: str, y: str, order: Sequence[str]) -> Spec:
     """Return a horizontal bar per series with its 95% interval."""
-    edged = [row | {"edge": max(row["mean"], row["high"] or row["mean"])} for row in _drawn(rows)]
-    data = alt.InlineData(values=edged)
+    data = [row | {"edge": max(row["mean"], row["high"] or row["mean"])} for row in _drawn(rows)]
     present = [name for name in order if any(row["series"] == name for row in rows)]
-    place = alt.Y("series:N", title=None, sort=present, axis=alt.Axis(labelLimit=150))
-    axis = alt.Axis(format=PLAIN, tickCount=5)
-    tips = [alt.Tooltip("series:N", title="series"), alt.Tooltip("mean:Q", title=y, format=",.4~r")]
-    base = alt.Chart(data)
-    bar = base.mark_bar(color=COLOURS[0], height={"band": 0.65}).encode(
-        x=alt.X("mean:Q", title=y, scale=alt.Scale(zero=True), axis=axis), y=place, tooltip=tips
-    )
-    rule = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="floor:Q", x2="high:Q", y=place)
-    text = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
-        x="edge:Q", y=place, text=alt.Text("mean:Q", format=",.3~r")
-    )
-    return _finish((bar, rule, text), title, height=60 + 22 * len(present))
+    place: Spec = {"field": "series", "type": "nominal", "title": None, "sort": present}
+    place["axis"] = {"labelLimit": 150}
+    length = _number("mean", title=y, scale={"zero": True}, axis={"format": PLAIN, "tickCount": 5})
+    tips = [
+        {"field": "series", "type": "nominal", "title": "series"},
+        _number("mean", title=y, format=EXACT),
+    ]
+    bar = {"type": "bar", "color": COLOURS[0], "height": {"band": 0.65}}
+    rule = {"type": "rule", "color": INK, "strokeWidth": 1.5}
+    text = {"type": "text", "align": "left", "dx": 4, "fontSize": 12, "color": INK}
+    layers = [
+        _layer(data, bar, x=length, y=place, tooltip=tips),
+        _layer(data, rule, x=_number("floor"), x2={"field": "high"}, y=place),
+        _layer(data, text, x=_number("edge"), y=place, text=_number("mean", format=",.3~r")),
+    ]
+    return _finish(layers, title, height=60 + 22 * len(present))
+
+
+def _number(name: str, **more: object) -> Spec:
+    return {"field": name, "type": "quantitative", **more}
+
+
+def _layer(rows: Rows, mark: Spec, **encoding: object) -> Spec:
+    return {"data": {"values": [dict(row) for row in rows]}, "mark": mark, "encoding": encoding}
 
 
 def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict[str, Any]]:
@@ -95,49 +132,64 @@ def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict
     ]
 
 
-def _scale(order: Sequence[str], among: Sequence[str]) -> alt.Scale:
-    return alt.Scale(domain=list(order), range=[among[i % len(among)] for i in range(len(order))])
+def _scale(order: Sequence[str], among: Sequence[str]) -> Spec:
+    return {"domain": list(order), "range": [among[i % len(among)] for i in range(len(order))]}
 
 
-def _legend(order: Sequence[str]) -> alt.Legend:
+def _legend(order: Sequence[str]) -> Spec:
     widest = max((len(name) for name in order), default=1)
-    return alt.Legend(
-        orient="bottom",
-        values=list(order),
-        columns=2 if widest > 14 else 3,
-        labelLimit=220,
-        symbolSize=70,
-        symbolOpacity=1,
-    )
+    return {
+        "orient": "bottom",
+        "values": list(order),
+        "columns": 2 if widest > 14 or len(order) > 6 else 3,
+        "labelLimit": 220,
+        "symbolSize": 70,
+        "symbolOpacity": 1,
+    }
 
 
-def _finish(layers: Sequence[alt.Chart], title: str, *, height: int) -> dict[str, Any]:
-    finished = (
-        alt.LayerChart(layer=list(layers))
-        .properties(
-            title=alt.TitleParams(
-                title, anchor="start", fontSize=13, fontWeight="normal", color=INK
-            ),
-            width="container",
-            height=height,
-            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-            background="#ffffff",
-        )
-        .configure_axis(
-            labelFontSize=12,
-            titleFontSize=12,
-            titleFontWeight="normal",
-            labelColor=INK,
-            titleColor=INK,
-            gridColor="#e6eaee",
-            domainColor="#8b949e",
-            tickColor="#8b949e",
-        )
-        .configure_legend(labelFontSize=12, labelColor=INK)
-        .configure_view(stroke=None)
-    )
-    spec: dict[str, Any] = finished.to_dict()
-    return spec
+_CONFIG = {
+    "axis": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelColor": INK,
+        "titleColor": INK,
+        "gridColor": "#e6eaee",
+        "domainColor": "#8b949e",
+        "tickColor": "#8b949e",
+    },
+    "legend": {"labelFontSize": 12, "labelColor": INK},
+    "view": {"stroke": None},
+}
+
+
+def _finish(layers: Sequence[Spec], title: str, *, height: int) -> Spec:
+    """Return the chart, with each of its tables once, under a name that no other table has."""
+    datasets = {}
+    for layer in layers:
+        rows = layer["data"]["values"]
+        text = json.dumps(rows, sort_keys=True).encode()
+        name = f"data-{hashlib.sha256(text).hexdigest()[:16]}"
+        datasets[name] = rows
+        layer["data"] = {"name": name}
+    return {
+        "$schema": SCHEMA,
+        "title": {
+            "text": title,
+            "anchor": "start",
+            "fontSize": 13,
+            "fontWeight": "normal",
+            "color": INK,
+        },
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit", "contains": "padding"},
+        "background": "#ffffff",
+        "config": _CONFIG,
+        "datasets": datasets,
+        "layer": list(layers),
+    }
 
 
 def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, bytes]:

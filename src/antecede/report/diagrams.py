@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from antecede.eventlog import Event
 from antecede.report.spacetime import EVENTS_MAX, Arrow, Diagram, Node
+
+
+@dataclass(frozen=True, slots=True)
+class ClockedEvent(Event):
+    """An event with the order that is known without messages."""
+
+    clock: tuple[tuple[str, int], ...] = ()
+    """How many events of other processes it follows."""
 
 
 def diagram_of(
@@ -19,6 +29,7 @@ def diagram_of(
     """Draw ``events`` (each process's in order); ``row`` is the violation to mark, if any.
 
     ``places`` are the events' places among all of their process; they show how many are left out.
+    Without them, the events are the first ones of each process.
     """
     shown = list(events)[:EVENTS_MAX]
     nodes: list[Node] = []
@@ -44,7 +55,51 @@ def diagram_of(
         tip = f"{name}: sent by {source.process} (seq {source.seq}), delivered at {event.process}"
         label = str(name) if mark != "plain" else ""
         arrows.append(Arrow(sends[name], i, f"{tip} (seq {event.seq})", mark, label))
+    arrows += _order(shown, places, arrows)
     return Diagram(title, nodes, arrows, _lanes(shown, row))
+
+
+def _order(
+    events: Sequence[Event], places: Sequence[int] | None, messages: Sequence[Arrow]
+) -> list[Arrow]:
+    """Return arrows for what clocks add to the messages, without what others imply."""
+    if not any(isinstance(event, ClockedEvent) and event.clock for event in events):
+        return []
+    counts: Counter[str] = Counter()
+    ranks: list[int] = []
+    for i, event in enumerate(events):
+        counts[event.process] += 1
+        ranks.append(counts[event.process] if places is None else places[i] + 1)
+    at = {
+        (event.process, rank): i for i, (event, rank) in enumerate(zip(events, ranks, strict=True))
+    }
+    clocks = [
+        {**dict(getattr(event, "clock", ())), event.process: rank}
+        for event, rank in zip(events, ranks, strict=True)
+    ]
+    told: dict[int, list[int]] = {}
+    for arrow in messages:
+        told.setdefault(arrow.target, []).append(arrow.source)
+    known: dict[str, dict[str, int]] = {}
+    found = []
+    for i, event in enumerate(events):
+        before = known.setdefault(event.process, {})
+        fresh = {
+            at[name, rank]: (name, rank)
+            for name, rank in clocks[i].items()
+            if name != event.process and rank > before.get(name, 0) and (name, rank) in at
+        }
+        for source, (name, rank) in fresh.items():
+            others = [other for other in (*fresh, *told.get(i, ())) if other != source]
+            implied = source in told.get(i, ()) or any(
+                clocks[other].get(name, 0) >= rank for other in others
+            )
+            if not implied:
+                tip = f"{_tip(events[source])}, before {_tip(event)}"
+                found.append(Arrow(source, i, tip, "order"))
+        for name, rank in clocks[i].items():
+            before[name] = max(rank, before.get(name, 0))
+    return found
 
 
 def _onward(events: Sequence[Event], row: Mapping[str, Any] | None) -> set[tuple[str, str]]:
@@ -55,7 +110,9 @@ def _onward(events: Sequence[Event], row: Mapping[str, Any] | None) -> set[tuple
 
 
 def _mark(event: Event, row: Mapping[str, Any], onward: set[tuple[str, str]]) -> str:
-    here = row.get("process") in (None, event.process)
+    if row.get("process") is None:  # No violation: only one message was asked for.
+        return "asked" if event.message == row["message"] else "plain"
+    here = row["process"] == event.process
     if event.message == row["message"] and here:
         return "late"
     if event.message == row.get("overtaker") and here:

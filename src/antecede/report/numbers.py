@@ -17,7 +17,7 @@ def figure(value: object) -> str:
 
 
 def _rounded(value: float) -> str:
-    size = abs(value)
+    size = abs(float(f"{value:.3g}"))  # 0.00999... is as long as 0.0100
     if size == 0:
         return "0"
     if size >= 1000:
@@ -25,3 +25,17 @@ def _rounded(value: float) -> str:
     if size < 0.001:
         return f"{value:.2e}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with the noun it counts; ``many`` is its plural if that is irregular."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return a time to three figures, in the unit that suits it."""
+    units = (("s", 1.0), ("ms", 1e-3), ("\N{MICRO SIGN}s", 1e-6))
+    fits = (one for one in units if seconds >= one[1])
+    unit, size = units[0] if not seconds else next(fits, units[-1])
+    value = seconds / size
+    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -63,7 +64,45 @@ class Raw:
     kind: ClassVar[str] = "raw"
 
 
-Block = Text | Table | Figure | Raw
+@dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """A claim and what came of it: one short line, with the long text folded."""
+
+    id: str
+    paper: str
+    """The key of its paper, by which lines are filtered."""
+    text: str
+    verdict: str
+    tone: str
+    """How the verdict looks: good, fair, bad, open or none."""
+    short: str
+    basis: str
+    test: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Claims with a tally of their verdicts, to be filtered by paper."""
+
+    lines: Sequence[ClaimLine]
+    papers: Mapping[str, tuple[str, str]]
+    """By key, how a paper is named (authors and year), and a link to it or nothing."""
+    kind: ClassVar[str] = "claims"
+
+    @property
+    def tally(self) -> dict[str, tuple[str, int]]:
+        """How often each verdict was given, with its tone."""
+        counts = Counter((line.verdict, line.tone) for line in self.lines)
+        order = sorted(counts, key=lambda pair: (TONES.index(pair[1]), -counts[pair]))
+        return {verdict: (tone, counts[verdict, tone]) for verdict, tone in order}
+
+
+TONES = ("good", "fair", "bad", "open", "none")
+MARKS = {"good": "\N{CHECK MARK}", "fair": "\N{ALMOST EQUAL TO}", "bad": "\N{BALLOT X}",
+         "open": "?", "none": "\N{EN DASH}"}  # fmt: skip
+
+Block = Text | Table | Figure | Raw | Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +124,13 @@ class Page:
     sections: Sequence[Section]
     facts: Mapping[str, object] = field(default_factory=dict)
     """Provenance, shown in the footer: version, options, seed, time."""
+    top: Sequence[Block] = ()
+    """What stands between the lead and the contents: the answer."""
 
 
 def render(page: Page) -> str:
     """Return the page as one HTML document that needs nothing from the network."""
-    figures = [
-        block for section in page.sections for block in section.blocks if isinstance(block, Figure)
-    ]
+    figures = figures_of(page)
     specs = {
         f"{figure.name}-{number}": spec
         for figure in figures
@@ -103,6 +142,12 @@ def render(page: Page) -> str:
         specs=json.dumps(specs, allow_nan=False).replace("<", "\\u003c"),
         library=_script_safe(chart_library()) if specs else "",
     )
+
+
+def figures_of(page: Page) -> list[Figure]:
+    """Return every figure of a page, in the order in which they stand."""
+    below = [block for section in page.sections for block in section.blocks]
+    return [block for block in (*page.top, *below) if isinstance(block, Figure)]
 
 
 @cache
@@ -132,5 +177,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["figure"] = figure
+    environment.globals["marks"] = MARKS
     environment.tests["cell_number"] = _is_number
     return environment

@@ -27,7 +27,10 @@ def protocol_page(info: ProtocolInfo) -> str:
         ("Assumptions", info.assumptions),
         ("Cost", info.cost),
         ("Checked by the oracle", ", ".join(sorted(info.promises)).replace("_", " ")),
-        ("Membership", "processes may join and leave" if info.dynamic else "fixed"),
+        (
+            "Membership",
+            "processes may join and leave" if info.dynamic else f"fixed: {info.fixed_because}",
+        ),
     ]
     if info.reconstruction:
         facts.append(("Source", "reconstructed from the abstract of the paper"))

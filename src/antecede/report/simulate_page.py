@@ -1,4 +1,4 @@
-"""The page of ``simulate``: the figures of one run."""
+"""The pages of ``simulate``: the figures of one run, or of several on the same schedule."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ _MORE = {
     "simulated_seconds": "simulated time measured (s)",
     "state_bytes": "memory of the simulated state (bytes)",
     "seconds": "computing time (s)",
+    "queue_load": "load of the senders' queues",
+    "queue_drift": "growth of these queues per message",
+    "link_load": "load of the links, mean",
+    "link_load_peak": "load of the busiest link",
 }
 
 
@@ -58,6 +62,50 @@ def simulate_page(
     section = Section("figures", "Figures", [Table(("figure", "value"), rows), Text((files,))])
     lead = f"{lead} {_in_words(result)}"
     return render(Page(f"antecede simulate {protocol}", lead, [drawn, section], facts))
+
+
+COMPARED = {
+    "model_bytes_per_copy": ("Model bytes per copy", 1.0),
+    "latency_mean": ("Send to delivery, mean (ms)", 1000.0),
+    "added_delay_mean": ("Delay added per copy, mean (ms)", 1000.0),
+    "extra_packets_per_message": ("Extra packets per message", 1.0),
+}
+"""What the charts of a comparison show: a title, and a factor."""
+
+
+def compare_page(
+    runs: Mapping[str, Mapping[str, Any]], *, lead: str, facts: Mapping[str, object]
+) -> str:
+    """Return the page of several protocols on one schedule: ``runs`` has their figures by name."""
+    labels = LABELS | _MORE
+    charts = {
+        title: {
+            name: factor * result[metric]
+            for name, result in runs.items()
+            if result.get(metric) is not None
+        }
+        for metric, (title, factor) in COMPARED.items()
+    }
+    every = dict.fromkeys(name for result in runs.values() for name in result)
+    rows = [
+        (labels.get(name, name.replace("_", " ")), *(result.get(name) for result in runs.values()))
+        for name in every
+    ]
+    table = Table(("figure", *runs), rows)
+    files = "The tables are in the same folder: metrics, schedule and, if written, events-PROTOCOL."
+    sections = [
+        Section("charts", "Compared", [Raw(bars(charts, unit=""))]),
+        Section("figures", "Figures", [table, Text((files,))]),
+    ]
+    least = min(runs, key=lambda name: runs[name]["model_bytes_per_copy"] or 0.0)
+    first = min(runs, key=lambda name: runs[name]["latency_mean"])
+    size, wait = runs[least]["model_bytes_per_copy"], 1000 * runs[first]["latency_mean"]
+    lead += (
+        f" Fewest bytes per copy: {least} ({figure(size)}). Soonest delivered: {first} (after "
+        f"{figure(wait)} ms on average)."
+    )
+    title = f"antecede simulate {' '.join(runs)}"
+    return render(Page(title, lead, sections, facts))
 
 
 def _in_words(result: Mapping[str, Any]) -> str:

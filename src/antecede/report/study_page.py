@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from antecede.report.charts import bar_chart, draw, line_chart
-from antecede.report.page import Block, Figure, Page, Section, Table, Text, render
+from antecede.report.page import (
+    Block,
+    Claims,
+    Figure,
+    Page,
+    Section,
+    Table,
+    Text,
+    figures_of,
+    render,
+)
 
-COLUMNS = ("No.", "What the paper says", "How it was tested", "Result", "Verdict")
 CLAIMS, RUNS = "claims", "runs"
 
 
@@ -30,37 +39,54 @@ class Picture:
     kind: Literal["line", "bar"] = "line"
     log_x: bool = False
     log_y: bool = False
+    bands: Mapping[str, Rows] = field(default_factory=dict)
+    """By panel, areas around a series: rows with series, x, low and high."""
+    curves: Mapping[str, Rows] = field(default_factory=dict)
+    """By panel, lines without points, such as theory: rows with series, x and mean."""
 
 
 def build(
-    claims: Sequence[Sequence[str]],
-    note: str,
+    claims: Claims,
+    answer: Sequence[str],
+    hero: tuple[Picture, str] | None,
     parts: Sequence[Section],
     overview: Rows,
     facts: Mapping[str, object],
 ) -> Page:
-    """Return the page of a study; ``note`` stands above the table of claims."""
+    """Return the page of a study.
+
+    It begins with ``answer``, a few sentences, and ``hero``, the picture that shows it with its
+    caption. Then come the claims and the experiments.
+    """
+    title = "What causal message ordering costs"
     sections = [
-        Section(CLAIMS, "The papers' claims", [Table(COLUMNS, claims, cards=True)], note),
+        Section(CLAIMS, "The papers' claims", [claims], _NOTE),
         *parts,
-        Section(RUNS, "What was run", [_overview(overview)]),
+        Section(RUNS, "What was run", [Text((_extent(overview),)), _overview(overview)]),
     ]
-    return Page("Causal message ordering: the study", _lead(overview), sections, facts)
+    top = [] if hero is None else [_figure(hero[0], hero[1])]
+    lead = " ".join(answer) or _extent(overview)
+    return Page(title, lead, sections, facts, top)
+
+
+_NOTE = (
+    "Each line is what a paper says, our verdict and the figure that matters; click on it for how "
+    "it was tested and the whole result. Verdicts by tests rest on the test suite, the others on "
+    "this run."
+)
 
 
 def files(page: Page) -> dict[str, str | bytes]:
     """Return the page and every figure as files: name to contents."""
     found: dict[str, str | bytes] = {"index.html": render(page)}
-    for section in page.sections:
-        for block in section.blocks:
-            if isinstance(block, Figure):
-                svg, png = draw(block.specs)
-                found[f"figures/{block.name}.svg"] = svg
-                found[f"figures/{block.name}.png"] = png
+    for block in figures_of(page):
+        svg, png = draw(block.specs)
+        found[f"figures/{block.name}.svg"] = svg
+        found[f"figures/{block.name}.png"] = png
     return found
 
 
-def _lead(overview: Rows) -> str:
+def _extent(overview: Rows) -> str:
     runs, deliveries, saturated, unsized = (
         sum(row.get(name) or 0 for row in overview)
         for name in ("runs", "deliveries", "saturated", "unsized")
@@ -71,23 +97,32 @@ def _lead(overview: Rows) -> str:
         "protocols are compared on the same schedules."
     )
     if saturated:
-        lead += f" The means leave out {saturated} runs whose queues grew without bound."
+        lead += (
+            f" {saturated} runs were overloaded (a load of 1 or more) and have no meaningful mean."
+        )
     if unsized:
         lead += f" {unsized} runs sent nothing after the warm-up and have no sizes."
     return lead
 
 
 def blocks_of(
-    findings: Sequence[str], pictures: Sequence[Picture], tables: Sequence[Table], how: str
+    findings: Sequence[str],
+    pictures: Sequence[Picture],
+    tables: Sequence[Table],
+    how: str,
+    hero: str = "",
 ) -> list[Block]:
-    """Return what the page shows of one experiment; ``how`` says what was run."""
+    """Return what the page shows of one experiment; ``how`` says what was run.
+
+    The picture named ``hero`` stands at the top of the page already.
+    """
     blocks: list[Block] = [Text(tuple(findings))] if findings else []
-    blocks += [_figure(picture) for picture in pictures]
+    blocks += [_figure(picture) for picture in pictures if picture.name != hero]
     blocks += [*tables, Text((how,))]
     return blocks + [_numbers(picture) for picture in pictures]
 
 
-def _figure(picture: Picture) -> Figure:
+def _figure(picture: Picture, caption: str = "") -> Figure:
     order = list(dict.fromkeys(picture.order))
     specs = []
     for title, points in picture.panels.items():
@@ -103,9 +138,11 @@ def _figure(picture: Picture) -> Figure:
                 order=order,
                 log_x=picture.log_x,
                 log_y=picture.log_y,
+                bands=picture.bands.get(title, ()),
+                curves=picture.curves.get(title, ()),
             )
         specs.append(chart)
-    return Figure(picture.name, picture.title, tuple(specs))
+    return Figure(picture.name, picture.title, tuple(specs), caption)
 
 
 def _levelled(rows: Rows) -> list[Mapping[str, Any]]:

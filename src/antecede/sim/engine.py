@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +14,8 @@ import numpy as np
 import antecede
 from antecede.errors import UsageError
 from antecede.sim.events import event_table
-from antecede.sim.kernels import registry
+from antecede.sim.kernels import loop, registry
+from antecede.sim.kernels.compiling import is_cached
 from antecede.sim.metrics import Metric, measure
 from antecede.sim.plain import run_plain
 from antecede.sim.semantics import false_causality
@@ -19,7 +23,7 @@ from antecede.sim.wire_sizes import wire_sizes
 from antecede.sim.workloads import paper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -76,10 +80,11 @@ def run(
         result = run_plain(protocol, schedule, options=options, progress=progress)
         trace, model_bytes, extras = result.trace, result.model_bytes, {}
     else:
-        state = registry.KERNELS[protocol].simulate(schedule.plan(), schedule.n, options, progress)
-        trace, extras = state.trace, state.extras()
         info = antecede.PROTOCOLS[protocol]
         assert info.bytes_per_entry is not None, f"a kernel of {protocol} needs bytes_per_entry"
+        plan = schedule.plan(info.bytes_per_entry, info.bytes_per_destination)
+        state = registry.KERNELS[protocol].simulate(plan, schedule.n, options, progress)
+        trace, extras = state.trace, state.extras()
         model_bytes = info.bytes_per_entry * trace.entries.astype(np.int64)
         model_bytes += info.bytes_per_destination * trace.destinations.astype(np.int64)
     seconds = time.thread_time() - begin
@@ -124,7 +129,43 @@ def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]
 
 
 def warm() -> None:
-    """Compile every kernel, or load it from the cache."""
+    """Compile every kernel, or load it from the cache.
+
+    If several have to be compiled, a second process compiles half of them into the cache.
+    """
+    helper = None
+    if not is_cached(loop.run, len(_specialised())):
+        program = f"from antecede.sim.engine import compile_kernels; compile_kernels({_HALF!r})"
+        # Its messages are of no interest: what it fails to compile is compiled here.
+        helper = subprocess.Popen(  # noqa: S603 - our own interpreter and words
+            [sys.executable, "-c", program],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+    try:
+        if helper is not None:
+            compile_kernels([name for name in _specialised() if name not in _HALF])
+            helper.wait()
+    finally:
+        if helper is not None and helper.poll() is None:
+            helper.kill()
+            helper.wait()
+    compile_kernels(KERNELS)
+
+
+def compile_kernels(protocols: Iterable[str]) -> None:
+    """Compile the kernels of these protocols, or load them from the cache."""
     tiny = paper(n=2, received=2)
-    for protocol in KERNELS:
+    for protocol in protocols:
         run(protocol, tiny, engine="kernel")
+
+
+def _specialised() -> list[str]:
+    """Return one protocol for each compiled form of the event loop: some share one."""
+    first = {kernel.own: name for name, kernel in reversed(registry.KERNELS.items())}
+    return [name for name in KERNELS if name in first.values()]
+
+
+#: What the second process compiles, so that both take about as long.
+_HALF = [name for place, name in enumerate(_specialised()) if place % 4 in (1, 2)]

@@ -15,20 +15,19 @@ what a process keeps after each of its steps: a send, or a receipt with all it d
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.sim.schedule import Schedule
+from antecede.sim.schedule import HEADER_BYTES, Schedule
 from antecede.sim.trace import Trace
 
 Metric = float | int | bool | None
-# A run is saturated if what waits keeps growing: see `is_saturated`.
-GROWTH, BACKLOG = 1.5, 2.0
-# A run has to last this many of the slowest copies' delays for that to show.
-LONG = 30
+# From this load on a queue grows without bound; a run's own load is known to about 1%.
+FULL = 0.99
+# So many messages have to wait for that to be judged.
+ENOUGH = 100
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,8 @@ def measure(
         **_times(schedule, trace, part),
         "extra_packets_per_message": _known(added.sum() / messages),
         "extra_bytes_per_message": _known(added_bytes.sum() / messages),
-        "saturated": is_saturated(schedule, trace),
+        **_queue_figures(schedule, trace),
+        **_link_figures(schedule, model_bytes),
         "undelivered": int(np.isnan(trace.delivered).sum()),
         "simulated_seconds": part.end - part.begin,
     }
@@ -183,34 +183,65 @@ def _peak(place: NDArray[np.int32], begin: NDArray[np.float64], end: NDArray[np.
     return int(np.cumsum(step[order]).max())
 
 
-def is_saturated(schedule: Schedule, trace: Trace) -> bool:
-    """Tell whether queues grow without bound.
+@dataclass(frozen=True)
+class Queue:
+    """The senders' output queues: how much they had to do, and how they grew.
 
-    Compares the mean number of waiting copies in the first and the last third of the time in
-    which messages are sent. A stable run has about as many in both, an overloaded one many more
-    in the last (a queue at load 1 grows like the root of time, which gives 2.4).
-
-    At first nothing waits because nothing has arrived, so the time that the slowest copies take
-    is left out. A run less than :data:`LONG` times as long cannot tell growth from chance: what
-    waits at one moment depends much on what waited shortly before.
+    `load` is the time that a message occupies the head of the queue, divided by the gap between
+    messages: a queue with less than 1 is stable, however long it gets by chance. `drift` is how
+    many more messages wait at the end of the sending than halfway, per message sent in between.
     """
-    begin = np.concatenate([trace.sent[schedule.message], trace.arrived])
-    end = np.concatenate([trace.posted, trace.delivered])
-    rows = (end > begin) | (np.isnan(end) & ~np.isnan(begin))
-    if rows.sum() < 100:
-        return False
-    begin, end = begin[rows], end[rows]
-    start, stop = float(np.nanmin(trace.sent)), float(np.nanmax(trace.sent))
-    ramp = float(np.quantile(schedule.delays, 0.99))
-    if stop - start <= LONG * ramp:
-        return False
-    start += ramp
-    end = np.nan_to_num(end, nan=stop)
-    edges = np.linspace(start, stop, 4)
-    open_time = [
-        float(np.clip(np.minimum(end, high) - np.maximum(begin, low), 0, None).sum())
-        for low, high in itertools.pairwise(edges)
-    ]
-    third = (stop - start) / 3
-    backlog = [time / (third * schedule.n) for time in open_time]
-    return backlog[2] > BACKLOG and backlog[2] > GROWTH * max(backlog[0], 1e-12)
+
+    load: float
+    drift: float
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether the queues grow without bound: their load says so, and they have grown."""
+        return self.load >= FULL and self.drift > 0
+
+
+def output_queue(schedule: Schedule, trace: Trace) -> Queue | None:
+    """Return what is known of the senders' output queues; None if hardly anything waited there.
+
+    While messages wait, the head of a queue leaves as soon as the one before it is done. So the
+    time between two departures is the time that a message takes, if the second was waiting already
+    when the first left. (One that came later waited because the first took long.)
+    """
+    posted = trace.posted[schedule.offsets[:-1]]
+    sent = trace.sent
+    left = np.flatnonzero(~np.isnan(posted))
+    if (posted[left] > sent[left]).sum() < ENOUGH:
+        return None
+    rows = left[np.lexsort((posted[left], schedule.sender[left]))]
+    first, second = rows[:-1], rows[1:]
+    following = schedule.sender[first] == schedule.sender[second]
+    following &= (sent[second] <= posted[first]) & (posted[second] > sent[second])
+    service = float((posted[second] - posted[first])[following].mean()) if following.any() else 0.0
+    start, stop = float(np.nanmin(sent)), float(np.nanmax(sent))
+    senders = len(np.unique(schedule.sender))
+    load = service * len(sent) / (senders * max(stop - start, 1e-12))
+    half = (start + stop) / 2
+    done = np.nan_to_num(posted, nan=np.inf)
+    middle, end = (int(((sent <= now) & (done > now)).sum()) for now in (half, stop))
+    return Queue(load, (end - middle) / max(1, int((sent > half).sum())))
+
+
+def _queue_figures(schedule: Schedule, trace: Trace) -> dict[str, Metric]:
+    queue = output_queue(schedule, trace)
+    if queue is None:
+        return {"saturated": False}
+    return {
+        "saturated": queue.is_saturated, "queue_load": queue.load, "queue_drift": queue.drift,
+    }  # fmt: skip
+
+
+def _link_figures(schedule: Schedule, model_bytes: NDArray[np.int64]) -> dict[str, Metric]:
+    """Return the load of the busiest link, where links have a limited bandwidth."""
+    if schedule.bandwidth <= 0:
+        return {}
+    sizes = HEADER_BYTES + schedule.payload + model_bytes
+    channel = schedule.sender[schedule.message].astype(np.int64) * schedule.n + schedule.dests
+    span = float(np.nanmax(schedule.time) - np.nanmin(schedule.time))
+    loads = np.bincount(channel, weights=sizes) / (schedule.bandwidth * max(span, 1e-12))
+    return {"link_load": float(loads[loads > 0].mean()), "link_load_peak": float(loads.max())}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import antecede
 from antecede.sim.delays import added_delay
-from antecede.sim.schedule import Schedule
+from antecede.sim.schedule import HEADER_BYTES, Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
 NO_LIMIT = 2**62
@@ -58,6 +58,7 @@ class PlainRun:
         # When a message first left its sender, by its row: a relay sends the other copies later.
         self._left: dict[int, float] = {}
         self._newest: dict[int, float] = {}
+        self._free: dict[int, float] = {}
         self._now = 0.0
         # Sends an endpoint refuses until an earlier one is delivered: its process is blocked.
         self._blocked: list[list[int]] | None = None
@@ -172,24 +173,35 @@ class PlainRun:
         if copy is None:
             number = self._numbers.get(channel, 0) + 1
             self._numbers[channel] = number
-            when = self._now + self._hashed_delay(channel, number)
+            delay = self._hashed_delay(channel, number)
             key = self.schedule.messages + self.schedule.copies + self._added
             self._added += 1
             self.trace.added[self._order - 1] += 1
             self.trace.added_bytes[self._order - 1] += size.model_bytes
         else:
-            when = self._now + float(self.schedule.delays[copy])
+            delay = float(self.schedule.delays[copy])
             key = self.schedule.messages + copy
             self.trace.entries[copy] = size.entries
             self.trace.destinations[copy] = size.destinations
             self.model_bytes[copy] = size.model_bytes
             if self.on_packet is not None:
                 self.on_packet(packet, copy)
+        when = self._on_link(channel, packet, size.model_bytes) + delay
         if self.schedule.fifo:
             newest = self._newest.get(channel, -np.inf)
             when = float(np.nextafter(newest, np.inf)) if when <= newest else when
             self._newest[channel] = when
         heapq.heappush(self._heap, (when, key, packet))
+
+    def _on_link(self, channel: int, packet: antecede.Packet, control: int) -> float:
+        """Return when a packet has left; a link of limited bandwidth sends one after the other."""
+        schedule = self.schedule
+        if schedule.bandwidth <= 0:
+            return self._now
+        size = HEADER_BYTES + control + (schedule.payload if packet.message is not None else 0)
+        start = max(self._now, self._free.get(channel, 0.0))
+        self._free[channel] = start + size / schedule.bandwidth
+        return self._free[channel]
 
     def _copy_to_post(self, packet: antecede.Packet, dest: int) -> int | None:
         """Return which scheduled copy a packet is, if any, and note that it leaves."""

@@ -25,5 +25,7 @@ class Plan(NamedTuple):
     rank: NDArray[np.int32]
     fifo: NDArray[np.float64]  # latest arrival per channel; empty if channels need not be FIFO
     links: NDArray[np.float64]  # delay factor per channel for added packets; empty if none
+    link: NDArray[np.float64]  # bandwidth; bytes of header, payload, entry, destination; or empty
+    free: NDArray[np.float64]  # per channel: when its link is free again; empty if unlimited
     model: NDArray[np.float64]  # delay model of added packets: kind, two parameters
     seed: NDArray[np.uint64]

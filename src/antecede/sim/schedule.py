@@ -31,6 +31,8 @@ from antecede.sim.plan import Plan
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1
 PROCESSES_MAX = 65_536
+#: What every packet takes on a link of limited bandwidth besides its control and payload.
+HEADER_BYTES = 40
 _KEY = b"antecede.schedule"
 SCHEMA = pa.schema(
     [
@@ -63,6 +65,10 @@ class Schedule:
         Copies of message `m` are rows ``offsets[m]`` to ``offsets[m + 1]`` of the other two.
     added
         Delay model of the packets a protocol adds.
+    bandwidth, payload
+        Bytes per second of each link (0 = unlimited), and bytes of a message's own contents. With
+        a limit, the packets of a link leave one after the other, and each takes the time of its
+        header, control and payload before its delay begins.
     """
 
     n: int
@@ -77,6 +83,8 @@ class Schedule:
     seed: int = 0
     added: Delay = field(default_factory=lambda: Delay.constant(0.0))
     fifo: bool = False
+    bandwidth: float = 0.0
+    payload: int = 0
     names: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -136,7 +144,8 @@ class Schedule:
         factors = self.added.factors
         facts = {
             "format": FORMAT, "n": self.n, "names": list(self.names), "seed": self.seed,
-            "fifo": self.fifo, "about": dict(self.about),
+            "fifo": self.fifo, "about": dict(self.about), "bandwidth": self.bandwidth,
+            "payload": self.payload,
             "added": [self.added.kind, self.added.first, self.added.second,
                       None if factors is None else factors.tolist()],
         }  # fmt: skip
@@ -186,6 +195,8 @@ class Schedule:
             seed=facts["seed"],
             added=Delay(kind, first, second, None if factors is None else np.array(factors)),
             fifo=facts["fifo"],
+            bandwidth=facts.get("bandwidth", 0.0),
+            payload=facts.get("payload", 0),
             names=tuple(facts["names"]),
             about=facts["about"],
         ).validate()
@@ -204,8 +215,12 @@ class Schedule:
             raise UsageError(msg) from None
         return cls.from_arrow(table)
 
-    def plan(self) -> Plan:
-        """Return the schedule as the engines read it."""
+    def plan(self, entry_bytes: int = 0, destination_bytes: int = 0) -> Plan:
+        """Return the schedule as the engines read it.
+
+        Where links have a limited bandwidth, kernels need the bytes of a control's entry, and of a
+        destination named in it.
+        """
         trigger_offsets, triggered = self._triggers()
         factors = self.added.factors
         return Plan(
@@ -222,6 +237,10 @@ class Schedule:
             rank=np.ascontiguousarray(self.rank),
             fifo=np.full(self.n * self.n if self.fifo else 0, -np.inf),
             links=np.zeros(0) if factors is None else np.ascontiguousarray(factors).ravel(),
+            link=np.array(
+                [self.bandwidth, HEADER_BYTES, self.payload, entry_bytes, destination_bytes]
+            )[: 5 if self.bandwidth > 0 else 0],
+            free=np.zeros(self.n * self.n if self.bandwidth > 0 else 0),
             model=self.added.model(),
             seed=np.array([self.seed % 2**64], np.uint64),
         )
@@ -253,6 +272,11 @@ def check_schedule(schedule: Schedule) -> None:
         _refuse(f"n={schedule.n} processes", f"a schedule needs 2 to {PROCESSES_MAX}")
     if len(schedule.names) != schedule.n or len(set(schedule.names)) != schedule.n:
         _refuse(f"{len(set(schedule.names))} process names", f"need {schedule.n} different ones")
+    if not np.isfinite(schedule.bandwidth) or schedule.bandwidth < 0 or schedule.payload < 0:
+        _refuse(
+            f"bandwidth={schedule.bandwidth:g}, payload={schedule.payload}",
+            "use bytes per second and bytes, at least 0 (a bandwidth of 0 is unlimited)",
+        )
     _check_shape(schedule)
     _check_copies(schedule)
     _check_times(schedule)

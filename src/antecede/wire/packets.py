@@ -6,9 +6,9 @@ from antecede.core.messages import MessageId, Packet
 from antecede.core.registry import PROTOCOLS, protocol_of_number
 from antecede.errors import UsageError
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.roster import Scope
+from antecede.wire.roster import PAIR_MAX, Scope
 from antecede.wire.sets import get_list, get_set, is_names, put_names
-from antecede.wire.stream import Reader, put_varint
+from antecede.wire.stream import PACKET_MARK, VERSION, Reader, put_varint
 from antecede.wire.values import get_member, get_value, put_value
 
 NAME_FOLLOWS: Final = 0
@@ -17,6 +17,10 @@ NAME_BYTES_MAX: Final = 100
 
 OWN, RELAYED, CONTROL = range(3)
 """The shapes of a packet: it brings its source's message, another process's, or none."""
+STAMPED: Final = 9
+"""From here on the kinds of packets with a stamp; see ``quick``."""
+TAGS: Final = 21
+"""How many kinds of packets there are."""
 FOLLOWS: Final = 0
 NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
 """The control of a packet whose tag (1 or 2) says that no bytes of control follow."""
@@ -24,14 +28,20 @@ NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
 
 def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
     """Append everything of a packet except its payload."""
+    out.append(PACKET_MARK + VERSION)
+    out += scope.roster.identity
     shape = _shape(packet)
     info = PROTOCOLS.get(packet.protocol)
     number = NAME_FOLLOWS if info is None else info.wire_number
-    put_varint(out, 9 * number + 3 * shape + _absence(packet.control))
+    put_varint(out, TAGS * number + 3 * shape + _absence(packet.control))
     if number == NAME_FOLLOWS:
         _put_name(out, packet.protocol)
-    put_varint(out, scope.roster.number(packet.source))
-    put_varint(out, scope.roster.number(packet.dest))
+    source, dest = scope.roster.number(packet.source), scope.roster.number(packet.dest)
+    if scope.roster.is_paired:
+        out.append(PAIR_MAX * source + dest)
+    else:
+        put_varint(out, source)
+        put_varint(out, dest)
     _put_positive(out, packet.n, "number")
     if packet.message is not None:
         if shape == RELAYED:
@@ -42,16 +52,19 @@ def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
 
 
 def get_packet(reader: Reader, scope: Scope) -> Packet:
-    """Read a packet, without its payload."""
-    rest, absence = divmod(reader.varint(), 3)
-    number, shape = divmod(rest, 3)
+    """Read a packet from its tag on, without its payload."""
+    number, rest = divmod(reader.varint(), TAGS)
+    if rest >= STAMPED:
+        reader.fail(f"is of protocol number {number} and has a stamp, which it never has")
+    shape, absence = divmod(rest, 3)
     protocol = _name(reader) if number == NAME_FOLLOWS else protocol_of_number(number)
     if protocol is None:
         reader.fail(f"is of protocol number {number}, which this version does not know")
-    source, dest = (
-        get_member(reader, reader.varint(), scope),
-        get_member(reader, reader.varint(), scope),
-    )
+    if scope.roster.is_paired:
+        numbers = divmod(reader.byte(), PAIR_MAX)
+    else:
+        numbers = reader.varint(), reader.varint()
+    source, dest = (get_member(reader, number, scope) for number in numbers)
     n = _positive(reader, "number")
     message: MessageId | None = None
     dests: tuple[str, ...] = ()

@@ -2,7 +2,9 @@
 
 from typing import Final
 
+from antecede.core.roster import roster_of
 from antecede.errors import UsageError
+from antecede.wire.stream import put_varint
 
 GRANT: Final = 1 << 20
 """How many names the complements in one packet or snapshot may expand to.
@@ -17,14 +19,32 @@ A single bit can expand to a whole row; this limits what a long control can grow
 """
 
 
-class Roster:
-    """Member names by position; a longer roster agrees with a shorter one on its numbers."""
+PAIR_MAX: Final = 16
+"""Up to so many members, source and destination share a byte."""
 
-    __slots__ = ("_is_sorted", "names", "numbers", "ranks", "width")
+
+class WireRoster:
+    """Member names by position, and what the format makes of them."""
+
+    __slots__ = (
+        "_is_sorted",
+        "identity",
+        "is_paired",
+        "names",
+        "numbers",
+        "ranks",
+        "roster",
+        "width",
+    )
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        self.numbers = {name: number for number, name in enumerate(names)}
+        self.roster = roster_of(names)
+        out = bytearray()
+        put_varint(out, len(names))
+        self.identity = bytes(out) + self.roster.digest
+        self.is_paired = len(names) <= PAIR_MAX
+        self.numbers = self.roster.numbers
         self.width = max((len(names) - 1).bit_length(), 1)  # the bits that a number takes
         ranked = sorted(range(len(names)), key=names.__getitem__)
         self.ranks = {number: rank for rank, number in enumerate(ranked)}
@@ -54,7 +74,9 @@ class Scope:
 
     __slots__ = ("cells", "grant", "is_flat", "is_inside", "is_strict", "roster")
 
-    def __init__(self, roster: Roster, *, is_flat: bool = True, is_strict: bool = False) -> None:
+    def __init__(
+        self, roster: WireRoster, *, is_flat: bool = True, is_strict: bool = False
+    ) -> None:
         self.roster = roster
         self.grant = GRANT
         self.cells = CELLS_MAX

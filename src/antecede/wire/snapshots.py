@@ -13,7 +13,7 @@ from antecede.core.registry import PROTOCOLS, protocol_class
 from antecede.core.registry import restore as restored
 from antecede.core.state import State
 from antecede.errors import PeerError, SnapshotError, UsageError
-from antecede.wire.roster import Roster, Scope
+from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.stream import SNAPSHOT_MARK, VERSION, Reader, check_mark, put_varint
 from antecede.wire.values import get_value, put_value
 
@@ -25,18 +25,18 @@ _FIELD_TYPES: Final[dict[str, type]] = {
 }
 
 
-def make_snapshot(endpoint: Endpoint, roster: Roster) -> bytes:
+def make_snapshot(endpoint: Endpoint, roster: WireRoster) -> bytes:
     """Return the state of an endpoint whose members the roster knows."""
     for member in endpoint.members:
         roster.number(member)
     out = bytearray((SNAPSHOT_MARK + VERSION,))
-    put_varint(out, len(roster))
+    out += roster.identity
     put_value(out, endpoint.state(), Scope(roster, is_flat=False))
     out += _checksum(bytes(out), roster)
     return bytes(out)
 
 
-def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpoint:
+def get_snapshot(reader: Reader, roster_of: Callable[[Reader], WireRoster]) -> Endpoint:
     """Return the endpoint whose state was written, or raise a SnapshotError that says why not."""
     if reader.left > SNAPSHOT_BYTES_MAX:
         msg = f"snapshot of {reader.left} bytes is longer than the {SNAPSHOT_BYTES_MAX} allowed"
@@ -54,7 +54,7 @@ def get_snapshot(reader: Reader, roster_of: Callable[[Reader], Roster]) -> Endpo
     return _endpoint(state, roster)
 
 
-def _check_sum(reader: Reader, roster: Roster) -> None:
+def _check_sum(reader: Reader, roster: WireRoster) -> None:
     body, checksum = reader.data[:-CHECKSUM_BYTES], reader.data[-CHECKSUM_BYTES:]
     if len(reader.data) < CHECKSUM_BYTES or checksum != _checksum(body, roster):
         reader.fail(
@@ -63,7 +63,7 @@ def _check_sum(reader: Reader, roster: Roster) -> None:
         )
 
 
-def _checksum(body: bytes, roster: Roster) -> bytes:
+def _checksum(body: bytes, roster: WireRoster) -> bytes:
     names = bytearray()
     for name in roster.names:
         text = name.encode(errors="surrogatepass")
@@ -72,7 +72,7 @@ def _checksum(body: bytes, roster: Roster) -> bytes:
     return hashlib.blake2b(names + body, digest_size=CHECKSUM_BYTES).digest()
 
 
-def _endpoint(state: object, roster: Roster) -> Endpoint:
+def _endpoint(state: object, roster: WireRoster) -> Endpoint:
     """Make the endpoint; refuse a state that this version cannot have."""
     if not isinstance(state, dict) or set(state) != set(_FIELD_TYPES):
         msg = (

@@ -4,7 +4,7 @@ from typing import Final, NoReturn
 
 from antecede.errors import PeerError, UsageError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the format; docs/wire.md says what it covers."""
 PACKET_MARK: Final = 0xA0
 SNAPSHOT_MARK: Final = 0xB0
@@ -27,10 +27,12 @@ def put_varint(out: bytearray, value: int) -> None:
 class Reader:
     """A position in bytes from a peer; anything wrong with them raises PeerError."""
 
-    __slots__ = ("data", "position")
+    __slots__ = ("data", "length", "position")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, length: int | None = None) -> None:
         self.data = data
+        # Of all that was encoded; ``data`` may be only its beginning.
+        self.length = len(data) if length is None else length
         self.position = 0
 
     @property
@@ -81,7 +83,7 @@ class Reader:
         self, fault: str, advice: str = "the sender probably runs another version"
     ) -> NoReturn:
         """Raise the error for malformed bytes."""
-        msg = f"encoded data of {len(self.data)} bytes {fault} at byte {self.position}; {advice}"
+        msg = f"encoded data of {self.length} bytes {fault} at byte {self.position}; {advice}"
         raise PeerError(msg)
 
 

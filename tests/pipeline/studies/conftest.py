@@ -33,6 +33,7 @@ METRICS = (
     "acknowledgement_bytes_per_message",
     "saturated",
     "throughput",
+    "step_microseconds",
 )
 
 

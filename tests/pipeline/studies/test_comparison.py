@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antecede.pipeline.studies.experiments.overhead import comparison, comparison_title
+from antecede.pipeline.studies.comparison import comparison, comparison_title
 
 
 def point(
@@ -28,6 +28,7 @@ def test_a_row_per_protocol_at_its_largest_size_cheapest_first() -> None:
             point("optimal", 50.0, "entries_per_copy", 111.0),
             point("optimal", 50.0, "seconds", 3.0),
             point("optimal", 70.0, "entries_per_copy", 5.0, experiment="growth"),
+            point("direct:emptied-full", 50.0, "total_bytes_per_message", 1.0),
         ]
     )
     assert [

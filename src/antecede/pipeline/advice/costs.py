@@ -50,14 +50,18 @@ FIGURES = tuple(name for name in ADVISE_COLUMNS if name not in {"protocol", "sta
 class Cost:
     """One protocol's costs on the traffic; of its figures, None means unknown.
 
-    ``is_partial``: it ran only on the beginning of the traffic. ``carries_messages``: its copies
-    contain other messages. ``note`` says how the figures were found, or why there are none.
+    ``is_partial``: it ran only on the beginning of the traffic. ``messages`` and ``wire_sample``
+    count the messages it ran on, and the copies whose wire bytes were measured.
+    ``carries_messages``: its copies contain other messages. ``note`` says how the figures were
+    found, or why there are none.
     """
 
     protocol: str
     status: Status
     faults: tuple[Fault, ...] = ()
     is_partial: bool = False
+    messages: int = 0
+    wire_sample: int = 0
     carries_messages: bool = False
     note: str = ""
     entries_per_copy: float | None = None

@@ -48,6 +48,8 @@ def replay(spec: tuple[str, bytes]) -> Cost:
         status=Status.RUN,
         faults=promised_faults(info) + _faults(part, result),
         is_partial=part is not schedule,
+        messages=part.messages,
+        wire_sample=int(figures.get("wire_sample") or 0),
         carries_messages=info.carries_messages,
         note=_note(info, schedule, part),
         **known_figures(figures),

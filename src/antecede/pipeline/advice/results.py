@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antecede.pipeline.advice.costs import Cost, table_of
-from antecede.pipeline.advice.recommendation import Traffic
+from antecede.pipeline.advice.costs import Cost, Status, table_of
+from antecede.pipeline.advice.recommendation import PACKET_BYTES, Traffic
+from antecede.pipeline.advice.traffic import left_out
 from antecede.pipeline.advice.wording import recommend
 from antecede.pipeline.logs.sources import Log
 from antecede.pipeline.runs import RunFolder
@@ -33,11 +34,22 @@ def summarise(schedule: Schedule, costs: Sequence[Cost], log: Log) -> dict[str, 
     is_whole = result["messages"] == result["log_messages"]
     messages = "this traffic" if is_whole else messages_in_words(result)
     advice = recommend(costs, traffic, messages=messages)
+    partial = [cost for cost in costs if cost.is_partial]
     return result | {
         "recommendation": advice.protocol,
         "reason": advice.reason,
         "otherwise": advice.otherwise,
         "not_chosen": [cost.protocol for cost in costs if cost.faults],
+        "total_bytes_per_copy": {
+            cost.protocol: traffic.total_bytes(cost)
+            for cost in costs
+            if cost.status is Status.RUN and cost.bytes_per_copy is not None
+        },
+        "packet_bytes": PACKET_BYTES,
+        "on_the_beginning": [cost.protocol for cost in partial],
+        "beginning_messages": max((cost.messages for cost in partial), default=0),
+        "wire_sample": max((cost.wire_sample for cost in costs), default=0),
+        "left_out": left_out(log),
         "rejected": log.bad,
         "rejected_first": log.rejected.slice(0, QUOTED).to_pylist(),
     }

@@ -11,8 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from antecede.core.tables import DELIVER, SEND
 from antecede.errors import UsageError
 from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
@@ -27,6 +29,8 @@ DELAY_MODEL = "exponential:0.05"
 #: How many messages of a log are replayed; more add time, not insight.
 MESSAGES_MAX = 100_000
 AS_SEEN = "as seen"
+#: Times beyond this, in seconds, cannot be calculated with; they count as unknown.
+TIME_MAX = 1e100
 
 
 def schedule_of_log(log: Log, name: str, *, delay: str | None = None, seed: int = 0) -> Schedule:
@@ -40,7 +44,7 @@ def schedule_of_log(log: Log, name: str, *, delay: str | None = None, seed: int 
 
 def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
     """Return the sends of a log as a schedule, with its own delays unless ``delay`` is given."""
-    events = sorted_out(events, "").events
+    events = _with_usable_times(sorted_out(events, "").events)
     model = delay or DELAY_MODEL
     schedule, messages = replay_log(events, seed=seed, delay=model)
     seen = _observed(events, schedule, messages) if delay is None else None
@@ -55,10 +59,47 @@ def schedule_of_edges(events: pa.Table, *, delay: str | None = None, seed: int =
     sends = [row for row in events.to_pylist() if row["kind"] == "send"]
     edges = [(row["process"], dest, row["time"]) for row in sends for dest in row["dests"]]
     columns = zip(*edges, strict=True) if edges else ((), (), ())
+    if far := next((time for *_, time in edges if abs(time) > TIME_MAX), None):
+        msg = f"the log has a time of {far:g} seconds; times up to {TIME_MAX:g} can be replayed"
+        raise UsageError(msg)
     names = ("source", "destination", "time")
     table = pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
     model = delay or DELAY_MODEL
     return _capped(_described(replay_edges(table, seed=seed, delay=model), model, model))
+
+
+def _with_usable_times(events: pa.Table) -> pa.Table:
+    """Return events with null in place of times that cannot be calculated with."""
+    if "time" not in events.column_names:
+        return events
+    time = events.column("time")
+    far = pc.greater(pc.abs(time), TIME_MAX)
+    usable = pc.if_else(far, pa.scalar(None, time.type), time)
+    return events.set_column(events.column_names.index("time"), "time", usable)
+
+
+def left_out(log: Log) -> dict[str, int]:
+    """Return how many events of a log are not replayed: repetitions, and copies to the sender.
+
+    Of several sends of a message the first counts, and of several deliveries at a process.
+    """
+    rows = log.events.select(["process", "kind", "message"])
+    found = {}
+    for name, kind, keys in (
+        ("repeated_sends", SEND, ["message"]),
+        ("repeated_deliveries", DELIVER, ["process", "message"]),
+    ):
+        some = rows.filter(pc.equal(rows.column("kind"), kind)).select(keys)
+        found[name] = len(some) - len(some.group_by(keys).aggregate([]))
+    sends = log.events.filter(pc.equal(log.events.column("kind"), SEND))
+    copies = own = 0
+    if "dests" in sends.column_names and not pa.types.is_null(sends.schema.field("dests").type):
+        dests = sends.column("dests").combine_chunks()
+        senders = sends.column("process").combine_chunks().take(pc.list_parent_indices(dests))
+        copies, own = len(senders), pc.sum(pc.equal(senders, pc.list_flatten(dests))).as_py() or 0
+    if not format_named(log.form).has_deliveries:  # Each line is a copy; deliveries are made up.
+        found = {"repeated_lines": max(0, (log.good or 0) - copies)}
+    return {**found, "copies_to_sender": own}
 
 
 def lognormal_like(seen: NDArray[np.float64]) -> tuple[Delay, str]:

@@ -36,7 +36,7 @@ def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
     best = choice.best
     extent = "the beginning of " if best.is_partial else "all of "
     ran = f"ran on {extent}{messages}"
-    start = f"{best.protocol} costs {_bytes(best, traffic)} a copy in all"
+    start = f"{best.protocol} costs {_bytes(best, traffic)} a copy in total"
     if choice.rivals == 1:
         return (
             f"{start}. No other protocol that keeps causal order and {ran} adds as little delay "
@@ -77,7 +77,9 @@ def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
 
 
 def _bytes(cost: Cost, traffic: Traffic) -> str:
-    return f"{traffic.total_bytes(cost):,.0f} bytes"
+    """Return a copy's bytes in total, to three figures as in the table."""
+    size = traffic.total_bytes(cost)
+    return f"{size:,.0f} bytes" if size >= 1000 else f"{size:.3g} bytes"
 
 
 def _extent(cost: Cost) -> str:

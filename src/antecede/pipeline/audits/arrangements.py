@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from antecede.core.tables import CLOCK
 from antecede.pipeline.audits.blobs import Blobs
-from antecede.pipeline.audits.frame_cuts import find_cuts, survey
+from antecede.pipeline.audits.frame_cuts import Stats, find_cuts, survey
+from antecede.pipeline.audits.packing import ProcessCodes, events_in, packed_columns
 from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
-from antecede.pipeline.audits.windows.rounds import Arrangement
+from antecede.pipeline.audits.windows.hashing import hash_names
+from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.audits.windows.rounds import Arrangement, HashCollisionError
+from antecede.pipeline.audits.windows.vector_clocks import clock_edges
 from antecede.pipeline.logs.sources import refuse_empty
 from antecede.pipeline.spark.events import validity
 from antecede.pipeline.spark.frames import rejected_rows
@@ -37,7 +42,28 @@ def arrange_blobs(frame: DataFrame, windows: int | None, salt: int) -> Arrangeme
         refuse_empty("the log", rejected_rows(frame, "", stats.rejected), stats.rejected)
     good = frame.filter(validity(frame)) if stats.rejected else frame
     count = windows or window_count(stats.events, parallelism(frame.sparkSession))
-    return Blobs(good, stats, find_cuts(good, stats, count, salt), salt)
+    edges, ahead = edges_in(good, stats, salt)
+    return Blobs(good, stats, find_cuts(good, stats, count, salt, edges), salt, edges, ahead)
+
+
+def edges_in(
+    frame: DataFrame, stats: Stats, salt: int
+) -> tuple[Events | None, list[tuple[int, int, int]]]:
+    """Return the ends of edges that clocks state, and the clocks ahead of the log.
+
+    The clocks are read here, on the driver: an entry counts the events of a process, and these are
+    in order only all together.
+    """
+    from pyspark.sql import functions as F
+
+    if CLOCK not in frame.columns:
+        return None, []
+    clock = F.col(CLOCK).cast("map<string,bigint>").alias(CLOCK)
+    table = frame.select(*packed_columns(frame, salt), clock).toArrow().combine_chunks()
+    processes = ProcessCodes(hash_names(stats.names))
+    if processes.collide:
+        raise HashCollisionError
+    return clock_edges(events_in(table, processes), table.column(CLOCK), stats.names)
 
 
 def plain_files(frame: DataFrame) -> list[str] | None:

@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from antecede.pipeline import schemas
 from antecede.pipeline.audits.frame_cuts import Stats
+from antecede.pipeline.audits.local import copies_of
 from antecede.pipeline.audits.packing import (
     BLOB_SQL,
     ProcessCodes,
     message_key,
     pack,
     packed_columns,
+    packed_table,
     unpack,
 )
+from antecede.pipeline.audits.windows.columns import to_events
+from antecede.pipeline.audits.windows.copies import Copies
 from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.join import Open
@@ -50,8 +55,18 @@ class Blobs(Arrangement):
 
     facts: ClassVar = {"engine": "spark", "arrangement": "blobs"}
 
-    def __init__(self, frame: DataFrame, stats: Stats, cuts: Ints, salt: int) -> None:
+    def __init__(
+        self,
+        frame: DataFrame,
+        stats: Stats,
+        cuts: Ints,
+        salt: int,
+        edges: Events | None = None,
+        ahead: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
         self.frame = frame  # valid events only
+        self.ahead = ahead
+        self.has_clocks = edges is not None
         self.names = stats.names
         self.hashes = hash_names(stats.names)
         self.windows = len(cuts) + 1
@@ -62,6 +77,10 @@ class Blobs(Arrangement):
         self._processes = ProcessCodes(self.hashes)
         if self._processes.collide:
             raise HashCollisionError
+        self._edges: DataFrame | None = None
+        if edges is not None and len(edges):
+            table = packed_table(edges, self._processes)
+            self._edges = frame.sparkSession.createDataFrame(table)
 
     def _packed(self, groups: Sequence[Group]) -> DataFrame:
         group_of = np.full(self.windows, len(groups), np.int64)
@@ -74,6 +93,8 @@ class Blobs(Arrangement):
             "groups": len(groups),
         }
         rows = self.frame.select(*packed_columns(self.frame, self._salt))
+        if self._edges is not None:
+            rows = rows.unionByName(self._edges)
         return rows.mapInArrow(on_batches(pack, spec), BLOB_SQL)
 
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
@@ -115,15 +136,30 @@ class Blobs(Arrangement):
         """Return the destinations of messages for which no window gave them, by key."""
         if "dests" not in self.frame.columns:
             return {}
-        owners = {(m.key, self.names[m.sender], m.seq) for m in messages}
-        rows = self._rows_of(sorted(m.key for m in messages), "dests", "process", "seq")
+        names = {m.key: self.alias.get(m.key, m.key) for m in messages}
+        owners = {(names[m.key], self.names[m.sender], m.seq): m.key for m in messages}
+        rows = self._rows_of(sorted(set(names.values())), "dests", "process", "seq")
         stated: dict[int, list[tuple[str, ...]]] = {}
         for row in rows:
-            place = (row["key"], row["process"], row["seq"])
-            if row["kind"] == "send" and row["dests"] is not None and place in owners:
-                stated.setdefault(row["key"], []).append(tuple(row["dests"]))
+            key = owners.get((row["key"], row["process"], row["seq"]))
+            if row["kind"] == "send" and row["dests"] is not None and key is not None:
+                stated.setdefault(key, []).append(tuple(row["dests"]))
         # If rows contradict each other, take the one that the windows take.
         return {key: min(several, key=_need) for key, several in stated.items()}
+
+    def copies(self, keys: Ints) -> Copies:
+        """Return all sends and deliveries of some messages."""
+        has_dests = "dests" in self.frame.columns
+        columns = ["process", "seq", "dests"] if has_dests else ["process", "seq"]
+        table = pa.Table.from_pylist(
+            [row for row in self._rows_of(keys.tolist(), *columns) if row["kind"] != "local"],
+            pa.schema([("key", pa.int64()), *((c, schemas.EVENTS.field(c).type) for c in columns)])
+            .append(schemas.EVENTS.field("kind"))
+            .append(schemas.EVENTS.field("message")),
+        )
+        events = to_events(table, self.names, self._salt)
+        dests = table.column("dests").to_pylist() if has_dests else [None] * len(table)
+        return copies_of(events, dests, self.names)
 
     def events_of(self, group: Group) -> Events:
         """Return the events of a group of windows."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from antecede.core.tables import CLOCK
 from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.audits.neighbourhood import Rows, TableRows, neighbourhoods
 from antecede.pipeline.audits.sentences import sentence
-from antecede.pipeline.logs.base import read_utf8
-from antecede.pipeline.logs.formats.shiviz import clock_arrows, parse_log
-from antecede.pipeline.logs.sources import Log, Source
+from antecede.pipeline.audits.timelines import timeline
+from antecede.pipeline.logs.formats import format_named
+from antecede.pipeline.logs.sources import Log
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node
@@ -32,22 +34,28 @@ class Drawing:
     late_at: list[str] = field(default_factory=list)
 
 
-def draw(log: Log, source: Source, around: str | None) -> Drawing:
+def draw(log: Log, around: str | None) -> Drawing:
     """Draw a log around the message ``around``, or its beginning."""
-    if log.undecidable is not None:
-        return _by_clocks(source, around)
+    if log.undecidable is not None and CLOCK in log.events.column_names:
+        return _by_clocks(log.events, around)
+    if not format_named(log.form).has_deliveries:
+        text, diagram = timeline(log.events, around)
+        return Drawing(text, [Illustration(diagram.title, text, diagram)])
     if around is None:
         return _beginning(log.events)
     return _around(log.events, around)
 
 
-def illustrate(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Illustration]:
-    """Return each violation in a sentence, with the events around it drawn."""
+def illustrate(
+    rows: Rows, violations: Sequence[Mapping[str, Any]], *, beyond_messages: bool = False
+) -> list[Illustration]:
+    """Return each violation in a sentence (see ``sentence``), with the events around it drawn."""
     found = []
     for near in neighbourhoods(rows, violations):
         title = f"{near.row['message']} came late to {near.row['process']}"
         diagram = diagram_of(title, near.events, near.row, near.places)
-        found.append(Illustration(title, sentence(near.row), diagram))
+        text = sentence(near.row, beyond_messages=beyond_messages)
+        found.append(Illustration(title, text, diagram))
     return found
 
 
@@ -58,13 +66,12 @@ def _around(events: pa.Table, message: str) -> Drawing:
         example = names[0].as_py() if len(names) else ""
         msg = f"the log has no message {message!r}; its messages have ids such as {example!r}"
         raise UsageError(msg)
-    tables = {
-        name: table.to_pylist()
-        for name, table in audit_table(events, explain=[message]).tables.items()
-    }
+    found = audit_table(events, explain=[message], assume_complete=True)
+    tables = {name: table.to_pylist() for name, table in found.tables.items()}
     late = [row for row in tables["violations"] if row["message"] == message]
     early = [row for row in tables["violations"] if row["overtaker"] == message]
-    drawn = illustrate(rows, late or early[:3])
+    beyond = found.summary["beyond_messages"]
+    drawn = illustrate(rows, late or early[:3], beyond_messages=beyond)
     sentences = [one.sentence for one in drawn] + _other_trouble(tables, message)
     text = " ".join(sentences) or f"{message} overtook nothing and was not overtaken."
     if not drawn:
@@ -96,30 +103,64 @@ def _beginning(events: pa.Table) -> Drawing:
     return Drawing(text, [Illustration("beginning", text, diagram_of("beginning", first))])
 
 
-def _by_clocks(source: Source, around: str | None) -> Drawing:
+def _by_clocks(events: pa.Table, around: str | None) -> Drawing:
     """Draw a log of vector clocks whose messages cannot be paired."""
-    parsed = parse_log(read_utf8(source, []), source.pattern)
-    entries = parsed.entries
-    order = sorted(range(len(entries)), key=lambda i: sum(entries[i].clock.values()))
-    at = [i for i, e in enumerate(order) if around and around in entries[e].text]
+    rows = events.sort_by([("process", "ascending"), ("seq", "ascending")]).to_pylist()
+    clocks = clocks_of(rows)
+    order = sorted(range(len(rows)), key=lambda i: sum(clocks[i].values()))
+    at = [i for i, e in enumerate(order) if around and around in (rows[e]["message"] or "")]
     if around and not at:
         msg = f"no event has {around!r} in its text"
         raise UsageError(msg)
     start = max(0, at[0] - SHOWN // 2) if at else 0
-    chosen = sorted(
-        order[start : start + SHOWN],
-        key=lambda i: (entries[i].host, entries[i].clock[entries[i].host]),
-    )
+    chosen = sorted(order[start : start + SHOWN])
     number = {i: k for k, i in enumerate(chosen)}
-    shown = [(e.host, e.clock[e.host], e.text) for e in (entries[i] for i in chosen)]
+    shown = [(rows[i]["process"], rows[i]["seq"], rows[i]["message"] or "") for i in chosen]
     nodes = [Node(host, seq, "local", f"{host} {seq}: {text}") for host, seq, text in shown]
     arrows = [
-        Arrow(number[a], number[b], f"{entries[b].host} learnt of {entries[a].text}")
-        for a, b in clock_arrows(parsed)
+        Arrow(number[a], number[b], f"{rows[b]['process']} learnt of {rows[a]['message'] or ''}")
+        for a, b in clock_arrows(rows, clocks)
         if a in number and b in number
     ]
     text = (
-        f"{len(chosen)} of {len(entries)} events, by their vector clocks. The clocks do not tell "
+        f"{len(chosen)} of {len(rows)} events, by their vector clocks. The clocks do not tell "
         "which delivery belongs to which send."
     )
     return Drawing(text, [Illustration("clocks", text, Diagram("clocks", nodes, arrows))])
+
+
+def clocks_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """Return the clocks of events sorted by process and seq, each with its own place in them."""
+    places: Counter[str] = Counter()
+    found = []
+    for row in rows:
+        places[row["process"]] += 1
+        found.append(dict(row.get(CLOCK) or ()) | {row["process"]: places[row["process"]]})
+    return found
+
+
+def clock_arrows(
+    rows: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str, int]]
+) -> list[tuple[int, int]]:
+    """Return pairs (from, to) of events such that the second learnt of the first.
+
+    Of all that an event newly knows, arrows show only what the others do not imply.
+    """
+    at = {(row["process"], clocks[i][row["process"]]): i for i, row in enumerate(rows)}
+    arrows = []
+    for i, row in enumerate(rows):
+        place = clocks[i][row["process"]]
+        before = clocks[i - 1] if place > 1 else {}
+        fresh = {
+            at[host, count]: host
+            for host, count in clocks[i].items()
+            if host != row["process"] and count > before.get(host, 0) and (host, count) in at
+        }
+        arrows += [
+            (source, i)
+            for source, host in fresh.items()
+            if not any(
+                clocks[other].get(host, 0) >= clocks[i][host] for other in fresh if other != source
+            )
+        ]
+    return arrows

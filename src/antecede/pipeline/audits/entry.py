@@ -7,10 +7,10 @@ tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
@@ -20,8 +20,19 @@ from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange, arrange_blobs
 from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.sentences import sentence
-from antecede.pipeline.audits.verdicts import CAUSALLY_ORDERED, Verdict, decide
-from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
+from antecede.pipeline.audits.verdicts import (
+    CAUSALLY_ORDERED,
+    Verdict,
+    decide,
+    is_complete,
+    rests_on,
+)
+from antecede.pipeline.audits.windows.columns import (
+    lookup_in,
+    process_names,
+    to_events,
+    with_clocks,
+)
 from antecede.pipeline.audits.windows.rounds import (
     Answer,
     Arrangement,
@@ -29,6 +40,7 @@ from antecede.pipeline.audits.windows.rounds import (
     IncompleteError,
     add_chains,
     check,
+    hidden,
 )
 from antecede.pipeline.logs.sources import refuse_empty, sorted_out
 from antecede.pipeline.spark.events import plain_frame
@@ -38,8 +50,18 @@ if TYPE_CHECKING:
 ENGINES = ("spark", "local")
 #: How many violations get their shortest chain.
 WORST = 100
+#: What helps if a log lacks events that matter.
+ADVICE = "Log them, or clocks; or judge by what there is: --assume-complete."
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
+
+
+class Asked(TypedDict):
+    """What the caller of an audit asks for."""
+
+    explain: Sequence[str]
+    undecidable: str | None
+    assume_complete: bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +82,7 @@ class Audit:
         """Return the sentence that says why ``message`` was late at ``process``."""
         for row in self.tables["violations"].to_pylist():
             if row["process"] == process and row["message"] == message:
-                return sentence(row)
+                return sentence(row, beyond_messages=self.summary["beyond_messages"])
         msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
         raise UsageError(msg)
 
@@ -72,26 +94,30 @@ def audit(
     engine: str = "spark",
     explain: Sequence[str] = (),
     undecidable: str | None = None,
+    assume_complete: bool = False,
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
     ``events`` has the columns of an event log: ``process, seq, kind, message`` and, if known,
-    ``dests`` and ``time`` (a hint only). ``windows`` is how many windows to cut the log into;
-    by default a few per core. A frame that is nothing but Parquet files in the order of time is
-    read by the tasks themselves, which is faster. The worst violations get their shortest chain,
-    and so do those of the messages in ``explain``. ``undecidable`` says why the deliveries of this
-    log show nothing about order, where its reader knows that.
+    ``dests``, ``clock`` (a map: the event follows that many events of each process) and ``time``
+    (a hint only). ``windows`` is how many windows to cut the log into; by default a few per core. A
+    frame that is nothing but Parquet files in the order of time, without clocks, is read by the
+    tasks themselves, which is faster. The worst violations get their shortest chain, and so do
+    those of the messages in ``explain``. ``undecidable`` says why the deliveries of this
+    log show nothing about order, where its reader knows that. A log that lacks sends or deliveries
+    which could hide a violation is undecidable, unless you ``assume_complete``.
     """
     if engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
         raise UsageError(msg)
     if windows is not None:
         require_windows(windows)
+    asked = Asked(explain=explain, undecidable=undecidable, assume_complete=assume_complete)
     if isinstance(events, pa.Table):
         if engine == "spark":
             msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
             raise UsageError(msg)
-        return audit_table(events, explain=explain, undecidable=undecidable)
+        return audit_table(events, **asked)
     if not hasattr(events, "sparkSession"):
         msg = (
             f"events is {shown(events)}; give a Spark DataFrame or an Arrow table of events "
@@ -100,13 +126,12 @@ def audit(
         raise UsageError(msg)
     events = plain_frame(events)
     if engine == "local":
-        found = audit_table(events.toArrow(), explain=explain, undecidable=undecidable)
+        found = audit_table(events.toArrow(), **asked)
     else:
         try:  # Let tasks read their own slices where that works, else pack and shuffle.
-            found = _checked(partial(arrange, events, windows), explain, undecidable)
+            found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
-            arranged = partial(arrange_blobs, events, windows)
-            found = _checked(arranged, explain, undecidable)
+            found = _checked(partial(arrange_blobs, events, windows), asked)
     violations, missing, findings = map(events.sparkSession.createDataFrame, found.tables.values())
     return replace(found, violations=violations, missing=missing, findings=findings)
 
@@ -119,7 +144,11 @@ def require_windows(windows: int) -> None:
 
 
 def audit_table(
-    table: pa.Table, *, explain: Sequence[str] = (), undecidable: str | None = None
+    table: pa.Table,
+    *,
+    explain: Sequence[str] = (),
+    undecidable: str | None = None,
+    assume_complete: bool = False,
 ) -> Audit:
     """Check a log in memory, in this process."""
     found = sorted_out(table, "")
@@ -127,68 +156,96 @@ def audit_table(
     if not len(log):
         refuse_empty("the log", found.rejected, found.bad)
     names, lookup = process_names(log), lookup_in(log)
-    return _checked(
-        lambda salt: Local(to_events(log, names, salt), names, lookup, rejected=found.bad),
-        explain,
-        undecidable,
-    )
+
+    def arranged(salt: int) -> Local:
+        events, ahead = with_clocks(log, to_events(log, names, salt), names)
+        return Local(events, names, lookup, rejected=found.bad, ahead=ahead)
+
+    asked = Asked(explain=explain, undecidable=undecidable, assume_complete=assume_complete)
+    return _checked(arranged, asked)
 
 
-def _checked(
-    arranged: Callable[[int], Arrangement], explain: Sequence[str], undecidable: str | None
-) -> Audit:
+def _checked(arranged: Callable[[int], Arrangement], asked: Asked) -> Audit:
     """Check a log; hash again with another salt if two names have the same hash."""
     for salt in range(_SALTS):
         try:
-            return _checked_once(arranged(salt), frozenset(explain), undecidable)
+            return _checked_once(arranged(salt), asked)
         except HashCollisionError:
             continue
     msg = f"names collided under {_SALTS} different hashes"
     raise AssertionError(msg)
 
 
-def _checked_once(
-    arrangement: Arrangement, explain: frozenset[str], undecidable: str | None
-) -> Audit:
+def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
     """Check a log wherever its windows run, and replace hashes by names."""
     answer = check(arrangement)
     if any(window.collision for window in answer.windows):
         raise HashCollisionError
     names = arrangement.names
     # Ties are broken by name, so all names come first; the few chains add none.
-    messages = _message_names(arrangement, answer)
+    messages = message_names(arrangement, answer)
     ordered = results.worst_first(answer, names, messages)
-    asked = [late for late in ordered[WORST:] if messages[late.key] in explain]
-    wanted = ordered[:WORST] + asked
+    explain = set(asked["explain"])
+    wanted = ordered[:WORST]
+    wanted += [late for late in ordered[WORST:] if messages[late.key] in explain]
     add_chains(arrangement, answer, wanted)
     kept = {(late.process, late.key) for late in wanted}
     chains = answer.joined.chains
     answer.joined.chains = {place: chains[place] for place in kept}
-    messages = _message_names(arrangement, answer, messages)
+    messages = message_names(arrangement, answer, messages)
     tables = {
         "violations": results.violations(answer, ordered, names, messages),
         "missing": results.missing(answer, names, messages),
-        "findings": results.findings(answer, names, messages),
+        "findings": results.findings(answer, names, messages, arrangement.ahead),
     }
     rejected = arrangement.rejected + sum(window.rejected for window in answer.windows)
     summary = results.summarise(answer, names, tables, rejected)
-    verdict, reason = decide(summary, undecidable)
+    summary["clocks"] = arrangement.has_clocks
+    summary["beyond_messages"] = arrangement.has_clocks or answer.settled.patch.source.size > 0
+
+    def doubt() -> str | None:
+        return None if asked["assume_complete"] else _doubt(arrangement, answer, summary)
+
+    cycles = results.cycles(tables["findings"])
+    verdict, reason = decide(summary, cycles, doubt, asked["undecidable"])
     summary |= {"verdict": verdict, "reason": reason, **arrangement.facts}
     summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
     violations, missing, findings = tables.values()
     return Audit(verdict, reason, violations, missing, findings, tables, summary)
 
 
-def _message_names(
+def _doubt(arrangement: Arrangement, answer: Answer, summary: Mapping[str, Any]) -> str | None:
+    """Say what the sends and deliveries that the log lacks can hide, or return None."""
+    joined = answer.joined
+    if is_complete(summary) and not joined.incomplete() and not answer.settled.undelivered:
+        return None
+    found = hidden(arrangement, answer)
+    if found is None:
+        return None
+    where = "the log is too large to find out where"
+    if found.place is not None:
+        process, seq, key = found.place
+        key = answer.settled.alias.get(key, key)
+        name = arrangement.names_of([key])[key]
+        where = (
+            f"{arrangement.names[process]} may have delivered {name} (seq {seq}) after an effect"
+        )
+    return f"The log lacks events that can hide a violation: {where}. {rests_on(summary)} {ADVICE}"
+
+
+def message_names(
     arrangement: Arrangement, answer: Answer, known: dict[int, str] | None = None
 ) -> dict[int, str]:
     """Return the names of all messages in the tables by hash, asking only for unknown ones."""
-    names = dict(known or {})
+    names, alias = dict(known or {}), answer.settled.alias
     for window in answer.windows:
         for key, name in window.names.items():
             if names.setdefault(key, name) != name:
                 raise HashCollisionError
-    unknown = results.keys_of(answer) - set(names)
-    if unknown:
-        names.update(arrangement.names_of(sorted(unknown)))
+    unknown = results.keys_of(answer) | {key for *_, key in arrangement.ahead}
+    unknown -= set(names)
+    asked = {alias.get(key, key) for key in unknown} - set(names)
+    if asked:
+        names.update(arrangement.names_of(sorted(asked)))
+    names.update({key: names[old] for key, old in alias.items() if old in names})
     return names

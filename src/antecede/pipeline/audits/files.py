@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +13,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from antecede.pipeline import schemas
 from antecede.pipeline.audits.drawings import illustrate
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
+from antecede.pipeline.audits.lateness import in_seconds
 from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
-from antecede.pipeline.logs.sources import Source, read, why_unauditable
+from antecede.pipeline.logs.sources import (
+    Log,
+    Source,
+    chosen,
+    form_of,
+    name_of,
+    read_logs,
+    require_mostly_valid,
+    titled,
+    why_unauditable,
+)
 from antecede.pipeline.runs import RunFolder
 from antecede.pipeline.spark.events import plain_frame
-from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
+from antecede.pipeline.spark.frames import read_natively, readable, rejected_rows
 from antecede.report.audit_page import ROWS_MAX, audit_page
+from antecede.report.executions_page import executions_page
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-#: How many violations the page draws.
-DRAWN = 12
+    from pyspark.sql import DataFrame, SparkSession
+#: How many violations the page draws, and how many invalid rows the summary quotes.
+DRAWN, REJECTED_QUOTED = 12, 3
+#: Verdicts, the worst first: one broken execution is bad news whatever the others tell.
+WORST_FIRST = ("broken", "undecidable", "ordered")
+_SUMMED = (
+    "events", "messages", "deliveries", "violations", "fifo_violations", "causal_violations",
+    "missing", "findings", "rejected",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,44 +58,119 @@ class AuditedFile:
     rows: Rows
 
 
-def audit_here(source: Source) -> AuditedFile:
-    """Audit a log file in this process."""
-    log = read(source)
-    found = audit_table(log.events, undecidable=why_unauditable(log))
-    found.summary["rejected"] = log.bad
-    return AuditedFile(source.path.name, found, log.rejected, TableRows(log.events))
+def audit_here(
+    sources: Sequence[Source], execution: str | None = None, *, assume_complete: bool = False
+) -> dict[str, AuditedFile]:
+    """Audit a log in this process: each of its executions, by label, or the one named."""
+    found = {}
+    for label, log in chosen(read_logs(sources), execution).items():
+        why = why_unauditable(log)
+        audited = audit_table(log.events, undecidable=why, assume_complete=assume_complete)
+        audited.summary["rejected"] = log.bad
+        name = titled(sources, label)
+        rows = TableRows(log.events)
+        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
+    return found
 
 
-def audit_on(spark: SparkSession, source: Source, windows: int | None = None) -> AuditedFile:
-    """Audit a log file on Spark; the result needs the session until it is written."""
-    name = source.path.name
-    events, log = read_frame(spark, source)
-    with readable(source):
-        undecidable = why_unauditable(log) if log else None
-        found = audit(events, windows=windows, undecidable=undecidable)
-        if log:
-            found.summary["rejected"] = log.bad
-            rejected = log.rejected
-        else:
-            rejected = rejected_rows(events, name, found.summary["rejected"])
-    return AuditedFile(name, found, rejected, FrameRows(plain_frame(events)))
+def audit_on(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    windows: int | None = None,
+    execution: str | None = None,
+    *,
+    assume_complete: bool = False,
+) -> dict[str, AuditedFile]:
+    """Do the same on Spark; the results need the session until they are written."""
+    check = partial(audit, windows=windows, assume_complete=assume_complete)
+    frame = read_natively(spark, sources) if execution is None else None
+    if frame is not None:
+        return {"": _audit_frame(frame, sources, check)}
+    found = {}
+    for label, log in chosen(read_logs(sources), execution).items():
+        events = spark.createDataFrame(log.events)
+        audited = check(events, undecidable=why_unauditable(log))
+        audited.summary["rejected"] = log.bad
+        rows = FrameRows(plain_frame(events))
+        name = titled(sources, label)
+        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
+    return found
+
+
+def _audit_frame(
+    events: DataFrame, sources: Sequence[Source], check: Callable[[DataFrame], Audit]
+) -> AuditedFile:
+    """Audit files that Spark reads itself."""
+    name = name_of(sources)
+    with readable(sources[0]):
+        found = check(events)
+        bad, good = found.summary["rejected"], found.summary["events"]
+        rejected = rejected_rows(events, name, bad)
+    log = Log(schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good)
+    require_mostly_valid(sources, log)
+    rows = FrameRows(plain_frame(events))
+    return AuditedFile(name, in_seconds(found, rows), rejected, rows)
 
 
 def write_results(
-    folder: RunFolder, audited: AuditedFile, more: Mapping[str, Any] = MappingProxyType({})
+    folder: RunFolder,
+    audited: Mapping[str, AuditedFile],
+    more: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Write tables, page and summary (with ``more`` in its result); return the summary."""
-    result = {**audited.audit.summary, "rejected_kept": len(audited.rejected), **more}
+    """Write tables, pages and summary (with ``more`` in the results); return the summary.
+
+    Each of several executions gets a folder of its own, and the page and summary cover all.
+    """
+    if len(audited) == 1:
+        ((label, one),) = audited.items()
+        return folder.finish(_write(folder, one, more.get(label, {})))
+    results = []
+    for number, (label, one) in enumerate(audited.items(), start=1):
+        place = f"{number:02d}-{re.sub(r'[^A-Za-z0-9._-]+', '-', label)[:60]}"
+        (folder.stage / place).mkdir()
+        result = _write(folder, one, more.get(label, {}), place)
+        results.append({"execution": label, "folder": place, **result})
+    result = together(results)
+    name = next(iter(audited.values())).name.rpartition(", execution ")[0]
+    facts = {**folder.options, "started": folder.started}
+    folder.write_text("index.html", executions_page(result, log=name, facts=facts))
+    return folder.finish(result)
+
+
+def _write(
+    folder: RunFolder, audited: AuditedFile, more: Mapping[str, Any], place: str = "."
+) -> dict[str, Any]:
+    """Write the tables and the page of one audit; return its result."""
+    first_rejected = audited.rejected.slice(0, REJECTED_QUOTED).to_pylist()
+    kept = {"rejected_kept": len(audited.rejected), "rejected_first": first_rejected}
+    result = {**audited.audit.summary, **kept, **more}
     tables = {**audited.audit.tables, "rejected": audited.rejected}
     for name, table in tables.items():
-        folder.write_table(name, table)
+        folder.write_table(f"{place}/{name}", table)
     late = tables["violations"]
     chains = pc.binary_join(late["chain"], " > ")
     late = late.set_column(late.column_names.index("chain"), "chain", chains)
-    csv.write_csv(late, folder.stage / "violations.csv")
+    csv.write_csv(late, folder.stage / place / "violations.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
-    drawn = illustrate(audited.rows, first["violations"][:DRAWN])
+    worst = first["violations"][:DRAWN]
+    drawn = illustrate(audited.rows, worst, beyond_messages=result["beyond_messages"])
     facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
     page = audit_page(result, first, drawn, log=audited.name, facts=facts)
-    folder.write_text("index.html", page)
-    return folder.finish(result)
+    folder.write_text(f"{place}/index.html", page)
+    return result
+
+
+def together(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the result of several executions: sums, and the worst verdict with its reason."""
+    worst = min(results, key=lambda result: WORST_FIRST.index(result["verdict"]))
+    counts = {verdict: sum(r["verdict"] == verdict for r in results) for verdict in WORST_FIRST}
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    reason = f"{len(results)} executions: {said}. {worst['execution']}: {worst['reason']}"
+    return {
+        **{name: sum(result[name] for result in results) for name in _SUMMED},
+        "processes": max(result["processes"] for result in results),
+        "verdict": worst["verdict"],
+        "reason": reason,
+        "causally_ordered": worst["causally_ordered"],
+        "executions": list(results),
+    }

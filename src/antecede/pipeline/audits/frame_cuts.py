@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.pipeline.audits.packing import ProcessCodes, packed_columns
+from antecede.pipeline.audits.packing import ProcessCodes, events_in, packed_columns
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Ints
-from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.audits.windows.matching import Events, joined
 from antecede.pipeline.spark.events import validity
 
 if TYPE_CHECKING:
@@ -97,8 +97,10 @@ def with_hint(frame: DataFrame, stats: Stats) -> DataFrame:
     return joined.withColumn("hint", (F.col("seq") - F.col("low")) / F.col("span"))
 
 
-def find_cuts(frame: DataFrame, stats: Stats, windows: int, salt: int) -> Ints:
-    """Return cuts, one row of seqs each, as consistent as the events around them show."""
+def find_cuts(
+    frame: DataFrame, stats: Stats, windows: int, salt: int, edges: Events | None = None
+) -> Ints:
+    """Return cuts, one row of seqs each, as consistent as the events around them and edges show."""
     n = len(stats.names)
     hinted = with_hint(frame, stats)
     places = _places(hinted, stats, windows)
@@ -119,7 +121,8 @@ def find_cuts(frame: DataFrame, stats: Stats, windows: int, salt: int) -> Ints:
     for place in places:
         near = np.flatnonzero(np.abs(hint - place) <= width)
         around = events.take(near)
-        found.append(lower(propose(around, hint[near], place + ahead), around))
+        proposed = propose(around, hint[near], place + ahead)
+        found.append(lower(proposed, joined([around, edges]) if edges is not None else around))
     return np.array(rising(_with_silent(hinted, stats, found, places, ahead)))
 
 
@@ -155,9 +158,8 @@ def _band(
     """Collect the events around all places."""
     near = hinted.filter(_around(places, width))
     table = near.select(*packed_columns(hinted, salt), "hint").toArrow().combine_chunks()
-    marked, seq, key, need, hint = (np.array(table.column(c)) for c in range(5))
-    process, kind = ProcessCodes(hash_names(stats.names)).decode(marked)
-    return Events(process.astype(np.int32), seq, kind, key, need), hint
+    events = events_in(table, ProcessCodes(hash_names(stats.names)))
+    return events, np.array(table.column("hint"))
 
 
 def _with_silent(

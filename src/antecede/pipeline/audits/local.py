@@ -8,10 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from antecede.pipeline.audits.windows.columns import Lookup
+from antecede.pipeline.audits.windows.copies import Copies
 from antecede.pipeline.audits.windows.cuts import windows_of
+from antecede.pipeline.audits.windows.edges import SIGNAL
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Ints
-from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Events
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group
 from antecede.pipeline.audits.windows.window import Request, Window, run_window
 
@@ -28,9 +30,13 @@ class Local(Arrangement):
         lookup: Lookup,
         cuts: Ints | None = None,
         rejected: int = 0,
+        ahead: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         self.rejected = rejected
+        self.ahead = ahead
         self.events = events
+        self._count = int(np.count_nonzero((events.kind & 3) != SIGNAL))
+        self.has_clocks = self._count < len(events)
         self.names = names
         self.hashes = hash_names(names)
         self._lookup = lookup
@@ -46,28 +52,49 @@ class Local(Arrangement):
         for group, request in work:
             rows = self._rows(group)
             window = run_window(self.events.take(rows), self.hashes, request)
-            name_rows(window, self.events.key, rows[window.rows], self._lookup)
+            name_rows(window, rows[window.rows], self._lookup)
             found.append(window)
         return found
 
     def confirm(self, windows: Sequence[Window]) -> None:
         """Check that every event is in exactly one window."""
-        assert sum(window.events for window in windows) == len(self.events)
+        assert sum(window.events for window in windows) == self._count
 
     def names_of(self, keys: Sequence[int]) -> Mapping[int, str]:
         """Return the names of messages that no window has named, by key."""
-        rows = np.flatnonzero(np.isin(self.events.key, np.array(keys, np.int64)))
+        rows = rows_of(self.events, np.array(keys, np.int64))
         named = zip(self.events.key[rows].tolist(), self._lookup(rows), strict=True)
         return {key: name for key, (name, _) in named if name is not None}
+
+    def copies(self, keys: Ints) -> Copies:
+        """Return all sends and deliveries of some messages."""
+        rows = rows_of(self.events, keys)
+        return copies_of(self.events.take(rows), [d for _, d in self._lookup(rows)], self.names)
 
     def events_of(self, group: Group) -> Events:
         """Return the events of a group of windows."""
         return self.events.take(self._rows(group))
 
 
-def name_rows(window: Window, keys: Ints, rows: Ints, lookup: Lookup) -> None:
+def rows_of(events: Events, keys: Ints) -> Ints:
+    """Return the rows of the sends and deliveries of messages, given by key."""
+    is_event = ((events.kind & 3) == SEND) | (events.kind == DELIVER)
+    return np.flatnonzero(is_event & np.isin(events.key, keys))
+
+
+def copies_of(rows: Events, dests: Sequence[Sequence[str] | None], names: Sequence[str]) -> Copies:
+    """Return sends and deliveries, with the destinations of sends as processes."""
+    number = {name: p for p, name in enumerate(names)}
+    found = [
+        None if stated is None else frozenset(number[d] for d in stated if d in number)
+        for stated in dests
+    ]
+    return Copies(rows, found)
+
+
+def name_rows(window: Window, rows: Ints, lookup: Lookup) -> None:
     """Add to a window's result the names and destinations of the messages it mentions."""
-    named = zip(keys[rows].tolist(), window.owns.tolist(), lookup(rows), strict=True)
+    named = zip(window.row_keys.tolist(), window.owns.tolist(), lookup(rows), strict=True)
     for key, owns, (name, dests) in named:
         if name is None:
             continue

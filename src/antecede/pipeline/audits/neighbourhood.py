@@ -12,20 +12,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.core.tables import DELIVER, EVENT_COLUMNS, SEND
+from antecede.core.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Column, Ints
 from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
+from antecede.report.diagrams import ClockedEvent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+_COLUMNS = (*EVENT_COLUMNS, CLOCK)
 #: How many events before and after a place are shown with it.
 CONTEXT = 3
 #: If at most this many events lie between two places of a process, they are shown as well.
 JOINED = 12
 #: How many events on each side of a place are needed for that.
 REACH = CONTEXT + JOINED // 2
+
+#: So many places are sent to every task; more are joined by a shuffle.
+BROADCAST_MAX = 200_000
 
 Points = dict[str, list[int]]  # process -> seqs
 Near = dict[tuple[int, int], tuple[int, list[int]]]
@@ -41,6 +46,9 @@ class Rows(Protocol):
 
     def near(self, points: Points) -> Lines:
         """Return the events around some places of processes' orders, ``REACH`` on each side."""
+
+    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
+        """Return the deliveries with these processes and seqs, and possibly others."""
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
@@ -94,8 +102,7 @@ class TableRows:
     """A log in an Arrow table."""
 
     def __init__(self, table: pa.Table) -> None:
-        names = [name for name in EVENT_COLUMNS if name in table.column_names]
-        self._table = table.select(names)
+        self._table = table.select([name for name in _COLUMNS if name in table.column_names])
 
     def beginning(self, count: int) -> list[Event]:
         """Return ``count`` events: the first of each process in turn, causes before effects."""
@@ -129,12 +136,19 @@ class TableRows:
             wanted |= (process == number[name]) & (seqs[0] <= seq) & (seq <= seqs[-1])
         return _lines(_events(self._table.filter(pa.array(wanted))), near)
 
+    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
+        """Return the deliveries with these processes and seqs, and possibly others."""
+        wanted = pc.equal(self._table.column("kind"), DELIVER)
+        for name, some in zip(("process", "seq"), zip(*places, strict=True), strict=True):
+            wanted = pc.and_(wanted, pc.is_in(self._table.column(name), pa.array(set(some))))
+        return _events(self._table.filter(wanted))
+
 
 class FrameRows:
     """A log in a Spark frame; each question is one job."""
 
     def __init__(self, frame: DataFrame) -> None:
-        self._frame = frame.select(*[n for n in EVENT_COLUMNS if n in frame.columns])
+        self._frame = frame.select(*[name for name in _COLUMNS if name in frame.columns])
 
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""
@@ -157,6 +171,16 @@ class FrameRows:
             wanted = wanted + here.cast("int")
         return _lines(_events(self._frame.filter(wanted > 0).toArrow()), near)
 
+    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
+        """Return the deliveries with these processes and seqs: one job."""
+        from pyspark.sql import functions as F
+
+        columns = {"process": [name for name, _ in places], "seq": [seq for _, seq in places]}
+        wanted = self._frame.sparkSession.createDataFrame(pa.table(columns))
+        few = F.broadcast(wanted) if len(places) <= BROADCAST_MAX else wanted
+        found = self._frame.filter(F.col("kind") == DELIVER).join(few, ["process", "seq"])
+        return _events(found.toArrow())
+
 
 def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
     """Take events from the lines in turn; a delivery that waits comes only after its send."""
@@ -178,7 +202,9 @@ def _events(table: pa.Table) -> list[Event]:
     for row in rows:
         if row.get("dests") is not None:
             row["dests"] = tuple(row["dests"])
-    return [Event(**row) for row in rows]
+        if CLOCK in row:
+            row[CLOCK] = tuple(dict(row[CLOCK] or ()).items())
+    return [ClockedEvent(**row) if CLOCK in row else Event(**row) for row in rows]
 
 
 @dataclass(frozen=True)

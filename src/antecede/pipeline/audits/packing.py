@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from antecede.pipeline.audits.windows.cuts import windows_of
-from antecede.pipeline.audits.windows.jit import Ints
+from antecede.pipeline.audits.windows.edges import SIGNAL
+from antecede.pipeline.audits.windows.jit import Flags, Ints
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.spark.tasks import Batches
 
@@ -63,6 +64,7 @@ class ProcessCodes:
 
     def __init__(self, hashes: Ints) -> None:
         masked = hashes & ~KIND_BITS
+        self._codes = masked
         self._order = np.argsort(masked)
         self._sorted = masked[self._order]
 
@@ -71,10 +73,28 @@ class ProcessCodes:
         """Whether two processes have the same code."""
         return bool((self._sorted[1:] == self._sorted[:-1]).any())
 
+    def encode(self, process: NDArray[Any], kind: NDArray[np.int8]) -> Ints:
+        """Return the first of an event's four longs."""
+        return np.asarray(self._codes[process] | kind)
+
     def decode(self, marked: Ints) -> tuple[Ints, NDArray[np.int8]]:
         """Return (process, kind) of the first of an event's four longs."""
         process = self._order[np.searchsorted(self._sorted, marked & ~KIND_BITS)]
         return process, (marked & KIND_BITS).astype(np.int8)
+
+
+def events_in(table: pa.Table, processes: ProcessCodes) -> Events:
+    """Return the events that the first four columns of a table hold as packed longs."""
+    marked, seq, key, need = (np.array(table.column(c)) for c in range(4))
+    process, kind = processes.decode(marked)
+    return Events(process.astype(np.int32), seq, kind, key, need)
+
+
+def packed_table(events: Events, processes: ProcessCodes) -> pa.Table:
+    """Return events as a table of packed longs."""
+    marked = processes.encode(events.process, events.kind)
+    columns = {"process": marked, "seq": events.seq, "key": events.key, "need": events.need}
+    return pa.table(columns)
 
 
 def pack(batches: Batches, spec: dict[str, Any]) -> Batches:
@@ -109,8 +129,8 @@ def _pack_rows(batches: list[pa.RecordBatch], spec: dict[str, Any]) -> pa.Record
 
 
 def _blob(process: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Ints) -> bytes:
-    """Return columns as bytes; destinations only for sends, because nothing else has them."""
-    stated = need[kind == 4]
+    """Return columns as bytes; destinations only for rows that have them."""
+    stated = need[_has_need(kind)]
     parts = (
         np.array([process.size, stated.size]),
         seq,
@@ -120,6 +140,11 @@ def _blob(process: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: Int
         kind,
     )
     return b"".join(part.tobytes() for part in parts)
+
+
+def _has_need(kind: NDArray[Any]) -> Flags:
+    """Return which rows use the column ``need``: sends with destinations, and ends of edges."""
+    return np.asarray(kind >= SIGNAL)
 
 
 def unpack(blobs: Sequence[Any]) -> Events:
@@ -134,5 +159,5 @@ def unpack(blobs: Sequence[Any]) -> Events:
             at += count * np.dtype(kind).itemsize
     seq, key, stated_need, process, kind_ = (np.concatenate(part) for part in parts)
     need = np.zeros(seq.size, np.int64)
-    need[kind_ == 4] = stated_need
+    need[_has_need(kind_)] = stated_need
     return Events(process.astype(np.int32), seq, kind_.astype(np.int8), key, need)

@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from antecede.core.tables import EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
-from antecede.pipeline.audits.local import name_rows
+from antecede.core.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
+from antecede.pipeline.audits.local import copies_of, name_rows, rows_of
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
+from antecede.pipeline.audits.windows.copies import Copies
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Flags, Ints
-from antecede.pipeline.audits.windows.matching import Events
+from antecede.pipeline.audits.windows.matching import Events, joined
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group, IncompleteError
 from antecede.pipeline.audits.windows.window import Request, Window, run_window
 from antecede.pipeline.logs.columns import is_event
@@ -70,8 +71,10 @@ def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Return whether a file has times, and plain strings as names."""
+    """Return whether a file has times and no clocks, and plain strings as names."""
     if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
+        return False
+    if CLOCK in schema.names:
         return False
     kinds = [schema.field(name).type for name in ("process", "kind", "message")]
     if "dests" in schema.names:
@@ -167,7 +170,7 @@ def run_slice(spec: dict[str, Any]) -> Window:
     """Read a window's row groups and run it."""
     events, lookup, rejected = read_slice(spec)
     window = run_window(events, spec["hashes"], spec["request"])
-    name_rows(window, events.key, window.rows, lookup)
+    name_rows(window, window.rows, lookup)
     window.rejected = rejected
     return window
 
@@ -178,6 +181,13 @@ def slice_names(spec: dict[str, Any]) -> dict[int, str]:
     rows = np.flatnonzero(np.isin(events.key, spec["wanted"]))
     named = zip(events.key[rows].tolist(), lookup(rows), strict=True)
     return {key: name for key, (name, _) in named if name}
+
+
+def slice_copies(spec: dict[str, Any]) -> tuple[Events, list[tuple[str, ...] | None]]:
+    """Return the sends and deliveries of the wanted keys, and the destinations of each."""
+    events, lookup, _ = read_slice(spec)
+    rows = rows_of(events, spec["wanted"])
+    return events.take(rows), [dests for _, dests in lookup(rows)]
 
 
 class Slices(Arrangement):
@@ -291,12 +301,17 @@ class Slices(Arrangement):
             found.update(part)
         return found
 
+    def copies(self, keys: Ints) -> Copies:
+        """Return all sends and deliveries of some messages."""
+        specs = [self._spec((k, k), Request()) | {"wanted": keys} for k in range(self.windows)]
+        parts = run_specs(self._spark, slice_copies, specs)
+        dests = [one for _, some in parts for one in some]
+        return copies_of(joined([events for events, _ in parts]), dests, self.names)
+
     def events_of(self, group: Group) -> Events:
         """Return the events of a group of windows."""
         specs = [self._spec((k, k), Request()) for k in range(group[0], group[1] + 1)]
-        parts: list[Events] = run_specs(self._spark, slice_events, specs)
-        columns = zip(*((e.process, e.seq, e.kind, e.key, e.need) for e in parts), strict=True)
-        return Events(*(np.concatenate(column) for column in columns))
+        return joined(run_specs(self._spark, slice_events, specs))
 
 
 def _boundaries(groups: list[RowGroup], windows: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ import pyarrow as pa
 from antecede.core.tables import (
     CAUSAL,
     CAUSAL_CYCLE,
+    CLOCK_AHEAD,
     CONTRADICTORY_SEQ,
     DELIVERED_TWICE,
+    DELIVERY_AMBIGUOUS,
     DELIVERY_WITHOUT_SEND,
     FIFO,
     FINDING_KINDS,
@@ -27,12 +29,16 @@ from antecede.pipeline.audits.windows.rounds import Answer
 PAIRS = 10
 
 _DETAILS = {
-    DELIVERY_WITHOUT_SEND: "{process} delivered {message}, which no process in this log sent",
-    SENT_TWICE: "{process} sent {message} again; only its first send, which is elsewhere, counts",
+    DELIVERY_WITHOUT_SEND: "{process} delivered {message}, which no process in this log sent to it",
+    DELIVERY_AMBIGUOUS: "{process} delivered {message}, which several processes sent, each on its "
+    "own; the log does not show whose this is",
+    SENT_TWICE: "{process} sent {message}, which is sent elsewhere too; the earliest send counts",
     DELIVERED_TWICE: "{process} delivered {message} again; only its first delivery counts",
-    CAUSAL_CYCLE: "{process} delivered {message} before an event that led to its send",
+    CAUSAL_CYCLE: "{process} delivered {message} (seq {seq}) before an event that led to its send",
     CONTRADICTORY_SEQ: "{process} has another event with the same seq {seq}",
+    CLOCK_AHEAD: "the clock of {process} at seq {seq} counts events that this log does not have",
 }
+_EDGE_CYCLE = "{process} at seq {seq} follows an event that follows it, by a clock or a relay"
 
 
 def worst_first(answer: Answer, names: list[str], messages: Mapping[int, str]) -> list[Late]:
@@ -49,6 +55,7 @@ def keys_of(answer: Answer) -> set[int]:
     keys = {late.key for late in joined.late} | {late.effect.key for late in joined.late}
     keys |= {lost.key for lost in answer.lost} | {lost.effect.key for lost in answer.lost}
     keys |= {key for chain in joined.chains.values() for key in chain}
+    keys |= {row[2] for window in answer.windows for row in window.edge_cycles.tolist()}
     return keys | {key for _, (_, _, key) in _findings(answer)}
 
 
@@ -93,26 +100,51 @@ def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa
     return pa.Table.from_pylist(rows, schemas.MISSING)
 
 
-def findings(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
-    """Return the inconsistencies of the log, sorted by kind and place."""
+def findings(
+    answer: Answer,
+    names: list[str],
+    messages: Mapping[int, str],
+    ahead: Sequence[tuple[int, int, int]] = (),
+) -> pa.Table:
+    """Return the inconsistencies of the log, sorted by kind and place.
+
+    ``ahead`` are the events whose clock is ahead of the log.
+    """
     rows: list[dict[str, Any]] = []
-    for kind, (process, seq, key) in _findings(answer):
+    found = [*_findings(answer), *((CLOCK_AHEAD, row) for row in ahead)]
+    cyclic = {row for kind, row in found if kind == CAUSAL_CYCLE}
+    by_edge = [row for window in answer.windows for row in map(tuple, window.edge_cycles.tolist())]
+    found += [(CAUSAL_CYCLE, row) for row in by_edge if row not in cyclic]
+    for kind, (process, seq, key) in found:
         row = {"kind": kind, "process": names[process], "seq": seq, "message": messages.get(key)}
-        rows.append(row | {"detail": _DETAILS[kind].format(**row)})
+        is_edge = kind == CAUSAL_CYCLE and (process, seq, key) not in cyclic
+        detail = _EDGE_CYCLE if is_edge else _DETAILS[kind]
+        rows.append(row | {"detail": detail.format(**row)})
     order = {kind: number for number, kind in enumerate(FINDING_KINDS)}
     rows.sort(key=lambda r: (order[r["kind"]], r["process"], r["seq"], str(r["message"])))
     return pa.Table.from_pylist(rows, schemas.FINDINGS)
 
 
+def cycles(found: pa.Table) -> list[str]:
+    """Return the details of causal cycles among the findings."""
+    rows = found.select(["kind", "detail"]).to_pylist()
+    return [row["detail"] for row in rows if row["kind"] == CAUSAL_CYCLE]
+
+
 def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
-    found = [(DELIVERY_WITHOUT_SEND, row) for row in answer.joined.unsent]
+    """Return all findings but those of clocks."""
+    settled = answer.settled
+    found = [(SENT_TWICE, row) for row in settled.again]
+    for row in answer.joined.unsent:
+        kind = settled.alone.get(row[2], DELIVERY_WITHOUT_SEND)
+        if kind is not None:
+            found.append((kind, row))
     found += [(DELIVERED_TWICE, row) for row in answer.joined.redelivered]
     for window in answer.windows:
         for kind, rows in (
             (DELIVERED_TWICE, window.redelivered),
             (CAUSAL_CYCLE, window.cycles),
             (CONTRADICTORY_SEQ, window.clashes),
-            (SENT_TWICE, window.resent),
         ):
             found += [(kind, (row[0], row[1], row[2])) for row in rows.tolist()]
     return found
@@ -128,12 +160,14 @@ def summarise(
     pairs = Counter((one.sender, one.process) for one in late)
     found = Counter(tables["findings"].column("kind").to_pylist())
     worst = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS]
-    repeated = sum(len(window.resent) for window in answer.windows)
     return {
         "events": sum(window.events for window in answer.windows),
         "processes": len(names),
-        "messages": kinds[0] - repeated,
+        "messages": kinds[0],
         "deliveries": kinds[1],
+        "paired_sends": answer.joined.paired_sends,
+        "paired_deliveries": kinds[1] - _without_send(answer),
+        "judged_deliveries": answer.joined.paired_deliveries,
         "violations": len(late),
         "fifo_violations": fifo,
         "causal_violations": len(late) - fifo,
@@ -146,14 +180,26 @@ def summarise(
             {"sender": names[s], "process": names[p], "violations": count}
             for (s, p), count in worst
         ],
-        "lateness": _lateness([one.lateness for one in late]),
+        "lateness": percentiles([one.lateness for one in late]),
         "lateness_spread": _spread([one.lateness for one in late]),
         "windows": len(answer.windows),
         "rounds": answer.rounds,
     }
 
 
-def _lateness(values: list[int]) -> dict[str, float] | None:
+def _without_send(answer: Answer) -> int:
+    """Return how many deliveries have no send, repeated ones included."""
+    alone = answer.settled.alone
+    rows = [row for row in answer.joined.unsent if alone.get(row[2], "") is not None]
+    places = {(process, key) for process, _, key in rows}
+    again = [(process, key) for process, _, key in answer.joined.redelivered]
+    for window in answer.windows if places else ():
+        again += [(process, key) for process, _, key in window.redelivered.tolist()]
+    return len(rows) + sum(place in places for place in again)
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float] | None:
+    """Return the mean and some percentiles of values, or None if there are none."""
     if not values:
         return None
     figures = float(np.mean(values)), *np.percentile(values, [50, 90, 99, 100]).tolist()

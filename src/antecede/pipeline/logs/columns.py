@@ -15,10 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from antecede.core.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
+from antecede.core.tables import (
+    CLOCK,
+    EVENT_COLUMNS,
+    EVENT_KINDS,
+    EVENT_SCHEMA,
+    KIND,
+    NAME,
+    NAMES,
+    SECONDS,
+    WHOLE,
+)
 from antecede.errors import LogError, UsageError
 from antecede.eventlog.rule import require_columns
-from antecede.pipeline.schemas import EVENT_TYPES
+from antecede.pipeline.schemas import CLOCKS, EVENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,21 +46,28 @@ _EXPECTED = {
     KIND: f"the strings {', '.join(EVENT_KINDS[:-1])} and {EVENT_KINDS[-1]}",
     NAMES: "lists of strings",
     SECONDS: "numbers of seconds",
+    CLOCK: "maps from processes to counts of their events",
 }
 _WIDE = pa.decimal256(76, 0)
 
 
 def require_types(schema: pa.Schema) -> None:
     """Refuse columns whose types cannot hold an event's values, naming the first."""
-    for column in EVENT_SCHEMA:
-        if column.name in schema.names:
-            kind = schema.field(column.name).type
-            if not _can_hold(column.holds, kind) and not pa.types.is_null(kind):
-                expected = _EXPECTED[column.holds]
-                msg = (
-                    f"the column {column.name} has the type {kind}; expected {expected}: convert it"
-                )
+    held = {column.name: column.holds for column in EVENT_SCHEMA} | {CLOCK: CLOCK}
+    for name, holds in held.items():
+        if name in schema.names:
+            kind = schema.field(name).type
+            can_hold = _can_count(kind) if holds == CLOCK else _can_hold(holds, kind)
+            if not can_hold and not pa.types.is_null(kind):
+                expected = _EXPECTED[holds]
+                msg = f"the column {name} has the type {kind}; expected {expected}: convert it"
                 raise LogError(msg)
+
+
+def _can_count(kind: Column) -> bool:
+    """Return whether values of a type can be clocks."""
+    is_map = bool(pa.types.is_map(kind))
+    return is_map and _can_hold(NAME, kind.key_type) and _can_hold(WHOLE, kind.item_type)
 
 
 def _can_hold(holds: str, kind: Column) -> bool:
@@ -80,12 +97,19 @@ def _is_text(kind: Column) -> bool:
 def plain_table(table: pa.Table) -> pa.Table:
     """Return the event columns of a table in their plain form; refuse what cannot have one."""
     require_columns(table.column_names)
+    twice = [name for name in (*EVENT_COLUMNS, CLOCK) if table.column_names.count(name) > 1]
+    if twice:
+        count = table.column_names.count(twice[0])
+        msg = f"the log has {count} columns of the name {twice[0]}; keep one"
+        raise LogError(msg)
     require_types(table.schema)
     columns = {
         column.name: _PLAIN[column.holds](table.column(column.name))
         for column in EVENT_SCHEMA
         if column.name in table.column_names
     }
+    if CLOCK in table.column_names and not pa.types.is_null(table.schema.field(CLOCK).type):
+        columns[CLOCK] = _clocks(table.column(CLOCK))
     return pa.table(columns)
 
 
@@ -154,6 +178,25 @@ def _lists(column: Column) -> Column:
         whole = pa.LargeListArray.from_arrays(wide.offsets, words, mask=wide.is_null())
         parts.append(whole.cast(plain))
     return pa.chunked_array(parts, plain)
+
+
+def _clocks(column: Column) -> Column:
+    """Return clocks as maps from strings to counts; entries without a plain form are left out."""
+    parts = []
+    for chunk in column.chunks:
+        if chunk.type == CLOCKS and not chunk.items.null_count and _is_utf8(chunk):
+            parts.append(chunk)
+            continue
+        names = _strings(pa.chunked_array([chunk.keys])).to_pylist()
+        counts = _longs(pa.chunked_array([chunk.items])).to_pylist()
+        entries = list(zip(names, counts, strict=True))
+        starts, is_null = chunk.offsets.to_pylist(), chunk.is_null().to_pylist()
+        clocks = [
+            None if null else [entry for entry in entries[start:end] if None not in entry]
+            for start, end, null in zip(starts[:-1], starts[1:], is_null, strict=True)
+        ]
+        parts.append(pa.array(clocks, CLOCKS))
+    return pa.chunked_array(parts, CLOCKS)
 
 
 _PLAIN = {NAME: _strings, WHOLE: _longs, KIND: _strings, NAMES: _lists, SECONDS: _seconds}

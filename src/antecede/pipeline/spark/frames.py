@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs import base
 from antecede.pipeline.logs.base import Log, Source
 from antecede.pipeline.logs.formats import format_named
-from antecede.pipeline.logs.sources import form_of, named, read, require_file
+from antecede.pipeline.logs.sources import form_of, named, read, require_file, require_options
 from antecede.pipeline.spark.events import plain_columns, validity
 
 if TYPE_CHECKING:
@@ -23,13 +23,25 @@ if TYPE_CHECKING:
 _UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")
 
 
+def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame | None:
+    """Return a log whose files Spark reads itself as a frame, or None if it does not read them."""
+    for source in sources:
+        require_file(source)
+    forms = {form_of(source) for source in sources}
+    plain = all(base.is_plain_file(s) and not s.strict and not s.aliases for s in sources)
+    if len(forms) > 1 or not plain or not format_named(min(forms)).is_spark_native:
+        return None
+    require_options(sources[0], list(forms))
+    with readable(sources[0]):
+        paths = [str(source.path.resolve()) for source in sources]
+        return spark.read.format(min(forms)).load(paths)
+
+
 def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:
     """Return a log as a Spark frame; without a Log if Spark reads the files itself, later."""
-    form = form_of(source)
-    if format_named(form).is_spark_native and not source.strict:
-        require_file(source)
-        with readable(source):
-            return spark.read.format(form).load(str(source.path.resolve())), None
+    frame = read_natively(spark, [source])
+    if frame is not None:
+        return frame, None
     log = read(source)
     return spark.createDataFrame(log.events), log
 

@@ -2,8 +2,7 @@
 
 The endpoint that runs here only receives. Most protocols leave out of a packet what its destination
 is known to know because of something it sent itself; so a destination must be a process that only
-reads, such as an archive or an analysis to which every message is addressed too. A few protocols
-carry enough for any destination.
+reads, such as an archive or an analysis to which every message is addressed too.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from antecede.errors import AntecedeError, UsageError
 from antecede.pipeline.streams.layout import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
 from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out
 
-#: Protocols whose packets suffice at destinations that send, too.
-FOR_ANY_DESTINATION = frozenset({"matrix", "phases", "semantic", "serial"})
 #: Protocols whose packets alone do not tell the order, and why.
 UNFIT = {
     "buffered": "it keeps order by acknowledgements, not by what packets carry",
@@ -72,9 +69,9 @@ class Plan:
 
 def make_plan(
     column: str,
-    members: Any,  # noqa: ANN401 - any iterable of names; the Codec judges it
+    members: Iterable[str] | None,
     protocol: str | None,
-    readers: Any,  # noqa: ANN401 - any iterable of names
+    readers: Iterable[str] | None,
     options: Mapping[str, Any] | None,
 ) -> Plan:
     """Check what the caller says about packets."""
@@ -85,14 +82,11 @@ def make_plan(
     if protocol in UNFIT:
         msg = f"packets of {protocol} cannot be reordered: {UNFIT[protocol]}"
         raise UsageError(msg)
-    if readers is None and protocol not in FOR_ANY_DESTINATION:
-        msg = (
-            "packet= needs readers=(...), the processes that only receive; without readers= only "
-            f"protocol= {', '.join(sorted(FOR_ANY_DESTINATION))} will do"
-        )
+    if readers is None:
+        msg = "packet= needs readers=(...), the destinations: processes that only receive"
         raise UsageError(msg)
-    known = None if readers is None else frozenset(readers)
-    strangers = sorted((known or frozenset()) - set(names))
+    known = frozenset(readers)
+    strangers = sorted(known - set(names))
     if strangers:
         msg = f"reader {strangers[0]!r} is not among the members {', '.join(names)}"
         raise UsageError(msg)

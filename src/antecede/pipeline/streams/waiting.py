@@ -16,7 +16,7 @@ from antecede.pipeline.streams.places import require_checkpoint
 from antecede.pipeline.streams.store import PARTS, STATE_VERSION, DictStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 
 class Held(NamedTuple):
@@ -42,7 +42,7 @@ def _stores(spark: SparkSession, checkpoint: str) -> dict[int, DictStore]:
     require_checkpoint(path)
     stores: dict[int, DictStore] = {}
 
-    def rows(name: str) -> Any:  # noqa: ANN401 - Spark rows of either shape
+    def rows(name: str) -> list[Row]:
         reader = spark.read.format("statestore").option("path", str(path.resolve()))
         return reader.option("stateVarName", name).load().collect()
 

@@ -13,7 +13,7 @@ from antecede import sim
 from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
 from antecede.pipeline.spark.masters import is_embedded
 from antecede.pipeline.spark.session import WAIT_SECONDS, session
-from antecede.pipeline.studies.experiments.overhead import comparison
+from antecede.pipeline.studies.comparison import comparison
 from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.pipeline.studies.request import Request
 from antecede.pipeline.studies.results import Tables
@@ -83,7 +83,7 @@ def write(folder: RunFolder, found: Tables) -> None:
         "master": folder.options["master"],
         **provenance(),
     }
-    for name, contents in files(found.page(facts)).items():
+    for name, contents in files(found.page(facts, folder.options["protocol"])).items():
         if isinstance(contents, str):
             folder.write_text(name, contents)
         else:

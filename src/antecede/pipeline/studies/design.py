@@ -40,6 +40,22 @@ class Scale:
     slow_n: int = 100
     """The largest n at which growth runs long delays in multicast and broadcast."""
     traffic: bytes | None = None
+    chosen_sizes: tuple[int, ...] = ()
+    """The numbers of processes that the user asked for, instead of an experiment's own."""
+    chosen_delay: str | None = None
+    """The delay that the user asked for, instead of an experiment's own."""
+
+    def sizes_or(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Return the sizes that the user asked for, or else these."""
+        return self.chosen_sizes or tuple(sizes)
+
+    def n_or(self, n: int) -> int:
+        """Return the first size that the user asked for, or else this."""
+        return self.chosen_sizes[0] if self.chosen_sizes else n
+
+    def delay_or(self, delay: str) -> str:
+        """Return the delay that the user asked for, or else this."""
+        return self.chosen_delay or delay
 
     def thin(self, values: Iterable[float]) -> tuple[float, ...]:
         """Return at most ``points`` of ``values``, always with the first and the last."""
@@ -129,14 +145,19 @@ class Chart:
     """The axes with a logarithmic scale."""
     series: tuple[str, ...] | None = None
     """Show only these; all if None."""
+    hero: bool = False
+    """Whether this is the picture that the page begins with."""
+    theory: Mapping[str, Callable[[float], float | None]] = field(default_factory=dict)
+    """Curves by label, as functions of x (None where they are not defined)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was found, and the verdict."""
+    """What was found, and the verdict; ``short`` is the figure that matters, in a few words."""
 
     result: str
     verdict: str
+    short: str = ""
 
 
 Judge = Callable[[Points], Outcome | None]
@@ -187,6 +208,12 @@ class Experiment:
     """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """How pages write the keys of series and facets; by default as :func:`label` does."""
+    bands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Series that are drawn as one band, by the series whose line they surround."""
+    sweeps_delay: bool = False
+    """Whether it varies the delay itself, so that nobody else may choose it."""
+    answer: Callable[[Points], Iterable[str]] = lambda _: ()
+    """What the page says first if this experiment's picture stands at its top."""
     needs_traffic: bool = False
     """Whether it replays the edge list of ``--traffic``, and has no cases without one."""
     measure: Measure = measure_run

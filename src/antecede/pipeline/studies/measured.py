@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from antecede.report.numbers import figure
+
 Line = tuple[str, str, str]  # metric, facet, series
 
 HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
@@ -23,6 +25,16 @@ class Point:
     low: float | None
     high: float | None
     runs: int = 0
+
+    def __str__(self) -> str:
+        """Write the mean and, if it is known, half its interval: ``18.3 ± 0.4``."""
+        mean = figure(float(self.mean))
+        if self.low is None or self.high is None or self.low == self.high:
+            return mean
+        half, decimals = (self.high - self.low) / 2, len(mean.partition(".")[2])
+        if "e" in mean:
+            return f"{mean} ± {half:.0e}"
+        return f"{mean} ± {half:,.{decimals + (round(half, decimals) == 0)}f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,10 @@ class Points:
         """Return the mean of a series that does not depend on x."""
         return next(iter(self.means(metric, facet, series).values()), None)
 
+    def level_point(self, metric: str, facet: str, series: str) -> Point | None:
+        """Return the point of a series that does not depend on x."""
+        return next(iter(self.line(metric, facet, series).values()), None)
+
     def ratios(self, metric: str, facet: str, series: str) -> dict[float, float]:
         """Return a series as a multiple of the baseline on the same schedules, by x."""
         return dict(sorted(self._ratios.get((metric, facet, series), {}).items()))
@@ -125,6 +141,31 @@ def fit(line: Mapping[float, float]) -> Fit | None:
     return Fit(slope, error, math.exp(start))
 
 
+def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], float]:
+    """Return the exponent between each two neighbouring points of a line."""
+    points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
+    return {
+        (x0, x1): math.log(y1 / y0) / math.log(x1 / x0)
+        for (x0, y0), (x1, y1) in itertools.pairwise(points)
+    }
+
+
+def late_exponent(line: Mapping[float, float]) -> float:
+    """Return the exponent between a line's middle and its last point: small sizes hide it."""
+    points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
+    (x0, y0), (x1, y1) = points[(len(points) - 1) // 2], points[-1]
+    return math.log(y1 / y0) / math.log(x1 / x0)
+
+
+def told_growth(line: Mapping[float, float]) -> str | None:
+    """Write how a line grows: the fitted exponent, then the local ones; None if too short."""
+    found = fit(line)
+    if found is None:
+        return None
+    local = "; ".join(f"{a:g} to {b:g}: {e:.2f}" for (a, b), e in local_exponents(line).items())
+    return f"n^{found} ({local})"
+
+
 def crossing(line: Mapping[float, float], level: float) -> float | None:
     """Return the x at which a line first rises through a level, by linear interpolation."""
     points = sorted(line.items())
@@ -137,6 +178,17 @@ def crossing(line: Mapping[float, float], level: float) -> float | None:
 def judged(*, always: bool, sometimes: bool = True) -> str:
     """Return the verdict on a claim that held always, sometimes or never."""
     return HOLDS if always else LIMITS if sometimes else FAILS
+
+
+def spread(values: Sequence[float], form: str = "{:.2f}") -> str:
+    """Write from the least to the most of some values, or the one that all are."""
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def gaps(ratio: float) -> str:
+    """Write a delay as a multiple of the gap between sends."""
+    return f"delay = {ratio:g} gap{'s' if ratio != 1 else ''}"
 
 
 def part(held: Sequence[bool]) -> str:

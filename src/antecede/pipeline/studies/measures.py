@@ -79,11 +79,11 @@ def _load(protocol: str) -> None:
 def metrics(task: Task, found: sim.Run) -> dict[str, Any]:
     """Return the metrics of a run of the task's protocol.
 
-    Only a protocol that queues messages can saturate. In others, held copies wait for copies in
-    transit: if their number rises, the run is too short.
+    Only a protocol that queues messages can saturate, or a link of limited bandwidth.
     """
     is_queueing = antecede.PROTOCOLS[task.protocol].queueing
     saturated = bool(found.metrics.get("saturated")) and is_queueing
+    saturated |= float(found.metrics.get("link_load_peak") or 0.0) >= 1
     return {**found.metrics, **timing(task, found.trace), "saturated": saturated}
 
 
@@ -109,7 +109,7 @@ def acknowledgement_bytes(protocol: str, names: tuple[str, ...]) -> int:
 def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> sim.Schedule:
     """Return a row's schedule; the last one is kept, because neighbouring rows share it."""
     chosen: dict[str, Any] = json.loads(arguments)
-    semantics = chosen.pop("semantics", None)
+    semantics, links = chosen.pop("semantics", None), chosen.pop("links", None)
     if data is not None:
         with tempfile.NamedTemporaryFile(suffix=".txt") as file:
             file.write(zlib.decompress(data))
@@ -119,6 +119,8 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> s
         schedule = workloads.WORKLOADS[workload](seed=seed, **chosen)
     if semantics is not None:
         schedule = workloads.with_semantics(schedule, **semantics)
+    if links is not None:
+        schedule = workloads.with_links(schedule, **links)
     return schedule
 
 

@@ -7,6 +7,8 @@ at the same moments, so one trace serves them all.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from antecede.sim.schedule import Schedule
@@ -131,6 +133,40 @@ def redundancy(
         "model_bytes_per_copy": size / max(1, copies),
         "model_bytes_per_message": size / max(1, messages),
         **{f"pruned_{kind}": count / max(1, deliveries) for kind, count in replay.pruned.items()},
+    }
+
+
+def matrix_cells(
+    schedule: Schedule, trace: Trace, *, warm_up: int, own_column: bool
+) -> dict[str, float]:
+    """Return the non-zero cells of RST's matrix per copy, with or without the sender's column.
+
+    As triples of two ids and a count they take 8 bytes each.
+    """
+    n = schedule.n
+    sent = np.zeros((n, n, n), np.int32)
+    carried: dict[int, np.ndarray[Any, np.dtype[np.int32]]] = {}
+    copies = cells = deliveries = 0
+    for event in (int(value) for value in trace.order if value >= 0):
+        if event >= schedule.messages:
+            copy = event - schedule.messages
+            message, place = int(schedule.message[copy]), int(schedule.dests[copy])
+            np.maximum(sent[place], carried[message], out=sent[place])
+            deliveries += 1
+            continue
+        sender = int(schedule.sender[event])
+        dests = schedule.dests[schedule.offsets[event] : schedule.offsets[event + 1]]
+        if deliveries >= warm_up * n:
+            mine = sent[sender]
+            count = int(np.count_nonzero(mine))
+            count -= 0 if own_column else int(np.count_nonzero(mine[:, sender]))
+            copies, cells = copies + len(dests), cells + count * len(dests)
+        sent[sender][sender, dests] += 1
+        carried[event] = sent[sender].copy()
+    return {
+        "deliveries": deliveries,
+        "entries_per_copy": cells / max(1, copies),
+        "model_bytes_per_copy": 8 * cells / max(1, copies),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a study is asked to run: a preset, experiments, protocols, traffic and a seed."""
+"""What a study is asked to run: a preset, experiments, protocols, sizes, traffic and a seed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 from antecede.core.registry import protocol_class
 from antecede.errors import UsageError
 from antecede.pipeline.runs import ASKED, STAGE
-from antecede.pipeline.studies.design import PRESETS, Scale
+from antecede.pipeline.studies.design import PRESETS, Experiment, Scale
 from antecede.pipeline.studies.experiments import chosen, require_known
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measures import pack_edges
 from antecede.sim.workloads import check_seed
+from antecede.sim.workloads import delay as parse_delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class Request:
     protocol: Sequence[str] = ()
     traffic: str | None = None
     seed: int = 0
+    n: Sequence[int] = ()
+    delay: str | None = None
+    seeds: int | None = None
 
     @classmethod
     def of(
@@ -61,7 +65,7 @@ class Request:
         check_seed(self.seed)
         for name in self.protocol:
             protocol_class(name)
-        scale, experiments = self._scale(), chosen(self.experiment)
+        scale, experiments = self._scale(), self._experiments()
         rows = [
             row
             for each in experiments
@@ -76,11 +80,23 @@ class Request:
 
     def options(self) -> dict[str, Any]:
         """Return the request as plain data, for the run folder."""
-        return {**asdict(self), "experiment": [*self.experiment], "protocol": [*self.protocol]}
+        lists = {name: [*getattr(self, name)] for name in ("experiment", "protocol", "n")}
+        return {**asdict(self), **lists}
+
+    def _experiments(self) -> list[Experiment]:
+        """Return the experiments to run: with --delay, only those that do not vary it."""
+        named = chosen(self.experiment)
+        if self.delay is None:
+            return named
+        varied = [each.name for each in named if each.sweeps_delay]
+        if self.experiment and varied:
+            msg = f"experiment {varied[0]} varies the delay itself; leave --delay out"
+            raise UsageError(msg)
+        return [each for each in named if not each.sweeps_delay]
 
     def _scale(self) -> Scale:
         require_known("preset", self.preset, PRESETS)
-        scale = PRESETS[self.preset]
+        scale = self._own(PRESETS[self.preset])
         if self.traffic is not None:
             return replace(scale, traffic=pack_edges(Path(self.traffic)))
         needy = [each.name for each in chosen(self.experiment) if each.needs_traffic]
@@ -88,6 +104,23 @@ class Request:
             msg = f"experiment {needy[0]} needs --traffic FILE, a list of: source destination time"
             raise UsageError(msg)
         return scale
+
+    def _own(self, scale: Scale) -> Scale:
+        """Return the scale with the sizes, delay and seeds that were asked for."""
+        if any(n < 2 for n in self.n):
+            msg = f"--n {min(self.n)}: processes cannot exchange messages; use at least 2"
+            raise UsageError(msg)
+        if self.seeds is not None and self.seeds < 1:
+            msg = f"--seeds {self.seeds}: there is nothing to run; use at least 1"
+            raise UsageError(msg)
+        if self.delay is not None:
+            parse_delay(self.delay)
+        sizes = tuple(sorted(set(self.n)))
+        if sizes:
+            scale = replace(scale, sizes=sizes, large=sizes, chosen_sizes=sizes)
+        if self.seeds is not None:
+            scale = replace(scale, seeds=tuple(range(1, self.seeds + 1)))
+        return replace(scale, chosen_delay=self.delay)
 
 
 def _read(place: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ when its turn comes it is only counted, which may set others free.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ class Bounded(NamedTuple):
 
     squares: Squares
     extras: Extras
-    k: Int
+    k: Small  # per process
     choice: Int
 
 
@@ -180,8 +181,8 @@ def send_extra(core: Core, own: Bounded, me: Int, dest: Int) -> Int:
     extras.source[at(slot)] = me
     extras.dest[at(slot)] = dest
     extras.place[at(slot)] = 0
-    add_packet(core, extras.counts, me * n + dest, slot)
     width = int64(extras.width[at(dest)])
+    add_packet(core, extras.counts, me * n + dest, slot, ENTRY_BYTES * width)
     trace.added[at(reg[ORDER])] += 1
     trace.added_bytes[at(reg[ORDER])] += ENTRY_BYTES * width
     extras.width[at(dest)] = 1
@@ -197,14 +198,15 @@ def trim(core: Core, own: Bounded, me: Int) -> Int:
     squares, n = own.squares, core.n
     slab = int64(squares.own[at(me)])
     total = int64(squares.count[at(slab)])
-    if total <= own.k:
+    limit = int64(own.k[at(me)])
+    if total <= limit:
         return total
     for row in range(n):
         width = 0
         for s in range(n):
             width += int64(squares.cells[at((slab * n + row) * n + s)] > 0)
         own.extras.width[at(row)] = width
-    while total > own.k:
+    while total > limit:
         total -= send_extra(core, own, me, choose(own.extras, n, me, own.choice))
     squares.count[at(slab)] = total
     return total
@@ -286,9 +288,16 @@ def deliver(core: Core, own: Bounded, copy: Copy) -> Int:
 class BoundedState(SquareState):
     """The arrays of one run of this kernel."""
 
-    def __init__(self, plan: Plan, n: int, k: int | None = None, column: str = "fullest") -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        n: int,
+        k: int | Sequence[int] | None = None,
+        column: str = "fullest",
+    ) -> None:
         super().__init__(plan, n)
-        self.k = 2 * n if k is None else k
+        self.k = np.zeros(n, np.int32)
+        self.k[:] = 2 * n if k is None else k
         self.choice = CHOICES[column]
         self.extra = Extras(
             cells=np.zeros(0, np.int32),

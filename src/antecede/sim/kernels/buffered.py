@@ -53,7 +53,7 @@ def send(core: Core, queues: Queues, message: Int) -> Int:
 @helper
 def deliver(core: Core, queues: Queues, copy: Copy) -> Int:
     """Acknowledge a copy."""
-    add_packet(core, queues.counts, copy.dest * core.n + copy.sender, copy.sender)
+    add_packet(core, queues.counts, copy.dest * core.n + copy.sender, copy.sender, 0)
     core.trace.added[at(core.reg[ORDER])] += 1
     return 0
 

@@ -166,11 +166,35 @@ def on_channel(plan: Plan, channel: Int, when: Real) -> Real:
 
 
 @helper
+def on_link(plan: Plan, channel: Int, now: Real, control: Real, payload: Int) -> Real:
+    """Return when a packet has left, over a link that sends one after the other."""
+    if len(plan.link) == 0:
+        return now
+    size = plan.link[1] + control
+    if payload:
+        size += plan.link[2]
+    start = max(now, plan.free[at(channel)])
+    plan.free[at(channel)] = start + size / plan.link[0]
+    return plan.free[at(channel)]
+
+
+@helper
+def control_bytes(plan: Plan, trace: Trace, row: Int) -> Real:
+    """Return the bytes of a copy's control, where links have a limited bandwidth."""
+    if len(plan.link) == 0:
+        return 0.0
+    entries = plan.link[3] * trace.entries[at(row)]
+    return entries + plan.link[4] * trace.destinations[at(row)]
+
+
+@helper
 def post(plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: Int, now: Real, row: Int) -> None:
     """Put a copy into the network."""
     trace.posted[at(row)] = now
     source = int64(plan.sender[at(plan.message[at(row)])])
-    when = on_channel(plan, source * n + plan.dests[at(row)], now + plan.delays[at(row)])
+    channel = source * n + plan.dests[at(row)]
+    left = on_link(plan, channel, now, control_bytes(plan, trace, row), 1)
+    when = on_channel(plan, channel, left + plan.delays[at(row)])
     push(heap, reg, when, len(plan.time) + row)
 
 
@@ -183,8 +207,10 @@ def post_all(core: Core, message: Int) -> None:
 
 
 @helper
-def add_packet(core: Core, counts: Small, channel: Int, slot: Int) -> None:
+def add_packet(core: Core, counts: Small, channel: Int, slot: Int, control: Int) -> None:
     """Put a packet that the protocol added into the network; `slot` says what it is.
+
+    `control` is the bytes of its control. It has no payload.
 
     Its event number comes after those of all copies, in the order in which packets are added.
     """
@@ -192,7 +218,8 @@ def add_packet(core: Core, counts: Small, channel: Int, slot: Int) -> None:
     number = counts[at(channel)] + 1
     counts[at(channel)] = number
     delay = added_delay(plan.model, plan.links, plan.seed[0], channel, number)
-    when = on_channel(plan, channel, core.now[0] + delay)
+    left = on_link(plan, channel, core.now[0], float(control), 0)
+    when = on_channel(plan, channel, left + delay)
     key = len(plan.time) + len(plan.dests) + ((reg[ADDED] << SLOT_BITS) | slot)
     push(core.heap, reg, when, key)
     reg[ADDED] += 1

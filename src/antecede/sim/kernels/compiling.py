@@ -72,6 +72,13 @@ def entry(function: Function) -> Function:
     return kernel
 
 
+def is_cached(kernel: Any, forms: int) -> bool:
+    """Tell whether so many compiled forms of an entry point are on disk, or none ever will be."""
+    cache = getattr(kernel, "_cache", None)
+    file = getattr(cache, "_cache_file", None)  # private: if it is gone, nothing is compiled ahead
+    return file is None or len(file._load_index()) >= forms
+
+
 @helper
 def at(index: Int) -> Int:
     """Cast an index so that Numba leaves out the check for negative ones."""

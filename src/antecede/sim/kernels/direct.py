@@ -31,6 +31,8 @@ from antecede.sim.plan import Plan
 
 LITERAL, DIRECT, FULL = range(3)
 VARIANTS = {"literal": LITERAL, "direct": DIRECT, "full": FULL}
+EMPTIED, KEPT = range(2)
+OWN_SLOTS = {"emptied": EMPTIED, "kept": KEPT}
 
 
 class Direct(NamedTuple):
@@ -40,6 +42,7 @@ class Direct(NamedTuple):
     delivered: Small  # per (process, peer, sender): newest message the peer is known to have
     flags: Small  # scratch, per process: whether it is a destination
     variant: Int
+    own_slot: Int
 
 
 @helper
@@ -58,7 +61,7 @@ def send(core: Core, own: Direct, message: Int) -> Int:
     mine = source + me * n
     kept = 0
     for k in range(n):
-        if k == me or (variant == FULL and flags[at(k)] == 1):
+        if (k == me and own.own_slot == EMPTIED) or (variant == FULL and flags[at(k)] == 1):
             for s in range(n):
                 squares.cells[at(target + k * n + s)] = 0
         elif flags[at(k)] == 1:
@@ -158,19 +161,22 @@ def deliver(core: Core, own: Direct, copy: Copy) -> Int:
 class DirectState(SquareState):
     """The arrays of one run of this kernel."""
 
-    def __init__(self, plan: Plan, n: int, prune: str = "direct") -> None:
+    def __init__(
+        self, plan: Plan, n: int, prune: str = "direct", own_slot: str = "emptied"
+    ) -> None:
         super().__init__(plan, n)
         self.delivered = np.zeros(n * n * n, np.int32)
         self.flags = np.zeros(n, np.int32)
         self.variant = VARIANTS[prune]
+        self.own_slot = OWN_SLOTS[own_slot]
 
     def own(self) -> Direct:
         """Return the arrays as they are now."""
-        return Direct(self.squares, self.delivered, self.flags, self.variant)
+        return Direct(self.squares, self.delivered, self.flags, self.variant, self.own_slot)
 
 
 KERNEL = Kernel(
     "direct", DirectState, Direct,
     Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
-    options=frozenset({"prune"}),
+    options=frozenset({"prune", "own_slot"}),
 )  # fmt: skip

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay, delay
 from antecede.sim.semantics import with_semantics
-from antecede.sim.workloads.assembly import CASTS, MEAN_DELAY, MEAN_GAP, paper
-from antecede.sim.workloads.patterns import bursts, client_server, gossip, groups, ring
+from antecede.sim.workloads.assembly import CASTS, MEAN_DELAY, MEAN_GAP, paper, with_links
+from antecede.sim.workloads.patterns import bursts, client_server, gossip, groups, ring, sessions
 from antecede.sim.workloads.replay import replay_edges, replay_events
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WORKLOADS: dict[str, Callable[..., Schedule]] = {
     "paper": paper,
     "bursts": bursts,
+    "sessions": sessions,
     "client_server": client_server,
     "groups": groups,
     "ring": ring,
@@ -42,5 +43,5 @@ def check_seed(seed: int) -> None:
 __all__ = [
     "CASTS", "LARGEST_SEED", "MEAN_DELAY", "MEAN_GAP", "WORKLOADS", "Delay", "bursts",
     "check_seed", "client_server", "delay", "gossip", "groups", "paper", "replay_edges",
-    "replay_events", "ring", "with_semantics",
+    "replay_events", "ring", "sessions", "with_links", "with_semantics",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,12 @@ def pick_destinations(
         message, other = np.nonzero(ranks < widths[rows, None])
         parts.append(other + (other >= sender[rows][message]))
     return widths, np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def with_links(schedule: Schedule, *, bandwidth: float, payload: int = 100) -> Schedule:
+    """Return the schedule on links of so many bytes per second, for messages of `payload` bytes."""
+    about = {**schedule.about, "bandwidth": bandwidth, "payload": payload}
+    return replace(schedule, bandwidth=float(bandwidth), payload=payload, about=about).validate()
 
 
 def offsets_of(widths: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Workloads other than the paper's: bursts, clients and servers, groups, ring, gossip.
+"""Workloads other than the paper's: bursts, sessions, clients and servers, groups, ring, gossip.
 
 All are long enough for `received` messages per process on average after `warm_up` of them.
 """
@@ -42,6 +42,40 @@ def bursts(
         n, sender=sender, dests=dests, offsets=offsets_of(widths), time=times[order], seed=seed,
         delay=delay, fifo=fifo, rng=rng,
         about={"workload": "bursts", "cast": cast, "mean_gap": mean_gap},
+    )  # fmt: skip
+
+
+def sessions(
+    *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, stay: float = 0.8,
+    mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
+) -> Schedule:  # fmt: skip
+    """Let every process stay with its receiver with probability `stay`, else choose another.
+
+    Gaps between sends are exponential, as in the workload of [JPCY97], and so are delays.
+    """
+    check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
+    if not 0 <= stay <= 1:
+        msg = f"stay={stay:g} is not a probability; use 0 to 1"
+        raise UsageError(msg)
+    rng = np.random.default_rng([seed, n, 8])
+    count = (received + warm_up) * n
+    sender = rng.integers(0, n, count)
+    time = np.cumsum(rng.exponential(mean_gap / n, count))
+    chosen = rng.integers(0, n - 1, count)
+    chosen = chosen + (chosen >= sender)
+    stays = rng.random(count) < stay
+    # Sorted by sender, a message that stays takes the receiver of the last one that did not.
+    order = np.argsort(sender, kind="stable")
+    first = np.ones(count, np.bool_)
+    first[1:] = np.diff(sender[order]) != 0
+    is_new = first | ~stays[order]
+    source = np.maximum.accumulate(np.where(is_new, np.arange(count), 0))
+    dests = np.empty(count, np.int64)
+    dests[order] = chosen[order][source]
+    return assemble(
+        n, sender=sender, dests=dests, offsets=np.arange(count + 1), time=time, seed=seed,
+        delay=delay, fifo=fifo, rng=rng,
+        about={"workload": "sessions", "cast": "unicast", "mean_gap": mean_gap, "stay": stay},
     )  # fmt: skip
 
 

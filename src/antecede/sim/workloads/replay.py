@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import LogError, UsageError
-from antecede.eventlog.edges import multicasts, read_edges, rejected_note
-from antecede.eventlog.rule import require_columns
+from antecede.eventlog.edges import multicasts, parse_edges
+from antecede.eventlog.lines import ours
+from antecede.eventlog.rule import left_out, require_columns
 from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
 
 if TYPE_CHECKING:
@@ -32,8 +33,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from antecede.eventlog import Rejected
+    from antecede.eventlog.edges import Multicast
     from antecede.sim.delays import Delay
     from antecede.sim.schedule import Schedule
+
+
+#: How compressed files begin, and what Arrow calls their compression.
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 @dataclass
@@ -214,13 +220,13 @@ def replay_edges(
     """
     bad = [] if rejected is None else rejected
     is_table = isinstance(source, pa.Table)
-    found = multicasts(_table_edges(source), bad) if is_table else read_edges(source, bad)
+    found = multicasts(_table_edges(source), bad) if is_table else _read_edges(source, bad)
     sends = [(m, [d for d in m.dests if d != m.source]) for m in found]
     sends = [(message, others) for message, others in sends if others][:limit]
     if not sends:
         where = "the table of edges" if is_table else repr(str(source))
         reason = f"no line of {where} is a message between two processes"
-        reason += f"; {rejected_note('rejected', bad)}" if bad else ""
+        reason += f"; {left_out(len(bad), bad[0])}" if bad else ""
         raise LogError(reason, path=source, reason=reason)
     names = sorted(
         {message.source for message, _ in sends} | {d for _, others in sends for d in others},
@@ -238,6 +244,25 @@ def replay_edges(
         rng=np.random.default_rng([seed, len(names), 9]), names=tuple(names),
         about={"workload": "replay_edges", "rejected": len(bad)},
     )  # fmt: skip
+
+
+def _read_edges(path: str | Path, bad: list[Rejected]) -> list[Multicast]:
+    """Read an edge list, which may be compressed; refuse a file that is mostly something else."""
+    with ours("read the edge list", path), pa.OSFile(str(path)) as file:
+        start = file.read(4)
+        file.seek(0)
+        packing = next((name for mark, name in _PACKED.items() if start.startswith(mark)), None)
+        data = bytes((pa.CompressedInputStream(file, packing) if packing else file).read())
+    text = data.decode("utf-8-sig", errors="surrogateescape")
+    found = parse_edges(text.replace("\r\n", "\n").replace("\r", "\n"), bad)
+    good = sum(message.lines for message in found)
+    if found and len(bad) > good:
+        reason = (
+            f"{str(path)!r} is not an edge list: {len(bad):,} of its {len(bad) + good:,} lines are "
+            f"not valid; line {bad[0].line}: {bad[0].reason}; got {bad[0].text[:80]!r}"
+        )
+        raise LogError(reason, path=path, reason=reason)
+    return found
 
 
 def _table_edges(table: pa.Table) -> Iterable[tuple[int, str, str, object]]:

@@ -1,37 +1,48 @@
 """Shortest chains and causal cycles among the messages of one window.
 
 A chain leads from a message to the one that overtook it: each next message was sent by a process
-that had sent or delivered the one before. All of it lies between the two sends, so only events
-after the first and in the past of the second are searched. The search is breadth first, in the
-order of processes and places, so that every arrangement finds the same chain.
+that had sent or delivered the one before, or that knew of it by an edge. All of it lies between the
+two sends, so only events after the first and in the past of the second are searched. The search is
+breadth first, in the order of processes and places, so that every arrangement finds the same chain.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, jit
+from antecede.pipeline.audits.windows.jit import Ints, Vectors, jit
 from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Matched
 
 
 @jit
-def _deliveries(link: Ints) -> tuple[Ints, Ints]:
-    """Return (start, delivery): the deliveries of each send, in the order of processes."""
-    start = np.zeros(link.size + 1, np.int64)
-    for i in range(link.size):
-        if link[i] >= 0:
-            start[link[i] + 1] += 1
-    for i in range(link.size):
+def _by_source(size: int, source: Ints, target: Ints) -> tuple[Ints, Ints]:
+    """Return (start, targets): the targets of each event, in their order."""
+    start = np.zeros(size + 1, np.int64)
+    for e in range(source.size):
+        if source[e] >= 0:
+            start[source[e] + 1] += 1
+    for i in range(size):
         start[i + 1] += start[i]
-    delivery, fill = np.empty(start[-1], np.int64), start[:-1].copy()
-    for i in range(link.size):
-        if link[i] >= 0:
-            delivery[fill[link[i]]] = i
-            fill[link[i]] += 1
-    return start, delivery
+    found, fill = np.empty(start[-1], np.int64), start[:-1].copy()
+    for e in range(source.size):
+        if source[e] >= 0:
+            found[fill[source[e]]] = target[e]
+            fill[source[e]] += 1
+    return start, found
+
+
+def _deliveries(matched: Matched) -> tuple[Ints, Ints]:
+    """Return (start, deliveries): the deliveries of each send, in the order of processes."""
+    size = matched.link.size
+    start, found = _by_source(size, matched.link, np.arange(size))
+    return start, found
+
+
+def _edges(matched: Matched) -> tuple[Ints, Ints]:
+    """Return (start, targets): where the edges from each event end."""
+    start, found = _by_source(matched.link.size, matched.edges.source, matched.edges.target)
+    return start, found
 
 
 @jit
@@ -42,6 +53,7 @@ def _search(
     kind: NDArray[np.int8],
     copies: Ints,
     delivery: Ints,
+    edges: tuple[Ints, Ints],
     below: Ints,
     parent: Ints,
 ) -> Ints:
@@ -50,26 +62,32 @@ def _search(
     ``below[p]`` is the first event of ``p`` that is out of bounds; ``parent`` is all -1 and is
     left so.
     """
-    reached = below.copy()
+    reached, has_edges = below.copy(), edges[1].size > 0
     queue, head, tail = np.empty(1024, np.int64), 0, 1
     queue[0] = source
     parent[source] = source
+    holders = [np.int64(0)]
     while head < tail and parent[target] < 0:
         send = queue[head]
         head += 1
         for step in range(copies[send] - 1, copies[send + 1]):
-            event = send if step < copies[send] else delivery[step]
-            p = who[event]
-            for i in range(event + 1, reached[p]):
-                if kind[i] == SEND and parent[i] < 0:
-                    parent[i] = send
-                    if tail == queue.size:
-                        wider = np.empty(2 * tail, np.int64)
-                        wider[:tail] = queue
-                        queue = wider
-                    queue[tail] = i
-                    tail += 1
-            reached[p] = min(reached[p], event + 1)
+            holders.append(send if step < copies[send] else delivery[step])
+            while len(holders) > 1:
+                event = holders.pop()
+                p = who[event]
+                last = reached[p]
+                reached[p] = min(last, event)
+                for i in range(event, last):
+                    if kind[i] == SEND and parent[i] < 0:
+                        parent[i] = send
+                        if tail == queue.size:
+                            wider = np.empty(2 * tail, np.int64)
+                            wider[:tail] = queue
+                            queue = wider
+                        queue[tail] = i
+                        tail += 1
+                    if has_edges:
+                        holders.extend(edges[1][edges[0][i] : edges[0][i + 1]])
     length = 0
     if parent[target] >= 0:
         at, length = target, 1
@@ -91,7 +109,8 @@ class Chains:
 
     def __init__(self, matched: Matched) -> None:
         self._matched = matched
-        self._copies, self._delivery = _deliveries(matched.link)
+        self._copies, self._delivery = _deliveries(matched)
+        self._edges = _edges(matched)
         self._parent = np.full(matched.kind.size, -1, np.int64)
 
     def shortest(self, cause: int, effect: int, past: Vectors) -> Ints:
@@ -99,17 +118,17 @@ class Chains:
         m = self._matched
         known = np.maximum(past[: m.start.size - 1], 0)
         below = np.minimum(m.start[1:], m.start[:-1] + known)
-        return _search(
-            cause, effect, m.who, m.kind, self._copies, self._delivery, below, self._parent
-        )
+        copies = self._copies, self._delivery, self._edges
+        return _search(cause, effect, m.who, m.kind, *copies, below, self._parent)
 
 
 @jit
-def _cyclic(
-    place: Ints, start: Ints, who: Vectors, link: Ints, copies: Ints, delivery: Ints
-) -> Flags:
-    """Return which deliveries lie on a cycle, by Tarjan's algorithm without recursion."""
-    size = link.size
+def _components(place: Ints, start: Ints, who: Vectors, copies: Ints, delivery: Ints) -> Ints:
+    """Return the strong component of each event, -1 before ``place``: Tarjan's algorithm.
+
+    It needs no recursion.
+    """
+    size = who.size
     index, low = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     component = np.full(size, -1, np.int64)
     path, edge = np.empty(size, np.int64), np.zeros(size, np.int64)
@@ -155,20 +174,21 @@ def _cyclic(
                 depth -= 1
                 if depth >= 0:
                     low[path[depth]] = min(low[path[depth]], low[v])
-    found = np.zeros(size, np.bool_)
-    for i in range(size):
-        if link[i] >= 0:
-            found[i] = component[i] >= 0 and component[i] == component[link[i]]
-    return found
+    return component
 
 
-def cyclic_deliveries(matched: Matched, place: Ints) -> NDArray[Any]:
-    """Return the deliveries from which their own send can be reached.
+def find_cycles(matched: Matched, place: Ints) -> tuple[Ints, Ints]:
+    """Return the deliveries and the edges that can reach what they follow.
 
-    ``place`` is the event at which each process stopped. Without these deliveries the window has no
-    cycles.
+    ``place`` is the event at which each process stopped. Without these deliveries and edges the
+    window has no cycles.
     """
-    copies, delivery = _deliveries(matched.link)
-    found = _cyclic(place, matched.start, matched.who, matched.link, copies, delivery)
-    assert (matched.kind[found] == DELIVER).all()
-    return np.flatnonzero(found)
+    m, size = matched, matched.link.size
+    sources = np.concatenate((m.link, m.edges.source))
+    targets = np.concatenate((np.arange(size), m.edges.target))
+    component = _components(place, m.start, m.who, *_by_source(size, sources, targets))
+    some = np.flatnonzero((sources >= 0) & (component[targets] >= 0))
+    found = some[component[sources[some]] == component[targets[some]]]
+    deliveries, edges = found[found < size], found[found >= size] - size
+    assert (m.kind[deliveries] == DELIVER).all()
+    return deliveries, edges

@@ -10,6 +10,9 @@ event of *s* in this window is in the past; ``0``, the state in which *s* entere
 ``-r``, the r-th latest message of *s* that entered the window is; ``NOTHING``, none of these.
 Merging is ``max``. Incoming messages whose sender is unknown have a bit each, in words after the n
 integers.
+
+An edge (see ``edges``) makes the event it ends in follow the event it starts from. It changes the
+causal past like a message, but is never delivered: it is not judged and overtakes nothing.
 """
 
 from __future__ import annotations
@@ -148,34 +151,89 @@ def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) 
 
 
 @jit
+def _stored(
+    i: int, vector: Vectors, slot: Vectors, pool: Vectors, used: int, free: Vectors, spare: int
+) -> tuple[Any, int, int]:
+    """Store the vector of event ``i`` for those that wait for it; return (pool, used, spare)."""
+    if spare:
+        spare -= 1
+        slot[i] = free[spare, 0]
+    else:
+        pool = _grown(pool, used)
+        slot[i] = used
+        used += 1
+    pool[slot[i]] = vector
+    return pool, used, spare
+
+
+@jit
+def _is_ready(
+    i: int, kind: NDArray[np.int8], link: Ints, slot: Vectors, first: Ints, source: Ints
+) -> bool:
+    """Return whether all that event ``i`` follows is known."""
+    ready = kind[i] != DELIVER or link[i] < 0 or slot[link[i]] >= 0
+    for e in range(first[i], first[i + 1]):
+        ready &= source[e] < 0 or slot[source[e]] >= 0
+    return ready
+
+
+@jit
+def _follow(
+    state: Vectors,
+    n: int,
+    sources: Ints,
+    incoming: tuple[Ints, Ints, Ints],
+    shared: tuple[Vectors, Vectors, Vectors],
+    free: Vectors,
+    spare: int,
+) -> tuple[Any, int]:
+    """Merge what an event follows by edges into a vector; return (free, spare)."""
+    senders, codes, _ = incoming
+    slot, pool, left = shared
+    for source in sources:
+        b = -2 - source
+        if b < 0:
+            _merge(state, pool[slot[source]], n)
+            left[source] -= 1
+            if left[source] == 0:
+                free = _grown(free, spare)
+                free[spare, 0] = slot[source]
+                spare += 1
+        elif senders[b] >= 0:
+            state[senders[b]] = max(state[senders[b]], codes[b])
+        else:
+            state[n + b // 32] |= np.int32(1) << np.int32(b % 32)
+    return free, spare
+
+
+@jit
+def _start(n: int, width: int) -> tuple[Vectors, Vectors, Vectors]:
+    """Return (state, delivered, a single vector) at the window's start."""
+    state = _nothing(n, n, width)
+    for p in range(n):
+        state[p, p] = 0
+    return state, _nothing(n, n, width), _nothing(1, n, width)[0]
+
+
+@jit
 def _sweep(
     n: int,
     words: int,
-    start: Ints,
-    who: Vectors,
-    kind: NDArray[np.int8],
-    link: Ints,
-    uses: Vectors,
+    events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
+    edges: tuple[Ints, Ints] | None,
     keep: Ints,
-    senders: Ints,
-    codes: Ints,
-    cross: Ints,
+    incoming: tuple[Ints, Ints, Ints],
     asked: Ints,
 ) -> tuple[Any, ...]:
     width = n + words
-    state, delivered, single = (
-        _nothing(n, n, width),
-        _nothing(n, n, width),
-        _nothing(1, n, width)[0],
-    )
-    for p in range(n):
-        state[p, p] = 0
+    start, who, kind, link, uses = events
+    senders, codes, cross = incoming
+    state, delivered, single = _start(n, width)
     place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
     slot, left = np.full(kind.size, -1, np.int32), uses.copy()
     pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
-    spare = 0
     kept = np.empty((max(1, (keep >= 0).sum()), width), np.int32)
-    rises, risen = np.empty((1024, 2), np.int64), 0
+    rises, risen, spare = np.empty((1024, 2), np.int64), 0, 0
     first = np.full(asked.shape[0], -1, np.int64)
     limit, at = _limits(n, asked)
     moved = True
@@ -185,6 +243,12 @@ def _sweep(
             i, stop = place[p], min(start[p + 1], place[p] + TURN)
             begun = i
             while i < stop:
+                if edges is not None:  # Without edges, Numba leaves this out.
+                    if not _is_ready(i, kind, link, slot, edges[0], edges[1]):
+                        break
+                    follows = edges[1][edges[0][i] : edges[0][i + 1]]
+                    shared = slot, pool, left
+                    free, spare = _follow(state[p], n, follows, incoming, shared, free, spare)
                 if kind[i] == SEND:
                     state[p, p] = i - start[p] + 1
                     if left[i] > 0:
@@ -203,8 +267,7 @@ def _sweep(
                     if send >= 0:
                         if slot[send] < 0:
                             break
-                        vector = pool[slot[send]]
-                        sender = who[send]
+                        vector, sender = pool[slot[send]], who[send]
                         late[i] = delivered[p, sender] >= send - start[sender] + 1
                         if asked.shape[0] and _reaches(vector[:n], limit[p]):
                             _answer(vector, limit[p], at[p], asked, p, i, first)
@@ -214,8 +277,7 @@ def _sweep(
                             free[spare, 0] = slot[send]
                             spare += 1
                     else:
-                        vector = single
-                        b = -2 - send
+                        vector, b = single, -2 - send
                         _mark(single, n, b, senders[b], codes[b], np.int32(1) << np.int32(b % 32))
                     if _is_rise(delivered[p], vector, n):
                         rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
@@ -223,6 +285,11 @@ def _sweep(
                     _merge(state[p], vector, n)
                     if send < 0:
                         _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
+                if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
+                    state[p, p] = i - start[p] + 1
+                    pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
+                    if keep[i] >= 0:
+                        kept[keep[i]] = state[p]
                 i += 1
             place[p] = i
             moved |= i > begun
@@ -241,11 +308,15 @@ def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | 
     codes, cross = codes_of(senders, n)
     words = (m.incoming.size + 31) // 32 if (senders < 0).any() else 0
     kept = np.full(m.kind.size, -1, np.int64)
-    if keep is not None:
-        kept[keep] = np.arange(keep.size)
+    once, again = np.unique(np.empty(0, int) if keep is None else keep, return_inverse=True)
+    kept[once] = np.arange(once.size)
     queries = np.empty((0, 3), np.int64) if asked is None else asked
+    edges = (m.edges.first, m.edges.source) if m.edges.first.size else None
     events = m.start, m.who, m.kind, m.link, m.uses
-    return Run(*_sweep(n, words, *events, kept, senders, codes, cross, queries))
+    incoming = senders, codes, cross
+    run = Run(*_sweep(n, words, events, edges, kept, incoming, queries))
+    run.kept = run.kept[again]
+    return run
 
 
 def codes_of(senders: Ints, n: int) -> tuple[Ints, Ints]:

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from antecede.core.tables import CLOCK
 from antecede.pipeline.audits.windows.hashing import hash_column, hash_lists
 from antecede.pipeline.audits.windows.jit import Ints
-from antecede.pipeline.audits.windows.matching import KNOWN, Events
+from antecede.pipeline.audits.windows.matching import KNOWN, Events, joined
+from antecede.pipeline.audits.windows.vector_clocks import clock_edges
 from antecede.pipeline.logs.columns import KIND_CODES, codes_of, strings_of
 
 #: Row of the log -> (name of its message, its destinations)
@@ -36,6 +38,16 @@ def to_events(table: pa.Table, names: list[str], salt: int = 0) -> Events:
     seq = np.asarray(table.column("seq").cast(pa.int64()).combine_chunks())
     key = hash_column(strings_of(table.column("message")), salt)
     return Events(process.astype(np.int32), np.array(seq), kind, key, need)
+
+
+def with_clocks(
+    table: pa.Table, events: Events, names: list[str]
+) -> tuple[Events, list[tuple[int, int, int]]]:
+    """Return all events of a log with the edges of its clocks, and the clocks ahead of the log."""
+    if CLOCK not in table.column_names:
+        return events, []
+    ends, ahead = clock_edges(events, table.column(CLOCK), names)
+    return joined([events, ends]), ahead
 
 
 def lookup_in(table: pa.Table) -> Lookup:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antecede.pipeline.audits.windows.edges import OBSERVE, SIGNAL
 from antecede.pipeline.audits.windows.jit import Ints, jit
 from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Events
 
@@ -38,10 +39,13 @@ def _lower(cut: Ints, sender: Ints, sent: Ints, receiver: Ints, delivered: Ints)
 
 
 def pairs_of(events: Events) -> tuple[Ints, Ints]:
-    """Return (send rows, delivery rows) of the messages with both among ``events``."""
-    sends = np.flatnonzero((events.kind & 3) == SEND)
+    """Return (send rows, delivery rows) of the messages with both among ``events``.
+
+    The ends of edges are like sends and deliveries.
+    """
+    sends = np.flatnonzero(((events.kind & 3) == SEND) | (events.kind == SIGNAL))
     sends = sends[np.argsort(events.key[sends], kind="stable")]
-    deliveries = np.flatnonzero(events.kind == DELIVER)
+    deliveries = np.flatnonzero((events.kind == DELIVER) | (events.kind == OBSERVE))
     if not sends.size:
         return sends, sends
     at = np.minimum(np.searchsorted(events.key[sends], events.key[deliveries]), sends.size - 1)

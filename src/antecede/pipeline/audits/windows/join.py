@@ -8,7 +8,7 @@ message to check that none was sent twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,9 +81,9 @@ class _Stage:
 class Joined:
     """The result for the whole log, in hashes and numbers, unless ``needs`` asks for more."""
 
-    def __init__(self, windows: Sequence[Window], names: Ints, owned: Ints) -> None:
+    def __init__(self, windows: Sequence[Window], names: Ints) -> None:
         self.names = names
-        self.needs: Needs = ask(windows, owned)
+        self.needs: Needs = ask(windows)
         self.open: dict[int, Open] = {}
         self.late: list[Late] = []
         self.chains: dict[tuple[int, int], list[int]] = {}
@@ -92,6 +92,9 @@ class Joined:
         self.stages: list[_Stage] = []
         self._left: dict[int, int] = {}
         self._got: set[tuple[int, int]] = set()
+        self._delivered: set[int] = set()  # keys of open sends that were delivered
+        self.paired_sends = sum(window.paired[0] for window in windows)
+        self.paired_deliveries = sum(window.paired[1] for window in windows)
         if self.needs:
             return
         n = names.size
@@ -138,6 +141,9 @@ class Joined:
                 judged[row] = False
             else:
                 self._left[key] ^= int(self.names[process])
+                self.paired_deliveries += 1
+                self.paired_sends += key not in self._delivered
+                self._delivered.add(key)
             self._got.add((key, process))
         sender = np.array([m.sender if m else 0 for m in entering], np.int64)
         place = np.array([m.position if m else 0 for m in entering], np.int64)
@@ -174,6 +180,7 @@ class Joined:
             self._left[key] = int(window.open_left[u]) if window.open_known[u] else 0
         for u, process in window.open_got.tolist():
             self._got.add((keys[u], process))
+            self._delivered.add(keys[u])
 
     def first_effect(self, message: Open, process: int, last: int) -> Effect | None:
         """Return the first effect of ``message`` delivered at ``process``, up to a window.
@@ -199,6 +206,18 @@ class Joined:
         _, _, key, sender, place, seq = rows[0]
         return Effect(key, sender, start + place, seq, at)
 
+    def clock(self, message: Open) -> Ints | None:
+        """Return how many events of each process happened before a send, itself included.
+
+        None means that its window has to describe it first.
+        """
+        stage = self.stages[message.window]
+        detailed = stage.window.open_detailed
+        row = int(np.searchsorted(detailed, message.number))
+        if row == detailed.size or detailed[row] != message.number:
+            return None
+        return stage.clocks[row]
+
     def _known(self, number: int) -> Ints:
         return self.stages[number].known if number < len(self.stages) else self.final
 
@@ -206,12 +225,33 @@ class Joined:
         """Return the messages that some stated destination has not delivered."""
         return [message for key, message in self.open.items() if self._left[key]]
 
+    def undelivered(
+        self,
+        dests: Callable[[Sequence[Open]], Mapping[int, tuple[str, ...] | None]],
+        names: list[str],
+    ) -> list[tuple[int, int]]:
+        """Return (key, process) where a stated destination has not delivered the message."""
+        number = {name: p for p, name in enumerate(names)}
+        waiting = self.incomplete()
+        stated = dests(waiting)
+        places = [
+            (message.key, number[dest])
+            for message in waiting
+            for dest in sorted(set(stated.get(message.key) or ()))
+            if dest in number
+        ]
+        return [place for place in places if place not in self._got]
+
     def lost(
         self,
         dests: Callable[[Sequence[Open]], Mapping[int, tuple[str, ...] | None]],
         names: list[str],
+        arrived: Collection[tuple[int, int]] = (),
     ) -> list[Lost]:
-        """Return the messages that are missing; ``dests`` looks up the destinations of messages."""
+        """Return the messages that are missing; ``dests`` looks up the destinations of messages.
+
+        ``arrived`` are (key, process) that may have been delivered, though none is known to be.
+        """
         waiting = [m for m in self.incomplete() if (self.final[:, m.sender] >= m.position).any()]
         if not waiting:
             return []
@@ -221,7 +261,8 @@ class Joined:
         for message in waiting:
             for p in sorted({number[d] for d in stated.get(message.key) or () if d in number}):
                 reached = self.final[p, message.sender] >= message.position
-                if reached and (message.key, p) not in self._got:
+                place = message.key, p
+                if reached and place not in self._got and place not in arrived:
                     effect = self.first_effect(message, p, len(self.stages) - 1)
                     if effect is not None:
                         found.append(Lost(p, message.key, message.sender, effect))

@@ -7,12 +7,14 @@ Messages are looked up in one open-addressing table of 64-bit hashes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from antecede.pipeline.audits.windows.edges import SIGNAL, Edges, Ends, anchors, find_edges
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, Vectors, inline, jit
 
 SEND, DELIVER, LOCAL = 0, 1, 2
@@ -28,7 +30,9 @@ class Events:
     """Columns of one window: ``process`` indexes the sorted names of all processes of the log.
 
     ``need`` is, for sends whose destinations are known (kind ``SEND + KNOWN``), the exclusive
-    or of the hashes of their names.
+    or of the hashes of their names. Rows of kind ``SIGNAL`` and ``OBSERVE`` are not events: each is
+    one end of an edge, at the event with the same process and seq; if several have that seq,
+    ``need`` says at which of them.
     """
 
     process: Vectors
@@ -47,15 +51,34 @@ class Events:
         )
 
 
-class Owners(NamedTuple):
-    """Which send owns each message that was sent more than once."""
-
-    keys: Ints  # sorted
-    process: Ints
-    seq: Ints
+def joined(parts: Sequence[Events]) -> Events:
+    """Return the events of all parts."""
+    columns = zip(*((e.process, e.seq, e.kind, e.key, e.need) for e in parts), strict=True)
+    return Events(*(np.concatenate(column) for column in columns))
 
 
-NO_OWNERS = Owners(*(np.empty(0, np.int64) for _ in range(3)))
+def no_events() -> Events:
+    """Return the columns of no events."""
+    none = np.empty(0, np.int64)
+    return Events(none.astype(np.int32), none, none.astype(np.int8), none, none)
+
+
+class Patch(NamedTuple):
+    """What the events of messages that were sent several times are, as ``copies`` settles it.
+
+    ``rows`` are these events, in the order in which a window sorts its own; ``kind`` and ``key``
+    replace theirs. ``source`` and ``target`` are the rows that edges lead from and to.
+    """
+
+    rows: Events
+    kind: NDArray[np.int8]
+    key: Ints
+    source: Ints
+    target: Ints
+    edge_key: Ints
+
+
+NO_PATCH = Patch(no_events(), np.empty(0, np.int8), *(np.empty(0, np.int64) for _ in range(4)))
 
 
 @dataclass
@@ -69,14 +92,17 @@ class Matched:
     kind: NDArray[np.int8]  # i -> SEND, DELIVER; LOCAL also for sends that own nothing
     key: Ints
     link: Ints  # delivery i -> its send; ALONE; or -2 - b: the b-th incoming key
-    uses: Vectors  # send i -> deliveries of it in this window
+    uses: Vectors  # event i -> deliveries of it and edges from it in this window
+    paired: int  # sends that were delivered in this window
     open: Flags  # send i -> it may be delivered in a later window, or is missing
     left: Ints  # send i -> exclusive or of the destinations that have not delivered it here
     known: Flags  # send i -> the log states its destinations
     incoming: Ints  # b -> key of a message sent outside this window
     redelivered: Ints  # deliveries (i) that repeat one at the same process
-    resent: Ints  # sends (i) of a key that another send owns
+    resent: Ints  # sends (i) of a key that was sent before
     clash: Ints  # events (i) that have the seq of the event before them
+    edges: Edges
+    patched: Ints  # row of the patch -> its event, -1 if it is not here
 
 
 @jit
@@ -106,6 +132,13 @@ def _in_order(
             has_ties = True
         if has_ties:
             _order_ties(row[low:high], seq, kind, key, need)
+    return start, row
+
+
+def sort_rows(events: Events, n: int) -> tuple[Ints, Ints]:
+    """Return (start, row): the rows of ``n`` processes, each process's in its order."""
+    e = events
+    start, row = _in_order(e.process, e.seq, e.kind, e.key, e.need, n)
     return start, row
 
 
@@ -149,20 +182,8 @@ def _contains(ordered: Ints, key: Scalar) -> bool:
 
 
 @jit
-def _own_sends(
-    who: Vectors,
-    seq: Ints,
-    kind: NDArray[np.int8],
-    key: Ints,
-    owner_key: Ints,
-    owner_process: Ints,
-    owner_seq: Ints,
-) -> tuple[Ints, Ints, Ints]:
-    """Enter every send; return (table, owner, sends that own nothing and become local events).
-
-    Of several sends of a key, the one with the least process and seq owns it. The driver says so
-    for keys that are sent in several windows.
-    """
+def _own_sends(kind: NDArray[np.int8], key: Ints) -> tuple[Ints, Ints, Ints]:
+    """Enter every send; return (table, owner, sends of a key that was sent before)."""
     sends = 0
     for i in range(kind.size):
         sends += (kind[i] & 3) == SEND
@@ -172,17 +193,49 @@ def _own_sends(
     for i in range(kind.size):
         if (kind[i] & 3) != SEND:
             continue
-        mine = True
-        if owner_key.size and _contains(owner_key, key[i]):
-            at = np.searchsorted(owner_key, key[i])
-            mine = owner_process[at] == who[i] and owner_seq[at] == seq[i]
         at = _slot(table, owner, key[i])
-        if mine and owner[at] < 0:
+        if owner[at] < 0:
             table[at], owner[at] = key[i], i
         else:
             resent[count] = i
             count += 1
     return table, owner, resent[:count].copy()
+
+
+@jit
+def _apply(
+    who: Vectors,
+    seq: Ints,
+    kind: NDArray[np.int8],
+    key: Ints,
+    need: Ints,
+    rows: tuple[Vectors, Ints, NDArray[np.int8], Ints, Ints],
+    new_kind: NDArray[np.int8],
+    new_key: Ints,
+) -> Ints:
+    """Replace kind and key of the events that ``rows`` name, both sorted alike; return where.
+
+    The result is the event of each row, or -1 if it is not here.
+    """
+    where, j = np.full(new_key.size, -1, np.int64), 0
+    for i in range(who.size):
+        mine = (np.int64(who[i]), seq[i], kind[i] & 3, key[i], need[i], kind[i])
+        while j < new_key.size:
+            at = (
+                np.int64(rows[0][j]),
+                rows[1][j],
+                rows[2][j] & 3,
+                rows[3][j],
+                rows[4][j],
+                rows[2][j],
+            )
+            if at >= mine:
+                if at == mine:
+                    kind[i], key[i], where[j] = new_kind[j], new_key[j], i
+                    j += 1
+                break
+            j += 1
+    return where
 
 
 @jit
@@ -236,38 +289,50 @@ def _pair(
     return link, uses, got, incoming[:count].copy(), redelivered[:repeats].copy()
 
 
-def match(events: Events, names: Ints, *, closed: bool, wanted: Ints, owners: Owners) -> Matched:
+def match(
+    events: Events, names: Ints, *, closed: bool, wanted: Ints, patch: Patch = NO_PATCH
+) -> Matched:
     """Sort and pair a window's events.
 
     ``names`` are the hashes of the processes' names. A ``closed`` window has nothing outside it.
     ``wanted`` are the keys that other windows ask for (sorted).
     """
-    start, row = _in_order(
-        events.process, events.seq, events.kind, events.key, events.need, names.size
-    )
+    events, real, ends = _split(events)
+    start, row = sort_rows(events, names.size)
     ordered = events.take(row)
-    who, seq, key = ordered.process, ordered.seq, ordered.key
+    who, seq, key, marked = ordered.process, ordered.seq, ordered.key, ordered.kind
     clash = np.flatnonzero((seq[1:] == seq[:-1]) & (who[1:] == who[:-1])) + 1
-    table, owner, resent = _own_sends(who, seq, ordered.kind, key, *owners)
-    kind = (ordered.kind & 3).astype(np.int8)
+    at = anchors(start, seq, ends.process, ends.seq, ends.need)
+    found, where = Ends(at, ends.kind, ends.key), patch.key
+    if patch.key.size:
+        rows = patch.rows
+        columns = rows.process, rows.seq, rows.kind, rows.key, rows.need
+        where = _apply(who, seq, marked, key, ordered.need, columns, patch.kind, patch.key)
+        found = found.and_edges(where[patch.source], where[patch.target], patch.edge_key)
+    table, owner, resent = _own_sends(marked, key)
+    kind = (marked & 3).astype(np.int8)
     kind[resent] = LOCAL
     link, uses, got, incoming, redelivered = _pair(who, kind, key, table, owner, names)
-    known = ordered.kind == SEND + KNOWN
+    known = marked == SEND + KNOWN
     is_open = (kind == SEND) & known & (got != ordered.need)
     if not closed:
         is_open |= (kind == SEND) & ~known & (uses == 0)
-        if wanted.size:
-            at = np.minimum(np.searchsorted(wanted, key), wanted.size - 1)
-            is_open |= (kind == SEND) & (wanted[at] == key)
+    if wanted.size:
+        at = np.minimum(np.searchsorted(wanted, key), wanted.size - 1)
+        is_open |= (kind == SEND) & (wanted[at] == key)
+    paired = int(np.count_nonzero(uses))
+    edges, incoming = find_edges(found, seq.size, incoming)
+    np.add.at(uses, edges.source[edges.source >= 0], 1)
     return Matched(
         start=start,
-        row=row,
+        row=row if real is None else real[row],
         who=who,
         seq=seq,
         kind=kind,
         key=key,
         link=link,
         uses=uses,
+        paired=paired,
         open=is_open,
         left=got ^ ordered.need,
         known=known,
@@ -275,4 +340,20 @@ def match(events: Events, names: Ints, *, closed: bool, wanted: Ints, owners: Ow
         redelivered=redelivered,
         resent=resent,
         clash=clash,
+        edges=edges,
+        patched=where,
     )
+
+
+def split_ends(events: Events) -> Events:
+    """Return the rows of ``events`` that are ends of edges."""
+    return events.take(np.flatnonzero((events.kind & 3) == SIGNAL))
+
+
+def _split(events: Events) -> tuple[Events, Ints | None, Events]:
+    """Return (events, their rows, ends of edges); without edges the rows are None: all of them."""
+    is_end = (events.kind & 3) == SIGNAL
+    if not is_end.any():
+        return events, None, no_events()
+    real = np.flatnonzero(~is_end)
+    return events.take(real), real, events.take(np.flatnonzero(is_end))

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Protocol
 
 import numpy as np
 
+from antecede.pipeline.audits.windows.copies import Copies, Settled, settle
+from antecede.pipeline.audits.windows.hidden import EVENTS_MAX, Hidden, find_hidden
 from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.join import Joined, Late, Lost, Open
-from antecede.pipeline.audits.windows.matching import NO_OWNERS, Events, Owners
+from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.stitch import Needs
 from antecede.pipeline.audits.windows.window import Request, Window, find_chains
 
@@ -38,6 +41,9 @@ class Arrangement(Protocol):
 
     facts: ClassVar[dict[str, str]]  # for the summary
     rejected: int = 0  # rows that are not events, where windows do not count them
+    has_clocks: bool = False
+    alias: Mapping[int, int] = MappingProxyType({})  # new keys of messages -> those of their names
+    ahead: Sequence[tuple[int, int, int]] = ()  # events whose clock is ahead: process, seq, key
     names: list[str]  # all processes, sorted
     hashes: Ints  # of these names
     windows: int
@@ -58,6 +64,9 @@ class Arrangement(Protocol):
         """
         return dict.fromkeys(message.key for message in messages)
 
+    def copies(self, keys: Ints) -> Copies:
+        """Return all sends and deliveries of some messages, given by key (sorted)."""
+
     def events_of(self, group: Group) -> Events:
         """Return the events of a group of windows."""
 
@@ -70,7 +79,7 @@ class Answer:
     lost: list[Lost]
     windows: list[Window]
     groups: list[Group]  # which windows of the arrangement each of these is
-    owners: Owners
+    settled: Settled
     rounds: int
 
 
@@ -82,7 +91,10 @@ class _Questions:
         self.groups: list[Group] = [(k, k) for k in range(arrangement.windows)]
         self.requests: dict[Group, Request] = {}
         self.results: dict[Group, Window] = {}
-        self.owners = NO_OWNERS
+        self.settled = Settled()
+        self.copies: Copies | None = None
+        self.keys: set[int] = set()  # of messages that were settled
+        self.earliest: dict[int, int] = {}  # key -> process whose send came first
 
     def ask(self) -> list[Window]:
         """Run the groups that have no result yet; return all results."""
@@ -91,7 +103,7 @@ class _Questions:
         for group in todo:
             request = self.requests.get(group, Request())
             alone = len(self.groups) == 1
-            work.append((group, replace(request, closed=alone, owners=self.owners)))
+            work.append((group, replace(request, closed=alone, patch=self.settled.patch)))
         self.results.update(zip(todo, self.arrangement.run(work), strict=True))
         return [self.results[group] for group in self.groups]
 
@@ -116,40 +128,53 @@ class _Questions:
         self.requests[group] = replace(request, wanted=wanted)
         self.results.pop(group, None)
 
-    def find_owners(self, keys: set[int]) -> None:
-        """Find the send that owns each key: the one with the least process and seq."""
-        owners: dict[int, tuple[int, int]] = {}
-        unknown: dict[int, set[int]] = {}
-        for number, group in enumerate(self.groups):
-            window = self.results[group]
-            sent = keys.intersection(window.sends[np.isin(window.sends, list(keys))].tolist())
-            number_of = {key: u for u, key in enumerate(window.open_key.tolist())}
-            if sent - set(number_of):
-                unknown[number] = sent
-            for key in sent & set(number_of):
-                u = number_of[key]
-                place = int(window.open_sender[u]), int(window.open_seq[u])
-                owners[key] = min(owners.get(key, place), place)
-        for number, asked in unknown.items():
-            self.want(number, asked)
-        if not unknown:
-            self._set_owners(owners)
+    def settle(self, keys: set[int]) -> None:
+        """Settle messages that were sent several times, and run their windows again."""
+        self.keys |= keys
+        wanted = np.sort(np.fromiter(self.keys, np.int64, len(self.keys)))
+        self.copies = self.arrangement.copies(wanted)
+        self._patch()
 
-    def _set_owners(self, owners: dict[int, tuple[int, int]]) -> None:
-        old = zip(*(column.tolist() for column in self.owners), strict=True)
-        known = {key: tuple(place) for key, *place in old} | owners
-        rows = np.array([(key, *known[key]) for key in sorted(known)], np.int64).reshape(-1, 3)
-        self.owners = Owners(*(rows[:, column].copy() for column in range(3)))
-        for group in self.groups:
-            if np.isin(self.results[group].sends, self.owners.keys).any():
-                self.results.pop(group)
+    def _patch(self) -> None:
+        assert self.copies is not None
+        self.settled = settle(self.copies, self.earliest)
+        self.arrangement.alias = self.settled.alias
+        self.results.clear()
+        for group, request in self.requests.items():
+            self.requests[group] = replace(request, senders=None)  # Keys have changed.
+
+    def find_earliest(self, joined: Joined) -> bool:
+        """Compare the origins of messages; return whether there is anything to run again."""
+        undescribed = False
+        found: dict[int, int] = {}
+        for name, rivals in self.settled.rivals.items():
+            clocks = {}
+            for key, process in rivals.items():
+                message = joined.open.get(key)
+                clock = joined.clock(message) if message else None
+                if message is None or clock is None:
+                    undescribed = True
+                    for number in range(len(self.groups)):
+                        self.want(number, set(rivals))
+                    break
+                clocks[process] = (message.position, clock)
+            for p, (place, _) in clocks.items() if len(clocks) == len(rivals) else ():
+                if all(clock[p] >= place for _, clock in clocks.values()):
+                    found[name] = p
+        if found and not undescribed:
+            self.earliest |= found
+            self._patch()
+        return undescribed or bool(found)
 
     def give_senders(self, numbers: set[int]) -> None:
         """Tell groups who sent the messages that enter them."""
         sent: dict[int, tuple[int, int]] = {}
+        before = np.zeros(len(self.arrangement.names), np.int64)
         for group in self.groups:
             w = self.results[group]
-            places = zip(w.open_sender.tolist(), w.open_seq.tolist(), strict=True)
+            order = (before[w.open_sender] + w.open_position).tolist()
+            before += w.count
+            places = zip(w.open_sender.tolist(), order, strict=True)
             sent.update(zip(w.open_key.tolist(), places, strict=True))
         for number in numbers:
             group = self.groups[number]
@@ -162,7 +187,7 @@ class _Questions:
         if needs.merge:
             self.merge(needs.merge)
         elif needs.resent:
-            self.find_owners(needs.resent)
+            self.settle(needs.resent)
         elif needs.wanted:
             for number, keys in needs.wanted.items():
                 self.want(number, keys)
@@ -173,14 +198,32 @@ class _Questions:
 def check(arrangement: Arrangement) -> Answer:
     """Check a log in as many rounds as it takes."""
     questions = _Questions(arrangement)
+    rounds = 0
+    while True:
+        joined, lost, windows, more = _check(arrangement, questions)
+        rounds += more
+        cyclic = {key for window in windows for key in window.cycles[:, 2].tolist()}
+        cyclic = {questions.settled.alias.get(key, key) for key in cyclic} - questions.keys
+        if cyclic:
+            questions.settle(cyclic)
+        elif not questions.find_earliest(joined):
+            found = questions.groups, questions.settled
+            return Answer(joined, lost, windows, *found, rounds)
+
+
+def _check(
+    arrangement: Arrangement, questions: _Questions
+) -> tuple[Joined, list[Lost], list[Window], int]:
+    """Run windows until they can be joined; return also how many rounds that took."""
     for rounds in range(1, ROUNDS_MAX + 2):
         windows = questions.ask()
         arrangement.confirm(windows)
-        joined = Joined(windows, arrangement.hashes, questions.owners.keys)
+        joined = Joined(windows, arrangement.hashes)
         dests = partial(_destinations, arrangement, windows)
-        lost = [] if joined.needs else joined.lost(dests, arrangement.names)
+        arrived = questions.settled.arrived
+        lost = [] if joined.needs else joined.lost(dests, arrangement.names, arrived)
         if not joined.needs:
-            return Answer(joined, lost, windows, questions.groups, questions.owners, rounds)
+            return joined, lost, windows, rounds
         questions.follow(joined.needs)
         if rounds == ROUNDS_MAX:
             questions.merge(set(range(len(questions.groups))))
@@ -197,6 +240,19 @@ def _destinations(
     return {**known, **arrangement.dests(unknown)} if unknown else known
 
 
+def hidden(arrangement: Arrangement, answer: Answer) -> Hidden | None:
+    """Return what the events that the log lacks can hide, if anything."""
+    joined, settled = answer.joined, answer.settled
+    dests = partial(_destinations, arrangement, answer.windows)
+    absent = joined.undelivered(dests, arrangement.names)
+    # Messages that were settled have theirs with them.
+    absent = [(key, p) for key, p in absent if key not in settled.alias]
+    if sum(window.events for window in answer.windows) > EVENTS_MAX:
+        return Hidden(None)
+    events = arrangement.events_of((0, arrangement.windows - 1))
+    return find_hidden(events, arrangement.hashes, settled, absent)
+
+
 def add_chains(arrangement: Arrangement, answer: Answer, wanted: Sequence[Late]) -> None:
     """Find the chains that cross the borders of windows."""
     chains = answer.joined.chains
@@ -208,7 +264,7 @@ def add_chains(arrangement: Arrangement, answer: Answer, wanted: Sequence[Late])
     for span, lates in _cover(spans).items():
         pairs = [(late.key, late.effect.key) for late in lates]
         events = arrangement.events_of(span)
-        found = find_chains(events, arrangement.hashes, answer.owners, pairs)
+        found = find_chains(events, arrangement.hashes, answer.settled.patch, pairs)
         keys = ((late.process, late.key) for late in lates)
         chains.update(zip(keys, found, strict=True))
 

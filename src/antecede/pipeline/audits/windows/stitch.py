@@ -23,7 +23,7 @@ class Needs:
     merge: set[int] = field(default_factory=set)  # cuts that separate nothing; cut k ends window k
     wanted: dict[int, set[int]] = field(default_factory=dict)  # window -> keys to describe
     senders: set[int] = field(default_factory=set)  # windows that need the senders of incoming keys
-    resent: set[int] = field(default_factory=set)  # keys sent in several windows
+    resent: set[int] = field(default_factory=set)  # keys sent several times
 
     def __bool__(self) -> bool:
         return bool(self.merge or self.wanted or self.senders or self.resent)
@@ -33,12 +33,12 @@ class Needs:
         self.wanted.setdefault(window, set()).add(key)
 
 
-def ask(windows: Sequence[Window], owned: Ints) -> Needs:
+def ask(windows: Sequence[Window]) -> Needs:
     """Return what is missing; the result is false if the windows can be joined."""
     needs = Needs()
     _check_order(windows, needs)
     if not needs:
-        _check_resent(windows, owned, needs)
+        _check_resent(windows, needs)
     if not needs:
         _check_arrivals(windows, needs)
     if not needs:
@@ -60,19 +60,13 @@ def _check_order(windows: Sequence[Window], needs: Needs) -> None:
         last[ahead], window_of[ahead] = window.high[ahead], number
 
 
-def _check_resent(windows: Sequence[Window], owned: Ints, needs: Needs) -> None:
-    """Find keys that several windows send, since only one of the sends can own a key."""
-    if len(windows) < 2:
-        return
-    sends = np.sort(np.concatenate([window.sends for window in windows]), kind="stable")
-    twice = np.unique(sends[1:][sends[1:] == sends[:-1]])
-    twice = twice[~np.isin(twice, owned)]
-    if not twice.size:
-        return
-    places = np.zeros(twice.size, np.int64)
+def _check_resent(windows: Sequence[Window], needs: Needs) -> None:
+    """Find keys that were sent several times, which have to be settled first."""
     for window in windows:
-        places += np.isin(twice, window.sends)
-    needs.resent = set(twice[places > 1].tolist())
+        needs.resent.update(window.resent[:, 2].tolist())
+    if len(windows) > 1:
+        sends = np.sort(np.concatenate([window.sends for window in windows]), kind="stable")
+        needs.resent.update(sends[1:][sends[1:] == sends[:-1]].tolist())
 
 
 def _check_arrivals(windows: Sequence[Window], needs: Needs) -> None:

@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from antecede.pipeline.audits.windows.chains import Chains, cyclic_deliveries
+from antecede.pipeline.audits.windows.chains import Chains, find_cycles
 from antecede.pipeline.audits.windows.clocks import Run, sweep
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
 from antecede.pipeline.audits.windows.matching import (
     ALONE,
     DELIVER,
-    NO_OWNERS,
+    LOCAL,
+    NO_PATCH,
     SEND,
     Events,
     Matched,
-    Owners,
+    Patch,
     match,
 )
 
@@ -29,6 +30,8 @@ BITS_PER_PROCESS = 32
 #: With more open (message, process) pairs than this, only the wanted ones are described in full.
 DETAILED_MAX = 8_000_000
 
+#: Stands for the message of an event that has none.
+NO_KEY = 0
 _NO_KEYS = np.empty(0, np.int64)
 _none = np.empty((0, 9), np.int64).copy  # a table without rows
 
@@ -37,14 +40,15 @@ _none = np.empty((0, 9), np.int64).copy  # a table without rows
 class Request:
     """What the driver gives a window besides its events.
 
-    ``wanted`` are the keys that later windows ask for. ``owners`` names the send that owns each
-    key that was sent several times. ``senders`` maps the keys that enter the window to the process
-    and seq of their send; it is given when there are too many keys for a bit each.
+    ``wanted`` are the keys that later windows ask for. ``patch`` settles messages that were sent
+    several times. ``senders`` maps the keys that enter the window to the process that sent them and
+    the place of the send in that process's order; it is given when there are too many keys for a
+    bit each.
     """
 
     closed: bool = False
     wanted: Ints = field(default_factory=_NO_KEYS.copy)
-    owners: Owners = NO_OWNERS
+    patch: Patch = NO_PATCH
     senders: Mapping[int, tuple[int, int]] | None = None
 
 
@@ -56,11 +60,12 @@ class Window:
     count: Ints  # process -> its events here
     low: Ints  # process -> least and greatest seq here
     high: Ints
-    sends: Ints  # the key of every send, sorted
+    paired: tuple[int, int]  # sends with deliveries here, and deliveries with their send here
+    sends: Ints  # the key of every send, and of every edge that starts here, sorted
     incoming: Ints  # b -> key
     needs_senders: bool
     arrivals: Ints  # rows (b, process, position, seq), in order
-    open_key: Ints  # u -> key, sender, position and seq of a send not delivered everywhere
+    open_key: Ints  # u -> key, sender, position and seq of a send not delivered everywhere, or edge
     open_sender: Ints
     open_position: Ints
     open_seq: Ints
@@ -83,6 +88,7 @@ class Window:
     chains: dict[int, list[int]] = field(default_factory=dict)  # row of ``late`` -> keys
     redelivered: Ints  # rows (process, seq, key)
     cycles: Ints = field(default_factory=_none)
+    edge_cycles: Ints = field(default_factory=_none)
     clashes: Ints
     resent: Ints
     cross: Ints  # b -> sender, where the driver gave senders; else -1
@@ -92,6 +98,7 @@ class Window:
     owns: Flags = field(
         default_factory=_none
     )  # row of these -> it is the send that owns its message
+    row_keys: Ints = field(default_factory=_NO_KEYS.copy)  # row of these -> key
     kinds: Ints  # sends, deliveries, local events
     names: dict[int, str] = field(default_factory=dict)
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
@@ -106,14 +113,16 @@ class _Work:
         self.n = names.size
         self.request = request
         self.m = match(
-            events, names, closed=request.closed, wanted=request.wanted, owners=request.owners
+            events, names, closed=request.closed, wanted=request.wanted, patch=request.patch
         )
-        self.cycles = _NO_KEYS
+        self.cycles = self.edge_cycles = _NO_KEYS
         self.senders = self._senders()
-        self.opens = np.flatnonzero(self.m.open)
+        self.sends = np.flatnonzero(self.m.open)  # open sends; open edges come after them
+        self.opens = np.concatenate((self.sends, self.m.edges.open_at))
+        self.open_keys = np.concatenate((self.m.key[self.sends], self.m.edges.open_key))
         self.detailed = np.arange(self.opens.size)
         if self.opens.size * self.n > DETAILED_MAX:
-            self.detailed = np.flatnonzero(np.isin(self.m.key[self.opens], request.wanted))
+            self.detailed = np.flatnonzero(np.isin(self.open_keys, request.wanted))
 
     def _senders(self) -> Ints:
         """Return the sender of each incoming key, -1 if unknown, keys of a sender in send order.
@@ -129,11 +138,15 @@ class _Work:
             place = np.empty(len(order), np.int64)
             place[order] = np.arange(len(order))
             m.link[self.crossing] = -2 - place[-2 - m.link[self.crossing]]
+            outside = m.edges.source < ALONE
+            m.edges.source[outside] = -2 - place[-2 - m.edges.source[outside]]
             m.incoming = m.incoming[order]
             senders = np.array([owner[b][0] for b in order], np.int64)
         self.entering = -2 - m.link[self.crossing]
         if given is not None or self.request.closed:
             m.link[self.crossing[senders[self.entering] < 0]] = ALONE
+            outside = np.flatnonzero(m.edges.source < ALONE)
+            m.edges = m.edges.without(outside[senders[-2 - m.edges.source[outside]] < 0])
         return senders
 
     @property
@@ -151,9 +164,13 @@ class _Work:
         keep = self.opens[self.detailed]
         found = sweep(self.m, self.symbols, keep=keep)
         if found.stalled:
-            self.cycles = cyclic_deliveries(self.m, found.place)
-            np.subtract.at(self.m.uses, self.m.link[self.cycles], 1)
-            self.m.link[self.cycles] = ALONE
+            m = self.m
+            self.cycles, edges = find_cycles(m, found.place)
+            np.subtract.at(m.uses, m.link[self.cycles], 1)
+            m.link[self.cycles] = ALONE
+            np.subtract.at(m.uses, m.edges.source[edges], 1)
+            self.edge_cycles = np.unique(m.edges.target[edges])
+            m.edges = m.edges.without(edges)
             found = sweep(self.m, self.symbols, keep=keep)
             assert not found.stalled
         return found
@@ -169,13 +186,15 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     """
     work = _Work(events, names, request)
     m = work.m
-    window = _describe(work, events)
+    window = _describe(work)
     if work.needs_senders:
         return window
     run = work.run()
     window.state, window.delivered = run.state, run.delivered
     window.rises = _rises(work, run.rises)
     window.cycles = _rows(m, work.cycles)
+    window.edge_cycles = _rows(m, work.edge_cycles)
+    window.edge_cycles[events.kind[m.row[work.edge_cycles]] == LOCAL, 2] = NO_KEY
     window.open_vector = run.kept[: work.detailed.size]
     late = np.flatnonzero(run.late)
     pairs = _open_pairs(work, run)
@@ -188,13 +207,15 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     window.open_first = _first_effects(m, work, pairs, first[late.size :])
     paths = _worst_paths(work, late, first[: late.size])
     window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
-    named = (late, first, run.rises[:, 0], work.crossing, work.cycles, m.redelivered)
-    events_named = _named_events(work, np.concatenate((*named, *paths.values())))
-    window.rows, window.owns = m.row[events_named], m.kind[events_named] == SEND
+    strange = (work.crossing, work.cycles, work.edge_cycles, m.redelivered)
+    named = (late, first, run.rises[:, 0], *strange, *paths.values())
+    events_named = _named_events(work, np.concatenate(named))
+    window.rows, window.row_keys = m.row[events_named], m.key[events_named]
+    window.owns = m.kind[events_named] == SEND
     return window
 
 
-def _describe(work: _Work, events: Events) -> Window:
+def _describe(work: _Work) -> Window:
     """Return the parts of the result that need no vectors."""
     m, n = work.m, work.n
     count = np.diff(m.start)
@@ -205,36 +226,41 @@ def _describe(work: _Work, events: Events) -> Window:
     arrivals = np.stack(
         (work.entering, m.who[crossing], work.position(crossing), m.seq[crossing]), axis=1
     )
-    opens = work.opens
-    number = np.full(len(events), -1, np.int64)
-    number[opens] = np.arange(opens.size)
+    opens, sends, size = work.opens, work.sends, m.kind.size
+    number = np.full(size, -1, np.int64)
+    number[sends] = np.arange(sends.size)
     inside = np.flatnonzero(m.link >= 0)
+    paired = m.paired, inside.size
     inside = inside[number[m.link[inside]] >= 0]
     got = np.stack((number[m.link[inside]], m.who[inside].astype(np.int64)), axis=1)
-    sends = np.sort(events.key[(events.kind & 3) == SEND])
-    deliveries = int((events.kind == DELIVER).sum())
+    sent = m.key[(m.kind == SEND)]
+    count_sent = sent.size + m.resent.size
+    sent = np.sort(np.concatenate((sent, m.key[m.resent], m.edges.keys)))
+    deliveries = int((m.kind == DELIVER).sum())
+    more = opens.size - sends.size
     return Window(
-        events=len(events),
+        events=size,
+        paired=paired,
         count=count,
         low=low,
         high=high,
-        sends=sends,
+        sends=sent,
         incoming=m.incoming,
         needs_senders=work.needs_senders,
         arrivals=arrivals.astype(np.int64),
-        open_key=m.key[opens],
+        open_key=work.open_keys,
         open_sender=m.who[opens].astype(np.int64),
         open_position=work.position(opens),
         open_seq=m.seq[opens],
-        open_left=m.left[opens],
-        open_known=m.known[opens],
+        open_left=np.concatenate((m.left[sends], np.zeros(more, np.int64))),
+        open_known=np.concatenate((m.known[sends], np.zeros(more, np.bool_))),
         open_detailed=work.detailed,
         open_got=got,
         redelivered=_rows(m, m.redelivered),
         clashes=_rows(m, m.clash),
         resent=_rows(m, m.resent),
         cross=work.senders,
-        kinds=np.array([sends.size, deliveries, len(events) - sends.size - deliveries]),
+        kinds=np.array([count_sent, deliveries, size - count_sent - deliveries]),
     )
 
 
@@ -260,13 +286,14 @@ def late_queries(m: Matched, late: Ints) -> Ints:
 
 def _open_pairs(work: _Work, run: Run) -> Ints:
     """Return rows (u, process, sender, rank): an effect of u was delivered there, u was not."""
-    m, opens = work.m, work.opens[work.detailed]
+    detailed = work.detailed[work.detailed < work.sends.size]
+    m, opens = work.m, work.opens[detailed]
     sender = m.who[opens].astype(np.int64)
     rank = opens - m.start[sender] + 1
     found = []
     for p in range(work.n):
         u = np.flatnonzero(run.delivered[p, sender] >= rank)
-        found.append(np.stack((work.detailed[u], np.full(u.size, p), sender[u], rank[u]), axis=1))
+        found.append(np.stack((detailed[u], np.full(u.size, p), sender[u], rank[u]), axis=1))
     return np.concatenate(found) if found else np.empty((0, 4), np.int64)
 
 
@@ -311,13 +338,13 @@ def _between(work: _Work, pairs: Ints) -> list[Ints]:
 
 
 def find_chains(
-    events: Events, names: Ints, owners: Owners, pairs: Sequence[tuple[int, int]]
+    events: Events, names: Ints, patch: Patch, pairs: Sequence[tuple[int, int]]
 ) -> list[list[int]]:
     """Return a shortest chain for each (cause, effect), given as keys sent in ``events``.
 
     ``events`` are whole windows, from the one of the cause to the one of the effect.
     """
-    work = _Work(events, names, Request(closed=True, owners=owners))
+    work = _Work(events, names, Request(closed=True, patch=patch))
     work.run()
     sends = np.flatnonzero(work.m.kind == SEND)
     order = sends[np.argsort(work.m.key[sends], kind="stable")]
@@ -334,7 +361,7 @@ def _named_events(work: _Work, found: Ints) -> Ints:
     """
     m = work.m
     _, once = np.unique(m.key[found], return_index=True)
-    named = [found[once], work.opens, m.clash, m.resent]
+    named = [found[once], work.sends, m.clash, m.resent]
     if m.resent.size:
         several = np.isin(m.key, np.unique(m.key[m.resent]))
         named.append(np.flatnonzero(several & (m.kind == SEND)))

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from antecede import eventlog
+from antecede.core.tables import EVENT_COLUMNS_NEEDED
 from antecede.eventlog import Rejected
-from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
+from antecede.eventlog.lines import ours
+from antecede.pipeline.logs.base import (
+    Format,
+    Log,
+    Source,
+    each,
+    log_of,
+    raw_lines,
+    read_bytes,
+    table_of_rows,
+)
 
 
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
-    rows = eventlog.read_rows(source.path, rejected=rejected, form="csv")
+    lines = raw_lines(read_bytes(source))
+    with ours("read the event log", source.path):
+        rows = eventlog.rows_in(lines, "csv", rejected)
     return log_of(source, table_of_rows(rows), rejected)
 
 
-FORMAT = Format("csv", (".csv",), _read)
+def _sniff(head: str) -> float:
+    """Look for the columns that every event log needs in the first line."""
+    header = {name.strip(' "') for name in head.split("\n", 1)[0].split(",")}
+    return float(header.issuperset(EVENT_COLUMNS_NEEDED))
+
+
+FORMAT = Format("csv", (".csv",), each("csv", _read), _sniff)

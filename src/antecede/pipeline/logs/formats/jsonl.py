@@ -10,33 +10,71 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from antecede import eventlog
-from antecede.core.tables import EVENT_COLUMNS
+from antecede.core.tables import CLOCK, EVENT_COLUMNS
 from antecede.eventlog import Rejected
+from antecede.eventlog.lines import json_rows
+from antecede.eventlog.rule import is_text, safe, values
 from antecede.pipeline import schemas
-from antecede.pipeline.logs.base import Format, Log, Source, log_of, table_of_rows
+from antecede.pipeline.logs.base import (
+    Format,
+    Log,
+    Source,
+    each,
+    first_lines,
+    log_of,
+    raw_lines,
+    read_bytes,
+    table_of_rows,
+)
 from antecede.pipeline.logs.columns import is_event
 
+_LONG_END = 2**63
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
 
 
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
-    table = read_quickly(source.path)
-    if table is None:
-        table = table_of_rows(eventlog.read_rows(source.path, rejected=rejected, form="jsonl"))
+    data = read_bytes(source)
+    table = read_quickly(data)
+    if table is None and b'"clock"' in data:
+        table = _read_clocks(data, rejected)
+    elif table is None:
+        table = table_of_rows(eventlog.rows_in(raw_lines(data), "jsonl", rejected))
     return log_of(source, table, rejected)
 
 
-def read_quickly(path: Path) -> pa.Table | None:
+def _read_clocks(data: bytes, rejected: list[Rejected]) -> pa.Table:
+    """Read lines one by one, with their clocks: objects from processes to counts."""
+    rows, clocks = [], []
+    for line, text, row in json_rows(raw_lines(data)):
+        event = row if isinstance(row, str) else values(row)
+        clock = None if isinstance(row, str) else row.get(CLOCK)
+        if isinstance(event, tuple) and not _is_clock(clock):
+            event = "clock is not an object of counts"
+        if isinstance(event, str):
+            rejected.append(Rejected(line, safe(text), event))
+        else:
+            rows.append(event)
+            clocks.append(list(clock.items()) if isinstance(clock, dict) else None)
+    return table_of_rows(rows).append_column(CLOCK, pa.array(clocks, schemas.CLOCKS))
+
+
+def _is_clock(value: object) -> bool:
+    """Return whether a value is a clock, or null."""
+    if not isinstance(value, dict):
+        return value is None
+    counts = all(type(count) is int and -_LONG_END <= count < _LONG_END for count in value.values())
+    return counts and is_text(*value)
+
+
+def read_quickly(data: bytes) -> pa.Table | None:
     """Return a log's events, or None if it has to be read line by line."""
-    data = path.read_bytes()
     lines = _objects(data)
     if not lines:
         return None
@@ -87,4 +125,11 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
     return not pc.any(pc.invert(pc.is_finite(table.column("time")))).as_py()
 
 
-FORMAT = Format("jsonl", (".jsonl", ".ndjson"), _read)
+def _sniff(head: str) -> float:
+    """Return the share of lines that are objects which name a process and a kind."""
+    lines = first_lines(head)
+    fits = [line.startswith("{") and '"process"' in line and '"kind"' in line for line in lines]
+    return sum(fits) / max(1, len(lines))
+
+
+FORMAT = Format("jsonl", (".jsonl", ".ndjson"), each("jsonl", _read), _sniff)

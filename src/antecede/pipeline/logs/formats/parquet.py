@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.pipeline.logs.base import Format, Log, Source, sorted_out
+from antecede.pipeline.logs.base import (
+    Format,
+    Log,
+    Source,
+    each,
+    is_plain_file,
+    read_bytes,
+    sorted_out,
+)
 
 
 def _read(source: Source) -> Log:
     # A folder needs Arrow's datasets, which import pandas and so take a moment; a file does not.
-    is_folder = source.path.is_dir()
-    table = pq.read_table(source.path) if is_folder else pq.ParquetFile(source.path).read()
-    return sorted_out(table, source.path.name)
+    if source.path.is_dir():
+        table = pq.read_table(source.path)
+    elif is_plain_file(source):
+        table = pq.ParquetFile(source.path).read()
+    else:
+        table = pq.ParquetFile(pa.BufferReader(read_bytes(source))).read()
+    return sorted_out(table, source.name)
 
 
-FORMAT = Format("parquet", (".parquet",), _read, reads_folders=True, is_spark_native=True)
+FORMAT = Format(
+    "parquet",
+    (".parquet",),
+    each("parquet", _read),
+    lambda head: float(head.startswith("PAR1")),
+    reads_folders=True,
+    is_spark_native=True,
+)

@@ -1,0 +1,381 @@
+"""Endpoints and codec against an older commit: deliveries per CPU second, and bytes per packet.
+
+Both versions run the same traffic in turn, in short slices: each has a process of its own, which
+imports antecede from its own sources. Ratios compare the same slices of the same run.
+
+Traffic: every process sends on average each 0.1 s, to one other or to a random set; a packet takes
+0.05 s on average, so packets overtake each other. What a protocol sends besides (acknowledgements,
+relayed messages) arrives at once. Bytes are those of a packet without its payload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import io
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from antecede import Packet
+
+ROOT = Path(__file__).resolve().parents[1]
+BASE = "7c5a6ab"
+"""The last commit before endpoints were rebuilt for speed."""
+
+SIZES, CASTS = (3, 10, 30, 50, 200), ("unicast", "multicast")
+GAP, DELAY, PAYLOAD = 0.1, 0.05, bytes(16)
+ROUNDS, SLICE_SECONDS, WARM_SECONDS = 5, 0.1, 4.0
+
+# Bounds for optimal: new against old, by number of processes.
+PLAIN_MIN = {3: 7.0, 10: 12.0, 30: 18.0, 50: 18.0}
+CODEC_MIN = {3: 8.0, 10: 8.0, 30: 12.0, 50: 12.0}
+COMPILED_MIN = {3: 25.0, 10: 18.0, 30: 18.0, 50: 18.0}
+BYTES_MAX = 1.15
+SLOWER = 0.9  # below this ratio a protocol counts as slower than before
+
+
+class Send(NamedTuple):
+    """A step of the traffic: one process sends; packet k of the send gets place ``first + k``."""
+
+    source: int
+    dests: tuple[str, ...]
+    first: int
+
+
+class World:
+    """All endpoints of one protocol, with their codecs and what is under way between them."""
+
+    def __init__(self, protocol: str, n: int, cast: str) -> None:
+        import antecede
+
+        self.info = antecede.PROTOCOLS[protocol]
+        self.names = tuple(f"p{i:03d}" for i in range(n))
+        self.endpoints = [
+            antecede.endpoint(protocol, process=name, members=self.names) for name in self.names
+        ]
+        self.codecs = [antecede.Codec(self.names) for _ in self.names]
+        self.positions = {name: i for i, name in enumerate(self.names)}
+        self.flight: dict[int, tuple[int, Packet | bytes]] = {}
+        self.extras: list[tuple[int, Packet | bytes]] = []
+        self.deliveries = self.packets = self.bytes = 0
+        self.traffic = self._traffic(cast)
+
+    def _traffic(self, cast: str) -> Iterator[Send | int]:
+        """Yield sends, and the places of packets that arrive, in order of time."""
+        rng = random.Random(f"{self.info.name} {len(self.names)} {cast}")
+        n, place, clock = len(self.names), 0, 0.0
+        heap: list[tuple[float, int]] = []
+        while True:
+            clock += rng.expovariate(n / GAP)
+            while heap and (heap[0][0] <= clock or self.info.blocking):
+                yield heapq.heappop(heap)[1]
+            source = rng.randrange(1 if self.info.name == "server" else 0, n)
+            dests = self._dests(rng, source, cast)
+            yield Send(source, dests, place)
+            for _ in dests:
+                heapq.heappush(heap, (clock + rng.expovariate(1 / DELAY), place))
+                place += 1
+
+    def _dests(self, rng: random.Random, source: int, cast: str) -> tuple[str, ...]:
+        if self.info.name == "server":
+            return self.names[:1]
+        others = [name for name in self.names if name != self.names[source]]
+        if cast == "broadcast":
+            return tuple(others)
+        count = 1 if cast == "unicast" else rng.randint(1, len(others))
+        return tuple(sorted(rng.sample(others, count)))
+
+    def run(self, steps: int, *, codec: bool) -> dict[str, float]:
+        """Carry out so many steps; return what they took and what came of them."""
+        ahead = [next(self.traffic) for _ in range(steps)]
+        for place, item in self.flight.items():  # what is under way is in the form of this slice
+            self.flight[place] = self._converted(*item, codec=codec)
+        before = self.deliveries, self.packets, self.bytes
+        begin = time.process_time()
+        for step in ahead:
+            if isinstance(step, int):
+                due = self.flight.pop(step, None)
+                if due is not None:
+                    self._arrive(*due, codec=codec)
+            else:
+                self._send(step, codec=codec)
+            while self.extras:
+                self._arrive(*self.extras.pop(0), codec=codec)
+        seconds = time.process_time() - begin
+        return {
+            "seconds": seconds,
+            "deliveries": self.deliveries - before[0],
+            "packets": self.packets - before[1],
+            "bytes": self.bytes - before[2],
+        }
+
+    def _send(self, step: Send, *, codec: bool) -> None:
+        effects = self.endpoints[step.source].send(step.dests, PAYLOAD)
+        self.deliveries += len(effects.deliveries)
+        for place, packet in enumerate(effects.packets, step.first):
+            item = self._wrapped(step.source, packet, codec=codec)
+            if place < step.first + len(step.dests):
+                self.flight[place] = item
+            else:
+                self.extras.append(item)
+
+    def _arrive(self, dest: int, content: Packet | bytes, *, codec: bool) -> None:
+        packet = self.codecs[dest].decode(content) if isinstance(content, bytes) else content
+        effects = self.endpoints[dest].receive(packet)
+        self.deliveries += len(effects.deliveries)
+        for more in effects.packets:
+            self.extras.append(self._wrapped(dest, more, codec=codec))
+
+    def _converted(
+        self, dest: int, content: Packet | bytes, *, codec: bool
+    ) -> tuple[int, Packet | bytes]:
+        if codec == isinstance(content, bytes):
+            return dest, content
+        one = self.codecs[dest]
+        return dest, one.decode(content) if isinstance(content, bytes) else one.encode(content)
+
+    def _wrapped(self, source: int, packet: Packet, *, codec: bool) -> tuple[int, Packet | bytes]:
+        dest = self.positions[packet.dest]
+        if not codec:
+            return dest, packet
+        data = self.codecs[source].encode(packet)
+        self.packets += 1
+        self.bytes += len(data) - (len(PAYLOAD) if packet.payload else 0)
+        return dest, data
+
+
+def work() -> None:
+    """Answer requests on standard input: make a world, or run its next steps."""
+    import antecede
+
+    where = Path(antecede.__file__).resolve()
+    print(json.dumps({"where": str(where), "protocols": _offers()}), flush=True)
+    world: World | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "protocol" in request:
+            world = World(request["protocol"], request["n"], request["cast"])
+            answer: object = {}
+        else:
+            assert world is not None
+            answer = world.run(request["steps"], codec=request["codec"])
+        print(json.dumps(answer), flush=True)
+
+
+def _offers() -> dict[str, list[str]]:
+    import antecede
+
+    return {name: list(info.casts) for name, info in antecede.PROTOCOLS.items()}
+
+
+class Worker:
+    """A process that imports antecede from ``source`` and runs traffic on request."""
+
+    def __init__(self, source: Path) -> None:
+        env = {**os.environ, "PYTHONPATH": str(source), "PYTHONHASHSEED": "0"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", str(Path(__file__).resolve())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=env,
+            text=True,
+        )
+        first = self._read()
+        if not Path(first["where"]).is_relative_to(source.resolve()):
+            msg = f"expected antecede from {source}, but {first['where']} was imported"
+            raise RuntimeError(msg)
+        self.casts: dict[str, list[str]] = first["protocols"]
+
+    def ask(self, **request: object) -> dict[str, Any]:
+        """Send a request and return the answer."""
+        stdin = self.process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        stdout: IO[str] | None = self.process.stdout
+        assert stdout is not None
+        line = stdout.readline()
+        if not line:
+            msg = "a worker ended early; its error is above"
+            raise RuntimeError(msg)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Case(NamedTuple):
+    """What was measured of one version: deliveries per CPU second without and with codec."""
+
+    bare: float
+    coded: float
+    bytes: float
+
+
+def measure(
+    workers: dict[str, Worker], protocol: str, n: int, cast: str, *, quick: bool
+) -> dict[str, Case]:
+    """Run the same traffic on all workers in turn; the first worker sets the pace."""
+    for worker in workers.values():
+        worker.ask(protocol=protocol, n=n, cast=cast)
+    copies = 1 if cast == "unicast" else n / 2
+    goal, done, seconds = (30 if quick else (10 * n + 200) * (1 + 1 / copies)), 0, 0.0
+    first, *others = workers.values()
+    while done < goal and seconds < WARM_SECONDS:
+        seconds += first.ask(steps=50, codec=False)["seconds"]
+        done += 50
+    for worker in others:
+        worker.ask(steps=done, codec=False)
+    steps = 50 if quick else max(50, min(20_000, int(SLICE_SECONDS * done / seconds)))
+    found: dict[str, dict[bool, list[dict[str, float]]]] = {
+        label: {False: [], True: []} for label in workers
+    }
+    for _ in range(1 if quick else ROUNDS):
+        for codec in (False, True):
+            for label, worker in workers.items():
+                found[label][codec].append(worker.ask(steps=steps, codec=codec))
+            counts = {label: found[label][codec][-1]["deliveries"] for label in workers}
+            if len(set(counts.values())) > 1:
+                msg = f"{protocol}, n={n}, {cast}: deliveries differ between versions: {counts}"
+                raise RuntimeError(msg)
+    return {label: _case(slices) for label, slices in found.items()}
+
+
+def _case(slices: dict[bool, list[dict[str, float]]]) -> Case:
+    rates = {
+        codec: statistics.median(one["deliveries"] / one["seconds"] for one in runs)
+        for codec, runs in slices.items()
+    }
+    packets = sum(one["packets"] for one in slices[True])
+    return Case(rates[False], rates[True], sum(one["bytes"] for one in slices[True]) / packets)
+
+
+def export(commit: str, folder: Path) -> Path | None:
+    """Write the sources of a commit into ``folder``; return None if there is no such commit."""
+    command = ["git", "-C", str(ROOT), "archive", commit, "src"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    except FileNotFoundError:
+        return None
+    if done.returncode:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def _cast(offered: list[str], cast: str) -> str | None:
+    """Return the cast to measure as ``cast``: the protocol's own, or broadcast for multicast."""
+    if cast in offered:
+        return cast
+    return "broadcast" if cast == "multicast" and "broadcast" in offered else None
+
+
+def _row(protocol: str, n: int, cast: str, cases: dict[str, Case]) -> tuple[str, bool]:
+    now = cases["now"]
+    text = f"{protocol:<11} {n:>3} {cast:<9}"
+    old = cases.get("base")
+    missed = []
+    for label, case in cases.items():
+        text += f" | {label} {case.bare:>8,.0f} {case.coded:>8,.0f} {case.bytes:>7.1f} B"
+        if old is None or label == "base":
+            continue
+        bare, coded, size = (
+            case.bare / old.bare,
+            case.coded / old.coded,
+            case.bytes / old.bytes,
+        )
+        text += f" ({bare:5.1f}x {coded:5.1f}x {size:4.2f})"
+        if protocol == "optimal" and label == "now":
+            missed += ["without codec"] * (bare < PLAIN_MIN.get(n, 0))
+            missed += ["with codec"] * (coded < CODEC_MIN.get(n, 0))
+        elif protocol == "optimal":
+            missed += ["compiled"] * (coded < COMPILED_MIN.get(n, 0))
+        elif min(bare, coded) < SLOWER:
+            missed.append("slower")
+    if protocol == "optimal" and old is not None and n <= 50 and now.bytes > BYTES_MAX * old.bytes:
+        missed.append("bytes")
+    return text + (f"  <-- missed: {', '.join(missed)}" if missed else ""), not missed
+
+
+def main(
+    *,
+    quick: bool,
+    base: str = BASE,
+    compiled: str | None = None,
+    protocols: tuple[str, ...] = (),
+    sizes: tuple[int, ...] = (),
+) -> bool:
+    """Compare; ``compiled`` is a folder that contains a compiled antecede."""
+    met = True
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        old = export(base, Path(name))
+        sources = {} if old is None else {"base": old}
+        sources["now"] = ROOT / "src"
+        if compiled is not None:
+            sources["compiled"] = Path(compiled)
+        if old is None:
+            print(f"commit {base} is not here, so there is nothing to compare with")
+        workers = {label: Worker(source) for label, source in sources.items()}
+        for worker in workers.values():
+            stack.callback(worker.close)
+        print("deliveries per CPU second without and with codec, bytes per packet (times base)")
+        for protocol, offered in next(iter(workers.values())).casts.items():
+            if protocols and protocol not in protocols:
+                continue
+            for n in sizes or ((3,) if quick else SIZES):
+                for wanted in CASTS:
+                    cast = _cast(offered, wanted)
+                    if cast is not None:
+                        cases = measure(workers, protocol, n, cast, quick=quick)
+                        line, fine = _row(protocol, n, cast, cases)
+                        print(line if not quick else line.partition("  <--")[0], flush=True)
+                        met = met and (fine or quick)
+    return met
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add this benchmark's own options."""
+    own = parser.add_argument_group("endpoints")
+    own.add_argument(
+        "--base", default=BASE, help="the commit to compare with (default %(default)s)"
+    )
+    own.add_argument("--compiled", help="a folder that contains a compiled antecede")
+    own.add_argument("--protocol", action="append", default=[], help="only this one; repeatable")
+    own.add_argument(
+        "--size", action="append", type=int, default=[], help="only this n; repeatable"
+    )
+
+
+def options(asked: argparse.Namespace) -> dict[str, Any]:
+    """Return this benchmark's options as keywords of :func:`main`."""
+    return {
+        "base": asked.base,
+        "compiled": asked.compiled,
+        "protocols": tuple(asked.protocol),
+        "sizes": tuple(asked.size),
+    }
+
+
+if __name__ == "__main__":
+    work()

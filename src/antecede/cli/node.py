@@ -1,0 +1,215 @@
+"""``antecede node``: run a node from a TOML file, make certificates, watch nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from pathlib import Path
+from threading import Thread
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from antecede.errors import AntecedeError, UsageError
+
+Words = Annotated[
+    list[str],
+    typer.Argument(help="FILE.toml, or: certs FOLDER NAME..., or: top ADDRESS...", metavar="WHAT"),
+]
+COLUMNS = {
+    "sent_total": "sent",
+    "delivered_total": "delivered",
+    "done_total": "done",
+    "inbox": "not done",
+    "held": "held",
+    "held_seconds": "oldest held [s]",
+    "outbox": "unacknowledged",
+    "resent_total": "resent",
+    "refused_total": "refused",
+    "reconnects_total": "reconnects",
+    "store_bytes": "store [bytes]",
+}
+
+
+def node(
+    words: Words,
+    *,
+    days: Annotated[int, typer.Option(help="certs: how long the certificates are valid.")] = 365,
+    interval: Annotated[float, typer.Option(help="top: seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="top: look once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="top: print the figures.")] = False,
+) -> int:
+    """Run a node, make certificates for nodes, or watch nodes.
+
+    `antecede node a.toml` runs the node that the file describes. It reads messages to send from
+    standard input, one JSON object a line, such as `{"dests": ["b"], "text": "hello"}`, and prints
+    what was sent and delivered in the same form. A delivery is marked done when it is printed.
+    It runs until it is interrupted or terminated.
+
+    `antecede node certs certs a b c` makes a small certificate authority and certificates.
+
+    `antecede node top 127.0.0.1:9101 127.0.0.1:9102` shows a live table of nodes with metrics.
+    """
+    what, rest = words[0], words[1:]
+    if what == "certs":
+        return _certs(rest, days)
+    if what == "top":
+        return _top(rest, interval, is_once=once or as_json, as_json=as_json)
+    if rest:
+        msg = f"one file at a time: {what!r} is followed by {rest[0]!r}"
+        raise UsageError(msg)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    return _run(lambda: _serve(Path(what)))
+
+
+def _certs(words: list[str], days: int) -> int:
+    if len(words) < 2:
+        msg = "certs needs a folder and names: antecede node certs FOLDER NAME..."
+        raise UsageError(msg)
+    from antecede.net.certs import make_certificates
+
+    for path in make_certificates(words[0], words[1:], days=days):
+        typer.echo(str(path))
+    return 0
+
+
+def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run in uvloop's event loop where it is installed."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main())
+
+
+async def _serve(path: Path) -> int:
+    from antecede.net.config import node_from
+
+    made = node_from(path)
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with made as running:
+        lines: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+        Thread(target=_read_lines, args=(lines, loop), daemon=True).start()
+
+        async def send_all() -> None:
+            while line := await lines.get():
+                try:
+                    dests, payload = _order(line)
+                    message = await running.send(dests, payload)
+                except AntecedeError as error:
+                    typer.echo(json.dumps({"kind": "refused", "reason": str(error)}))
+                else:
+                    typer.echo(json.dumps({"kind": "sent", "message": str(message)}))
+
+        async def print_all() -> None:
+            async for delivery in running:
+                row = {"kind": "delivered", "message": str(delivery.message)}
+                row |= {"source": delivery.source, **_shown(delivery.payload)}
+                typer.echo(json.dumps(row))
+                await delivery.done()
+
+        jobs = [loop.create_task(job) for job in (send_all(), print_all())]
+        waiting = loop.create_task(ended.wait())
+        await asyncio.wait([jobs[1], waiting], return_when=asyncio.FIRST_COMPLETED)
+        for task in (*jobs, waiting):
+            task.cancel()
+        await asyncio.gather(*jobs, waiting, return_exceptions=True)
+    return 0
+
+
+def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    """Read standard input in a thread of its own: it may be a file, a pipe or a terminal."""
+    with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
+        rest = b""
+        while data := os.read(sys.stdin.fileno(), 1 << 16):
+            *whole, rest = (rest + data).split(b"\n")
+            for line in filter(None, whole):
+                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
+        asyncio.run_coroutine_threadsafe(lines.put(rest), loop).result()
+        asyncio.run_coroutine_threadsafe(lines.put(b""), loop).result()
+
+
+def _order(line: bytes) -> tuple[list[str] | str, bytes]:
+    """Return destinations and payload of a line of input."""
+    try:
+        row = json.loads(line)
+        dests = row["dests"]
+        payload = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        msg = f'expected {{"dests": ["b"], "text": "hello"}} or base64 in place of text; {error!r}'
+        raise UsageError(msg) from error
+    return dests, payload
+
+
+def _shown(payload: bytes) -> dict[str, str]:
+    try:
+        return {"text": payload.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(payload).decode()}
+
+
+def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool) -> int:
+    if not addresses:
+        msg = "top needs addresses of metrics: antecede node top 127.0.0.1:9101"
+        raise UsageError(msg)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=250)
+    if as_json:
+        found = asyncio.run(_look(addresses, is_strict=True))
+        typer.echo(json.dumps(found))
+    elif is_once or not console.is_terminal:
+        console.print(_table(asyncio.run(_look(addresses, is_strict=True))))
+    else:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            Live(console=console, auto_refresh=False) as live,
+        ):
+            asyncio.run(_watch(addresses, interval, live.update))
+    return 0
+
+
+async def _watch(addresses: list[str], interval: float, update: Callable[..., None]) -> None:
+    while True:
+        update(_table(await _look(addresses, is_strict=False)), refresh=True)
+        await asyncio.sleep(interval)
+
+
+async def _look(addresses: list[str], *, is_strict: bool) -> dict[str, dict[str, float]]:
+    """Return the figures of each node; without ``is_strict``, none for one that does not answer."""
+    from antecede.net.metrics import fetch_metrics, parse_metrics
+
+    found: dict[str, dict[str, float]] = {}
+    texts = await asyncio.gather(*map(fetch_metrics, addresses), return_exceptions=True)
+    for address, text in zip(addresses, texts, strict=True):
+        if isinstance(text, str):
+            process, figures = parse_metrics(text)
+            found[process] = figures
+        elif is_strict or not isinstance(text, UsageError):
+            raise text
+        else:
+            found[address] = {}
+    return found
+
+
+def _table(found: dict[str, dict[str, float]]) -> Table:
+    table = Table("node", *COLUMNS.values())
+    for process, figures in found.items():
+        cells = (f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)
+        table.add_row(process, *cells)
+    return table

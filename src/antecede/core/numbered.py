@@ -1,0 +1,357 @@
+"""The base of protocols that work on numbers: see :mod:`antecede.core.roster`.
+
+Packets made by endpoints or a Codec with the same roster are taken as they are. Others are first
+put into terms of ours, which costs as much as they are long: packets of endpoints with other
+members, or with the same in another order, and packets made from names, which are checked.
+
+After a removal, the base keeps what [KS98] does not speak of. Two messages of one channel are
+delivered in order, whatever was lost. A message that rests on one lost with a removed process says
+so in ``unmet``, and so do messages that rest on such a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from antecede.core.membership import Membership
+from antecede.core.messages import (
+    INCARNATION_SHIFT,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    delivery_of,
+    effects_of,
+    incarnation_of,
+    numbered_packet,
+)
+from antecede.core.roster import UNKNOWN, Roster
+from antecede.core.stamps import Stamp, Translation
+from antecede.core.validation import check_address, check_message, checked_basis
+from antecede.errors import PeerError, UnknownProcessError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.casts import Targets
+
+FREE: Final = -1
+TURN: Final = -2
+"""Instead of the key that a packet waits for: nothing, or earlier packets of its channel."""
+BEHIND: Final = -3
+"""BEHIND - source: what is held of the previous incarnation of a process that restarted."""
+
+
+class Numbered(Membership):
+    """One process's side of a protocol that carries :class:`Stamp` and needs."""
+
+    STAMP: ClassVar[type[Stamp]]
+    """The protocol's own kind of stamp: what its packets carry."""
+    _looks_ahead = False
+    """Whether :meth:`_on_arrival` has anything to do."""
+
+    def _number_targets(self, to: Targets) -> None:
+        numbers = self._roster.numbers
+        to.numbers = [numbers[name] for name in to.others]
+        to.mask = self._roster.mask_of(to.names)
+        to.others_mask = self._roster.mask_of(to.others)
+
+    # What a protocol defines.
+
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        """Return the packets of a send (never empty), and record it."""
+        raise NotImplementedError
+
+    def _merge(self, packet: Packet, key: int) -> None:
+        """Merge what a packet carried, when it is delivered."""
+        raise NotImplementedError
+
+    # Send and receive.
+
+    def send(
+        self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
+    ) -> Effects:
+        """Send ``payload`` to ``dests``; see :meth:`Endpoint.send`."""
+        to = self._targets.known.get(dests) if type(dests) is tuple else None
+        if to is None:
+            to = self._targets.find(dests)
+        if not isinstance(payload, bytes):
+            raise UsageError(self._not_bytes(payload))
+        if after is not None:
+            checked_basis(after, self._events)
+        self._seq += 1
+        self._events = event = self._events + 1
+        packets = tuple(self._stamped(to, payload)) if to.numbers else ()
+        if self._gone:
+            self._tell(packets, to.others_mask)
+        if not to.has_me:
+            return effects_of(packets, (), event)
+        self._events += 1
+        message = MessageId(self.process, self._seq)
+        return Effects(packets, (Delivery(message, to.names, payload, self._events),), event)
+
+    def receive(self, packet: Packet) -> Effects:
+        """Accept a packet from the network; return what it released, in order."""
+        roster = self._roster
+        if (
+            type(packet) is not Packet
+            or packet.roster is not roster
+            or packet.dest_no != self._me
+            or type(packet.stamp) is not self.STAMP
+            or self._fifo
+        ):
+            if self._fifo:
+                return self._receive_in_order(packet)
+            packet = self._adopted(packet)
+        source, n = packet.source_no, packet.n
+        links = self._links
+        expected = links.prefix.get(source, 0) + 1
+        is_odd = self._rough
+        if n != expected:
+            if incarnation_of(n) != incarnation_of(expected):
+                self._check_past(packet, incarnation_of(expected))
+                is_odd = True
+            elif n < expected or links.is_seen(source, n):
+                return effects_of((), (), self._events)
+        tops = packet.stamp.tops
+        if is_odd or tops[self._me] >> roster.shift > self._seq or max(tops) > self._bound:
+            self._check_claims(packet)
+            self._notice(packet)
+            expected = links.prefix.get(source, 0) + 1
+        need = self._blocker(packet) if packet.needs or self._rough else FREE
+        if need != FREE or self.pull:
+            self._hold_back(packet, need)
+            self._hear(packet)
+            return self._flush()
+        if n == expected and source not in links.ahead:
+            links.prefix[source] = n
+        else:
+            links.accept(source, n)
+        if self._looks_ahead:
+            self._on_arrival(packet)
+        if self._rough or packet.stamp.news or self._hold.waiting:
+            self._deliver(packet)
+            self._drain()
+            self._hear(packet)
+            return self._flush()
+        # What follows is _deliver() where nothing waits and nobody has left: the usual case.
+        self._events = event = self._events + 1
+        self._reached[source] = key = packet.seq << roster.shift | source
+        self._turns[source] = n
+        self._merge(packet, key)
+        return effects_of((), (delivery_of(packet, event),), event)
+
+    def _receive_in_order(self, packet: Packet) -> Effects:
+        """Accept a packet where a protocol handles those of a channel in their order."""
+        raise NotImplementedError
+
+    def _check_claims(self, packet: Packet) -> None:
+        """Refuse what well-formed packets can say, but nobody can know."""
+        if self._gone and self._gone >> packet.source_no & 1:
+            msg = f"packet {packet.n} comes from {packet.source!r}, which was removed; drop it"
+            raise PeerError(msg)
+        claimed = packet.stamp.tops[self._me] >> self._roster.shift
+        if claimed > self._seq:
+            msg = (
+                f"packet {packet.n} from {packet.source!r} knows of message {claimed} of "
+                f"{self.process!r}, which has sent {self._seq}; it was restored from an old "
+                "state, or the peer is faulty"
+            )
+            raise PeerError(msg)
+
+    def _hold_back(self, packet: Packet, need: int) -> None:
+        if not self._tally.is_low(self, packet):
+            self._check_space(packet, is_blocked=need != FREE)
+        self._links.accept(packet.source_no, packet.n)
+        if self._looks_ahead:
+            self._on_arrival(packet)
+        self._file(self._hold.take_in(packet), packet, need)
+        self._drain()
+
+    def _on_arrival(self, packet: Packet) -> None:
+        """Look at a packet when it arrives, whether it is held or not."""
+
+    def _blocker(self, packet: Packet) -> int:
+        """Return the key of a message that the packet waits for, FREE or TURN."""
+        reached, low = self._reached, self._roster.low
+        for key in packet.needs:
+            if key > reached[key & low] and (not self._rough or self._may_come(key)):
+                return key
+        if self._rough and packet.n > self._turns[packet.source_no] + 1:
+            return TURN
+        if self._closed and self._departures.order:
+            return self._first_behind(packet)
+        return FREE
+
+    def _first_behind(self, packet: Packet) -> int:
+        """Return FREE, or what a packet waits for whose sender knew of a restart.
+
+        Since then nobody carries what concerns the previous incarnation, so a message must not
+        overtake what is held of that.
+        """
+        shift, tops = self._roster.shift, packet.stamp.tops
+        for source in self._departures.order:
+            now = self._incarnation_of(source)
+            if now and source != packet.source_no and incarnation_of(tops[source] >> shift) >= now:
+                return BEHIND - source
+        return FREE
+
+    def _may_come(self, key: int) -> bool:
+        """Tell whether a message that is not delivered can still be, after a removal."""
+        number = key & self._roster.low
+        is_over = self._gone >> number & 1 or incarnation_of(
+            key >> self._roster.shift
+        ) < self._incarnation_of(number)
+        return not is_over or key in self._departures.held
+
+    def _deliver(self, packet: Packet) -> None:
+        source = packet.source_no
+        key = packet.seq << self._roster.shift | source
+        unmet = self._lost(packet, key) if self._rough else ()
+        self._events += 1
+        self._delivered.append(delivery_of(packet, self._events, unmet))
+        if self._rough and self._is_departed(packet):
+            self._turns[source] = self._departures.note_delivery(packet, key)
+            if not self._gone >> source & 1 and source not in self._departures.order:
+                self._turns[source] = self._incarnation_of(source) << INCARNATION_SHIFT
+        else:
+            # Only what we had delivered before a restart, and forgot, can be older than these.
+            self._reached[source] = max(key, self._reached[source])
+            self._turns[source] = max(packet.n, self._turns[source])
+        self._merge(packet, key)
+        if self._hold.waiting:
+            self._rouse(source, key)
+
+    def _lost(self, packet: Packet, key: int) -> tuple[Need, ...]:
+        """Return the lost messages that a message rests on; what rests on it will say so too."""
+        roster, departures = self._roster, self._departures
+        reached, low = self._reached, roster.low
+        late = departures.late
+        missing = [
+            k
+            for k in packet.needs
+            if k not in late and (k > reached[k & low] or (self._closed and self._is_lost(k)))
+        ]
+        lost = departures.lost(packet, key, missing)
+        if not lost:
+            return ()
+        departures.doubt(packet.source_no, key, lost)
+        departures.doubt(self._me, self._seq + 1 << roster.shift | self._me, lost)
+        return tuple(sorted(map(self._need, lost)))
+
+    def _rouse(self, source: int, key: int) -> None:
+        """File again what waited for a message, and what waited for its turn behind it."""
+        hold = self._hold
+        woken = hold.wake_at(source, key)
+        if self._rough:
+            woken += hold.wake_at(~source, self._turns[source])
+        for arrival in woken:
+            packet = hold.packets[arrival]
+            self._file(arrival, packet, self._blocker(packet))
+
+    def _file(self, arrival: int, packet: Packet, need: int) -> None:
+        if need == FREE:
+            self._hold.file(arrival, None)
+        elif need == TURN:
+            self._hold.file_at(arrival, ~packet.source_no, packet.n - 1)
+        elif need < TURN:
+            source = BEHIND - need
+            base = self._incarnation_of(source) << INCARNATION_SHIFT
+            self._hold.file_at(arrival, ~source, base)
+        else:
+            self._hold.file_at(arrival, need & self._roster.low, need)
+
+    def _deliver_next(self, source: str | None = None) -> bool:
+        while (ready := self._hold.pop_ready(source)) is not None:
+            arrival, packet = ready
+            need = self._blocker(packet)
+            if need == FREE:
+                self._deliver(packet)
+                return True
+            self._hold.put_back(arrival, packet)
+            self._file(arrival, packet, need)
+        return False
+
+    # Packets that are not in our terms.
+
+    def _adopted(self, packet: Packet) -> Packet:
+        """Return a packet by our numbers; refuse one that is not for us or malformed."""
+        is_numbered = isinstance(packet, Packet) and packet.roster is not None
+        if not is_numbered or type(packet.stamp) is not self.STAMP:
+            self._check_packet(packet)
+            if packet.source in self._removed:  # a duplicate, or it would have been refused
+                return self._seen_before(packet)
+            return self._numbered(packet)
+        check_address(self, packet)
+        roster = packet.roster
+        assert roster is not None
+        if roster is self._roster:
+            return packet
+        if self._is_seen(packet):  # whatever it says; it may name those who are forgotten
+            return self._seen_before(packet)
+        return self._translated(packet, roster)
+
+    def _regained(self, packet: Packet) -> Packet:
+        """Return a packet that was held when a state was taken, by our numbers."""
+        if packet.roster is not None:
+            return self._translated(packet, packet.roster, forgets=True)
+        check_address(self, packet)
+        check_message(self, packet)
+        self._check(packet)
+        return self._numbered(packet)
+
+    def _seen_before(self, packet: Packet) -> Packet:
+        """Return an empty packet of this number."""
+        stamp = self.STAMP(list(range(len(self._roster))), {})
+        source = self._roster.numbers[packet.source]
+        return numbered_packet(self._roster, source, self._me, packet.n, 1, 0, b"", stamp, [])
+
+    def _translated(self, packet: Packet, roster: Roster, *, forgets: bool = False) -> Packet:
+        """Return a packet by our numbers; it may name those with whom its sender is done."""
+        ours, news = self._roster, packet.stamp.news
+        source = ours.numbers.get(packet.source, UNKNOWN)
+        if source == UNKNOWN:
+            raise self._unknown(packet, packet.source)
+        by = Translation(roster, ours)
+        stamp = self.STAMP(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
+        needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
+        strange = by.missing & ~news[1] if news else by.missing
+        for number in roster.members(0 if forgets else strange):
+            if not self._is_gone(roster.names[number]):
+                raise self._unknown(packet, roster.names[number])
+        if news:
+            stamp.news = by.mask(news[0]), by.mask(news[1])
+        for number in self._roster.members(self._gone):
+            if self._roster.names[number] not in roster.numbers:
+                self._farewells.excuse(number, source)
+        return numbered_packet(
+            ours, source, self._me, packet.n, packet.seq, dests, packet.payload, stamp, needs
+        )
+
+    def _unknown(self, packet: Packet, name: str) -> PeerError:
+        try:
+            self._check_names(packet, (name,))
+        except UnknownProcessError as error:
+            return error
+        return PeerError(f"packet {packet.n} comes from {name!r}, which was removed; drop it")
+
+    def _is_seen(self, packet: Packet) -> bool:
+        return self._links.is_seen(self._roster.numbers.get(packet.source, UNKNOWN), packet.n)
+
+    # Introspection.
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        """Yield what a packet waits for: RCV(1), the Delivery Condition, or its turn."""
+        if packet.roster is not self._roster:
+            packet = self._adopted(packet)
+        reached, low = self._reached, self._roster.low
+        missing = [k for k in packet.needs if k > reached[k & low] and self._may_come(k)]
+        if missing:
+            yield from sorted(map(self._need, missing))
+        elif (need := self._blocker(packet)) == TURN:
+            yield Need(packet.source, packet.n - 1, "channel")
+        elif need < TURN:
+            source = BEHIND - need
+            base = self._incarnation_of(source) << INCARNATION_SHIFT
+            yield Need(self._roster.names[source], base, "channel")

@@ -1,0 +1,94 @@
+"""Restarts of others where endpoints work on numbers.
+
+A process that restarts keeps its number. What has arrived of its previous incarnation is still
+delivered; the rest is lost, as if the process had been removed.
+"""
+
+from __future__ import annotations
+
+from antecede.core.messages import (
+    INCARNATION_SHIFT,
+    Need,
+    Packet,
+    Restart,
+    incarnation_of,
+)
+from antecede.core.numbered_state import NumberedState
+from antecede.core.restarts import (
+    check_incarnation,
+    is_closed_and_lost,
+    missing_count,
+    outdated,
+)
+
+
+class NumberedRestarts(NumberedState):
+    """What :class:`antecede.core.numbered.Numbered` does when a process restarts."""
+
+    def _need(self, key: int) -> Need:
+        roster = self._roster
+        return Need(roster.names[key & roster.low], key >> roster.shift)
+
+    # Restarts.
+
+    def _find_bounds(self) -> None:
+        """Set what tells the usual case from the others quickly."""
+        self._rough = bool(self._gone or self._closed or self.incarnation)
+        """Whether messages may have been lost, with a process or an incarnation, or forgotten."""
+        self._bound = 1 << INCARNATION_SHIFT + self._roster.shift
+        """Keys above it are of processes that have restarted."""
+
+    def _incarnation_of(self, number: int) -> int:
+        return incarnation_of(self._links.prefix.get(number, 0))
+
+    def _is_departed(self, packet: Packet) -> bool:
+        """Tell whether a packet's source was removed, or has restarted since."""
+        source = packet.source_no
+        is_gone = self._gone >> source & 1
+        return bool(is_gone) or incarnation_of(packet.n) < self._incarnation_of(source)
+
+    def _is_lost(self, key: int) -> bool:
+        roster = self._roster
+        return is_closed_and_lost(self._closed, roster.names[key & roster.low], key >> roster.shift)
+
+    def _check_incarnation(self, packet: Packet) -> None:
+        """Do nothing, since ``receive`` does it, unless a channel's order forbids to go on."""
+        if self._fifo:
+            number = self._roster.numbers[packet.source]
+            check_incarnation(packet, self._incarnation_of(number), self.INFO.name)
+
+    def _check_past(self, packet: Packet, known: int) -> None:
+        if incarnation_of(packet.n) < known:
+            raise outdated(packet, known)
+
+    def _notice(self, packet: Packet) -> None:
+        """End the previous incarnations of the processes that a packet shows to have restarted."""
+        shift, source = self._roster.shift, packet.source_no
+        found = [incarnation_of(top >> shift) for top in packet.stamp.tops]
+        found[source] = max(found[source], incarnation_of(packet.n))
+        for number, incarnation in enumerate(found):
+            known = self._incarnation_of(number)
+            if incarnation > known and number != self._me and not self._gone >> number & 1:
+                self._close(number, incarnation)
+
+    def _close(self, number: int, incarnation: int) -> None:
+        """Take the previous incarnation of a process for removed."""
+        links, roster = self._links, self._roster
+        name = roster.names[number]
+        missing = missing_count(links.prefix.get(number, 0), links.ahead.pop(number, []))
+        self._restarted.append(Restart(name, incarnation, missing))
+        delivered = self._reached[number] >> roster.shift
+        self._closed.setdefault(name, {})[self._incarnation_of(number)] = delivered
+        self._closed[name].setdefault(incarnation - 1, 0)
+        links.prefix[number] = self._turns[number] = incarnation << INCARNATION_SHIFT
+        links.drop_parked(number)
+        self._find_bounds()
+        self._note_departed()
+        self._file_all()
+
+    def _number_from(self, base: int) -> None:
+        super()._number_from(base)
+        self._find_bounds()
+
+    def _number_channel(self, dest: str, base: int) -> None:
+        self._links.sent[self._roster.numbers[dest]] = base

@@ -1,0 +1,83 @@
+"""A node's settings from a TOML file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from antecede.errors import UsageError
+from antecede.net.limits import Limits
+from antecede.net.node import Node
+
+PATHS: Final = ("store", "tls", "events")
+"""Settings that are files or folders; relative ones are meant from the folder of the TOML file."""
+_TYPES: Final[dict[str, type]] = {
+    "process": str,
+    "listen": str,
+    "protocol": str,
+    "metrics": str,
+    **dict.fromkeys(PATHS, str),
+    "allow_plaintext": bool,
+    "peers": dict,
+    "options": dict,
+    "limits": dict,
+}
+
+
+def node_from(path: str | os.PathLike[str]) -> Node:
+    """Return the node that a TOML file describes."""
+    settings = read_settings(Path(path))
+    process = settings.pop("process")
+    return Node(process, **settings)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the arguments of :class:`Node` that a TOML file gives; refuse what is not one."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"cannot read {str(path)!r}: {error.strerror}; give the TOML file of a node"
+        raise UsageError(msg) from error
+    except ValueError as error:
+        msg = f"{str(path)!r} is not valid TOML: {error}"
+        raise UsageError(msg) from error
+    for name, value in found.items():
+        kind = _TYPES.get(name)
+        if kind is None:
+            msg = f"{path}: unknown setting {name!r}; known are {', '.join(_TYPES)}"
+            raise UsageError(msg)
+        if not isinstance(value, kind):
+            msg = f"{path}: {name} is {value!r}; expected {_WORDS[kind]}"
+            raise UsageError(msg)
+    if "process" not in found:
+        msg = f"{path}: process is missing; write process = 'NAME'"
+        raise UsageError(msg)
+    for name in PATHS:
+        if name in found:
+            found[name] = path.parent / found[name]
+    _check_peers(path, found.get("peers", {}))
+    if "limits" in found:
+        found["limits"] = _limits(path, found["limits"])
+    return found
+
+
+_WORDS: Final = {str: "a string", bool: "true or false", dict: "a table"}
+
+
+def _check_peers(path: Path, peers: dict[str, Any]) -> None:
+    for name, address in peers.items():
+        if not isinstance(address, str):
+            msg = f"{path}: the address of peer {name!r} is {address!r}; expected 'host:port'"
+            raise UsageError(msg)
+
+
+def _limits(path: Path, given: dict[str, Any]) -> Limits:
+    known = [entry.name for entry in fields(Limits)]
+    for name in given:
+        if name not in known:
+            msg = f"{path}: unknown limit {name!r}; known are {', '.join(known)}"
+            raise UsageError(msg)
+    return Limits(**given)

@@ -1,0 +1,318 @@
+"""The order of things inside a node: apply, save, and only then let out.
+
+Every input (a send, a packet, ``done``) is applied to the machine at once and collected in a batch.
+The batch is saved as one journal entry. Only then do its packets leave, its arrivals get
+acknowledged, its deliveries reach the application, and its callers return. Inputs that come in
+while a batch is being saved make up the next one: commits are grouped by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Iterable
+
+from antecede.core.messages import Delivery, MessageId
+from antecede.errors import (
+    HoldFullError,
+    NodeClosedError,
+    PeerError,
+    UnknownProcessError,
+)
+from antecede.eventlog import EventLog
+from antecede.net import frames, records
+from antecede.net.limits import Limits
+from antecede.net.machine import Machine, Step
+from antecede.net.outgoing import Outgoing
+from antecede.net.peers import GAP_MAX, Peer
+from antecede.net.records import Logged
+from antecede.net.saving import Batch, Saving
+from antecede.net.stores import Store
+from antecede.net.transports import Transport
+from antecede.net.watch import LOG, Watch
+
+
+class Engine:
+    """Drives a machine between a transport, a store and the application."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        transport: Transport,
+        store: Store | None,
+        *,
+        limits: Limits,
+        chance: random.Random,
+        events: EventLog | None = None,
+    ) -> None:
+        self.machine = machine
+        self.is_durable = store is not None
+        self.limits = limits
+        self.events = events
+        machine.keeps_log = events is not None
+        self.loop = asyncio.get_running_loop()
+        self.peers = {
+            name: Peer(name, channel, limits) for name, channel in machine.channels.items()
+        }
+        self.ready: deque[Delivery] = deque(machine.inbox.values())
+        self.watch = Watch(machine, limits.long_wait_seconds)
+        self.outgoing = Outgoing(machine, transport, chance)
+        self.failure: Exception | None = None
+        self.is_closed = False
+        self.counts = dict.fromkeys(("sent", "delivered", "done", "duplicates", "refused"), 0)
+        self.counts |= {"control_bytes": 0, "packet_bytes": 0}
+        self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
+        self._consumers: deque[asyncio.Future[None]] = deque()
+        self._arrival_waiters: deque[asyncio.Future[None]] = deque()
+
+    # What the node calls.
+
+    def send(self, dests: tuple[str, ...] | str, payload: bytes, after: int | None) -> MessageId:
+        """Apply a send."""
+        step = self.machine.send(dests, payload, after)
+        if self.is_durable:
+            self.saving.batch.records.append(records.send_record(dests, payload, after))
+        self.counts["sent"] += 1
+        self._take(step)
+        return MessageId(self.machine.setup.process, self.machine.sends)
+
+    def done(self, event: int) -> None:
+        """Apply that the application has dealt with a delivery; again does nothing."""
+        if self.machine.done(event) is None:
+            return
+        if self.is_durable:
+            self.saving.batch.records.append(records.done_record(event))
+            self.saving.schedule()
+        self.counts["done"] += 1
+        self._admit_pending()
+
+    def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
+        """Return a future that is done when a destination has room again; None if all have."""
+        names = self.peers if isinstance(dests, str) else dests
+        for name in names:
+            peer = self.peers.get(name)
+            if peer is not None and peer.channel.outbox and peer.is_full:
+                peer.waiters.append(waiter := self.loop.create_future())
+                return waiter
+        if self.machine.setup.process in dests and self._is_inbox_full:
+            return self.next_input()
+        return None
+
+    def next_input(self) -> asyncio.Future[None]:
+        """Return a future that is done when something has arrived or been marked done."""
+        self._arrival_waiters.append(waiter := self.loop.create_future())
+        return waiter
+
+    def next_delivery(self) -> asyncio.Future[None]:
+        """Return a future that is done when there may be a delivery."""
+        self._consumers.append(waiter := self.loop.create_future())
+        return waiter
+
+    def unacknowledged(self) -> int:
+        """Return how many packets peers have not acknowledged."""
+        return sum(len(peer.channel.outbox) for peer in self.peers.values())
+
+    # What the transport calls.
+
+    def connected(self, peer: str) -> None:
+        """Send again what the peer has not acknowledged."""
+        found = self.peers.get(peer)
+        if found is None or self.is_closed or self.failure is not None:
+            return
+        self.outgoing.reconnected(found)
+
+    def received(self, peer: str, frame: bytes) -> None:
+        """Take a frame from a peer."""
+        found = self.peers.get(peer)
+        if found is None or self.is_closed or self.failure is not None:
+            return
+        try:
+            self._take_frame(found, frame)
+        except PeerError as error:
+            self._refuse(found, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the node must not go on
+            self.fail(error)
+
+    # Arrivals.
+
+    @property
+    def _is_inbox_full(self) -> bool:
+        machine, limits = self.machine, self.limits
+        return len(machine.inbox) >= limits.inbox_count or machine.inbox_bytes >= limits.inbox_bytes
+
+    def _take_frame(self, peer: Peer, data: bytes) -> None:
+        frame = frames.decode(data)
+        self._check_head(peer, frame.head)
+        peer.acknowledge(frame.prefix, frame.above, self.loop.time())
+        channel = peer.channel
+        for n, packet in frame.packets:
+            if channel.has(n):
+                self.counts["duplicates"] += 1
+                self._owe(peer)
+            elif n > channel.prefix + GAP_MAX:
+                self._refuse(peer, f"packet {n} is too far ahead of packet {channel.prefix + 1}")
+            elif self._is_inbox_full:
+                peer.put_aside(n, packet)
+            else:
+                self._arrive(peer, n, packet)
+        _wake_all(self._arrival_waiters)
+
+    def _check_head(self, peer: Peer, head: frames.Head) -> None:
+        if head.setup != self.machine.setup.digest:
+            msg = (
+                f"{peer.name!r} runs another setup than {self.machine.setup.sentence}; give all "
+                "nodes the same members, protocol and options"
+            )
+            raise PeerError(msg)
+        known, mine = peer.channel.identity, self.machine.identity
+        if (known and head.source != known) or (head.dest and head.dest != mine):
+            who = f"{peer.name!r} has" if known and head.source != known else "this node has"
+            msg = (
+                f"{who} lost its store since {peer.name!r} and this node last met; put the store "
+                "back, or give all nodes new stores"
+            )
+            raise PeerError(msg)
+        if not known:
+            self.machine.meet(peer.name, head.source)
+            if self.is_durable:
+                self.saving.batch.records.append(records.meet_record(peer.name, head.source))
+
+    def _arrive(self, peer: Peer, n: int, packet: bytes) -> None:
+        try:
+            step = self.machine.arrive(peer.name, n, packet)
+        except (HoldFullError, UnknownProcessError) as error:
+            # Not acknowledged, so the peer sends it again; by then there may be room.
+            self.counts["refused"] += 1
+            self.watch.tell_once(peer.name, type(error).__name__, f"from {peer.name}: {error}")
+            return
+        except PeerError as error:
+            self._refuse(peer, str(error))
+            return
+        if self.is_durable:
+            self.saving.batch.records.append(records.arrive_record(peer.name, n, packet))
+        self._owe(peer)
+        self._take(step)
+
+    def _admit_pending(self) -> None:
+        """Take in packets that waited for room, in turn."""
+        waiting = [peer for peer in self.peers.values() if peer.pending]
+        while waiting and not self._is_inbox_full:
+            peer = waiting.pop(0)
+            n, packet = peer.take_pending()
+            if not peer.channel.has(n):
+                self._arrive(peer, n, packet)
+            if peer.pending:
+                waiting.append(peer)
+        _wake_all(self._arrival_waiters)
+
+    def _owe(self, peer: Peer) -> None:
+        """Acknowledge the peer's packets with the next frame."""
+        self.saving.batch.arrivals[peer.name] = None
+        self.saving.schedule()
+
+    def _refuse(self, peer: Peer, reason: str) -> None:
+        self.counts["refused"] += 1
+        self.watch.tell_once(peer.name, "refused", f"turned away what {peer.name} sent: {reason}")
+
+    # Batches.
+
+    def _take(self, step: Step) -> None:
+        batch = self.saving.batch
+        for dest, n, data in step.packets:
+            batch.packets.setdefault(dest, []).append((n, data))
+            self.counts["packet_bytes"] += len(data)
+        self.counts["control_bytes"] += step.control
+        if step.held is not None or self.watch.since:
+            self.watch.note(step)
+        if step.deliveries:
+            batch.deliveries += step.deliveries
+        if step.logged:
+            batch.logged += step.logged
+        self.saving.schedule()
+
+    def _seal(self, batch: Batch) -> None:
+        """Complete a batch with what is true now."""
+        for name in batch.arrivals:
+            channel = self.peers[name].channel
+            batch.arrivals[name] = (channel.prefix, tuple(sorted(channel.above)))
+        if batch.records:
+            for peer in self.peers.values():
+                if peer.acknowledged:
+                    batch.records.append(records.acknowledged_record(peer.name, peer.acknowledged))
+                    peer.acknowledged = []
+
+    def _finish(self, batch: Batch) -> None:
+        """Let out what is saved now."""
+        self.log(batch.logged)
+        for name, arrivals in batch.arrivals.items():
+            assert arrivals is not None
+            self.peers[name].saved = arrivals
+        for name in {**batch.packets, **batch.arrivals}:
+            packets = batch.packets.get(name, [])
+            peer = self.peers[name]
+            if packets:
+                peer.released = packets[-1][0]
+            self.outgoing.transmit(peer, packets)
+        if batch.deliveries:
+            self.counts["delivered"] += len(batch.deliveries)
+            self.ready += batch.deliveries
+            _wake_all(self._consumers)
+        _wake_all(deque(batch.waiters))
+
+    def log(self, logged: Iterable[Logged]) -> None:
+        """Write events to the event log, unless they are there."""
+        if self.events is None:
+            return
+        for event, message, dests in logged:
+            if event <= self.events.last_seq:
+                continue
+            if dests is None:
+                self.events.deliver(message, seq=event)
+            else:
+                self.events.send(message, dests or None, seq=event)
+
+    # The end.
+
+    def fail(self, error: Exception) -> None:
+        """Stop for good: nothing more leaves, and whoever waits is told why."""
+        if self.failure is None:
+            self.failure = error
+            LOG.error("%s: the node stops: %s", self.machine.setup.process, error)
+        self.outgoing.stop(list(self.peers.values()))
+        self.saving.stop(error)
+        self.wake_everyone()
+
+    def wake_everyone(self) -> None:
+        """Let all who wait look again, for instance because the node is closed."""
+        _wake_all(self._consumers)
+        _wake_all(self._arrival_waiters)
+        for peer in self.peers.values():
+            peer.wake()
+
+    async def close(self) -> None:
+        """Save the last inputs and a checkpoint; then nothing goes in or out."""
+        self.is_closed = True
+        self.wake_everyone()
+        self.saving.schedule()
+        await self.saving.settle()
+        self.watch.stop()
+        self.outgoing.stop(list(self.peers.values()))
+        if self.failure is None:
+            await self.saving.checkpoint()
+
+    def check(self) -> None:
+        """Raise NodeClosedError if the node has failed or is closed."""
+        if self.failure is not None:
+            msg = f"the node has stopped: {self.failure}"
+            raise NodeClosedError(msg) from self.failure
+        if self.is_closed:
+            msg = "the node is closed; make a new one to go on"
+            raise NodeClosedError(msg)
+
+
+def _wake_all(waiters: deque[asyncio.Future[None]]) -> None:
+    while waiters:
+        waiter = waiters.popleft()
+        if not waiter.done():
+            waiter.set_result(None)

@@ -1,0 +1,117 @@
+"""Fields in bytes: numbers, bytes, text and lists of them, for frames and the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from antecede.errors import PeerError
+
+
+def put_number(out: bytearray, value: int) -> None:
+    """Append a number from 0, seven bits to a byte, the lowest first."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def put_bytes(out: bytearray, data: bytes) -> None:
+    """Append bytes behind their length."""
+    put_number(out, len(data))
+    out += data
+
+
+def put_text(out: bytearray, text: str) -> None:
+    """Append text."""
+    put_bytes(out, text.encode(errors="surrogatepass"))
+
+
+def put_names(out: bytearray, names: Iterable[str]) -> None:
+    """Append names behind how many they are."""
+    listed = tuple(names)
+    put_number(out, len(listed))
+    for name in listed:
+        put_text(out, name)
+
+
+def put_numbers(out: bytearray, numbers: Iterable[int]) -> None:
+    """Append ascending numbers behind how many they are, as distances."""
+    listed = tuple(numbers)
+    put_number(out, len(listed))
+    last = 0
+    for number in listed:
+        put_number(out, number - last)
+        last = number
+
+
+class Fields:
+    """A position in bytes; anything wrong with them raises PeerError."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+
+    @property
+    def left(self) -> int:
+        """The number of bytes not yet read."""
+        return len(self.data) - self.position
+
+    def byte(self) -> int:
+        """Read one byte."""
+        if self.position >= len(self.data):
+            self.fail("end too early")
+        self.position += 1
+        return self.data[self.position - 1]
+
+    def number(self) -> int:
+        """Read what :func:`put_number` wrote."""
+        value = shift = 0
+        while (byte := self.byte()) > 0x7F:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > 56:
+                self.fail("hold a number of more than 63 bits")
+        return value | byte << shift
+
+    def count(self, what: str) -> int:
+        """Read how many items follow, of at least a byte each."""
+        value = self.number()
+        if value > self.left:
+            self.fail(f"claim {value} {what}")
+        return value
+
+    def bytes(self) -> bytes:
+        """Read what :func:`put_bytes` wrote."""
+        length = self.count("bytes")
+        self.position += length
+        return self.data[self.position - length : self.position]
+
+    def text(self) -> str:
+        """Read what :func:`put_text` wrote."""
+        try:
+            return self.bytes().decode(errors="surrogatepass")
+        except UnicodeDecodeError:
+            self.fail("hold a name that is not UTF-8")
+
+    def names(self) -> tuple[str, ...]:
+        """Read what :func:`put_names` wrote."""
+        return tuple(self.text() for _ in range(self.count("names")))
+
+    def numbers(self) -> list[int]:
+        """Read what :func:`put_numbers` wrote."""
+        found, last = [], 0
+        for _ in range(self.count("numbers")):
+            last += self.number()
+            found.append(last)
+        return found
+
+    def fail(self, fault: str) -> NoReturn:
+        """Raise the error for malformed bytes."""
+        msg = (
+            f"{len(self.data)} bytes {fault} at byte {self.position}; they are damaged or come "
+            "from another version"
+        )
+        raise PeerError(msg)

@@ -1,0 +1,162 @@
+"""Figures of a node in the text format of Prometheus, and a small server for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from antecede.errors import UsageError
+from antecede.net.addresses import parsed
+from antecede.net.engine import Engine
+from antecede.net.stores import Store
+
+REQUEST_BYTES_MAX: Final = 8192
+REQUEST_SECONDS_MAX: Final = 5.0
+CONNECTIONS_MAX: Final = 16
+ANSWER_BYTES_MAX: Final = 1 << 20
+_LINE: Final = re.compile(
+    r'antecede_(?P<name>\w+)\{process="(?P<process>(?:[^"\\]|\\.)*)".*\} (?P<value>[-+.\w]+)$'
+)
+
+
+def metrics_text(engine: Engine, transport: Mapping[str, int], store: Store | None) -> str:
+    """Return the figures of a node."""
+    process = engine.machine.setup.process
+    lines: list[str] = []
+    for name, kind, help_text, values in _figures(engine, transport, store):
+        lines += [f"# HELP antecede_{name} {help_text}", f"# TYPE antecede_{name} {kind}"]
+        for peer, value in values.items():
+            labels = {"process": process} | ({"peer": peer} if peer else {})
+            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            lines.append(f"antecede_{name}{{{shown}}} {value:.10g}")
+    return "\n".join(lines) + "\n"
+
+
+Figure = tuple[str, str, str, Mapping[str, float]]
+
+
+def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
+    counts, machine = engine.counts, engine.machine
+
+    def counter(name: str, help_text: str, value: float) -> Figure:
+        return f"{name}_total", "counter", help_text, {"": value}
+
+    def gauge(name: str, help_text: str, value: float) -> Figure:
+        return name, "gauge", help_text, {"": value}
+
+    yield counter("sent", "Messages sent by the application.", counts["sent"])
+    yield counter("delivered", "Messages delivered.", counts["delivered"])
+    yield counter("done", "Deliveries marked done.", counts["done"])
+    yield counter("control_bytes", "Bytes of packets without payloads.", counts["control_bytes"])
+    yield counter("packet_bytes", "Bytes of packets.", counts["packet_bytes"])
+    yield counter("frames", "Frames given to the transport.", engine.outgoing.frames)
+    yield counter("resent", "Packets sent again.", engine.outgoing.resent)
+    yield counter("duplicates", "Packets that arrived again.", counts["duplicates"])
+    yield counter("refused", "Packets or frames turned away.", counts["refused"])
+    yield counter("commits", "Transactions of the store.", engine.saving.commits)
+    yield gauge("held", "Messages that wait for their causes.", machine.endpoint.held)
+    yield gauge("held_seconds", "Age of the oldest held message.", engine.watch.oldest())
+    yield gauge("inbox", "Deliveries not marked done.", len(machine.inbox))
+    yield gauge("inbox_bytes", "Their payloads.", machine.inbox_bytes)
+    if store is not None:
+        yield gauge("store_bytes", "Size of the store.", store.size())
+    for name, value in transport.items():
+        yield counter(name, "Counted by the transport.", value)
+    peers = engine.peers.values()
+    outbox = {peer.name: len(peer.channel.outbox) for peer in peers}
+    yield "outbox", "gauge", "Packets that the peer has not acknowledged.", outbox
+    size = {peer.name: peer.channel.outbox_bytes for peer in peers}
+    yield "outbox_bytes", "gauge", "Their bytes.", size
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+class MetricsServer:
+    """Answers every HTTP request with the metrics."""
+
+    def __init__(self, address: str, text: Callable[[], str]) -> None:
+        self.address = parsed(address)
+        if not self.address.is_loopback:
+            msg = f"metrics={address!r} is not a loopback address; use 127.0.0.1:PORT"
+            raise UsageError(msg)
+        self._text = text
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to answer."""
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, self.address.host, self.address.port, limit=REQUEST_BYTES_MAX
+            )
+        except OSError as error:
+            msg = f"cannot serve metrics on {self.address}: {error.strerror}; use another port"
+            raise UsageError(msg) from error
+
+    async def close(self) -> None:
+        """Answer no more."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                await reader.readuntil(b"\r\n\r\n")
+                body = self._text().encode()
+                head = (
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                )
+                writer.write(head.encode() + body)
+                await writer.drain()
+        writer.close()
+
+
+async def fetch_metrics(address: str, seconds: float = REQUEST_SECONDS_MAX) -> str:
+    """Return the metrics that a node serves on ``address``."""
+    target = parsed(address)
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(target.host, target.port)
+            try:
+                writer.write(f"GET /metrics HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+                answer = await reader.read(ANSWER_BYTES_MAX)
+                while not reader.at_eof() and len(answer) < ANSWER_BYTES_MAX:
+                    answer += await reader.read(ANSWER_BYTES_MAX)
+            finally:
+                writer.close()
+    except (OSError, TimeoutError) as error:
+        reason = getattr(error, "strerror", None) or "no answer"
+        msg = f"no node serves metrics on {address}: {reason}; start it with metrics={address!r}"
+        raise UsageError(msg) from error
+    return answer.partition(b"\r\n\r\n")[2].decode(errors="replace")
+
+
+def parse_metrics(text: str) -> tuple[str, dict[str, float]]:
+    """Return a node's name and its figures without their prefix; those per peer are added up."""
+    process, figures = "", dict[str, float]()
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found:
+            process = found["process"]
+            figures[found["name"]] = figures.get(found["name"], 0.0) + float(found["value"])
+    if not process:
+        msg = "the answer holds no metrics of a node; give the address of a node's metrics"
+        raise UsageError(msg)
+    return process, figures

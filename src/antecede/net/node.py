@@ -1,0 +1,302 @@
+"""The node: what an application uses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import Awaitable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from antecede.core import messages
+from antecede.core.messages import MessageId, Need
+from antecede.errors import NodeClosedError, QueueFullError, UsageError
+from antecede.eventlog import EventLog
+from antecede.net.engine import Engine
+from antecede.net.frames import IDENTITY_BYTES
+from antecede.net.limits import Limits
+from antecede.net.machine import Machine, Setup
+from antecede.net.metrics import MetricsServer, metrics_text
+from antecede.net.records import Logged
+from antecede.net.stores import SqliteStore, Store
+from antecede.net.tcp import TcpTransport
+from antecede.net.tls import Tls
+from antecede.net.transports import Transport
+from antecede.net.watch import LOG, Waiting
+
+
+class Delivery:
+    """A message handed to the application, which calls :meth:`done` when it has dealt with it."""
+
+    __slots__ = ("_engine", "dests", "event", "message", "payload", "unmet")
+
+    def __init__(self, delivery: messages.Delivery, engine: Engine) -> None:
+        self.message: MessageId = delivery.message
+        self.dests: tuple[str, ...] = delivery.dests
+        self.payload: bytes = delivery.payload
+        self.event: int = delivery.event
+        self.unmet: tuple[Need, ...] = delivery.unmet
+        self._engine = engine
+
+    @property
+    def source(self) -> str:
+        """The process that sent the message."""
+        return self.message.sender
+
+    def done(self) -> Awaitable[None]:
+        """Mark the delivery as dealt with; it is not delivered again, even after a restart.
+
+        The mark is made at the call. Awaiting the result waits until the mark is saved.
+        """
+        self._engine.check()
+        self._engine.done(self.event)
+        return self._engine.saving.saved()
+
+    def __repr__(self) -> str:
+        return f"Delivery({self.message}, {len(self.payload)} bytes)"
+
+
+class Node:
+    """One process of a group that exchanges messages in causal order.
+
+    Use it as an asynchronous context manager::
+
+        async with Node("a", listen="127.0.0.1:7001", peers={"b": "127.0.0.1:7002"}) as node:
+            await node.send(["b"], b"hello")
+            async for delivery in node:
+                print(delivery.source, delivery.payload)
+                await delivery.done()
+
+    Parameters
+    ----------
+    process
+        This process's name. All nodes together must name the same processes.
+    listen
+        The address to listen on, ``host:port``.
+    peers
+        The other processes with their addresses. With ``transport`` given, their names suffice.
+    protocol, options
+        Any of ``antecede.PROTOCOLS``, and its options; the same on all nodes.
+    store
+        A path: the node is durable, in SQLite. What ``send`` returned for, and every delivery that
+        is not marked done, survives a crash. None: everything is in memory and ends with the
+        process; its peers turn it away if it comes back under the same name. Any other
+        :class:`Store` can be given instead.
+    tls
+        A :class:`Tls`, or a folder made by ``antecede node certs``. Without it the node listens and
+        connects on loopback only, unless ``allow_plaintext`` is true: then whoever reaches the port
+        can read and forge messages.
+    transport
+        Use this instead of TCP.
+    events
+        A file to which sends and deliveries are logged, for ``antecede audit``.
+    metrics
+        An address on which to serve metrics in the text format of Prometheus.
+    limits
+        See :class:`Limits`.
+    seed
+        Makes the node's random choices reproducible, for tests.
+    """
+
+    def __init__(
+        self,
+        process: str,
+        *,
+        peers: Mapping[str, str] | Iterable[str] = (),
+        listen: str | None = None,
+        protocol: str = "optimal",
+        options: Mapping[str, Any] | None = None,
+        store: str | os.PathLike[str] | Store | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
+        transport: Transport | None = None,
+        events: str | os.PathLike[str] | None = None,
+        metrics: str | None = None,
+        limits: Limits | None = None,
+        allow_plaintext: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        addresses = dict(peers) if isinstance(peers, Mapping) else dict.fromkeys(peers, "")
+        addresses.pop(process, None)
+        members = tuple(sorted((process, *addresses)))
+        self.setup = Setup(process, members, protocol, dict(options or {}))
+        self.limits = limits or Limits()
+        self._chance = random.Random(seed)  # noqa: S311 - jitter needs no secrecy
+        self._identity = (
+            secrets.token_bytes(IDENTITY_BYTES)
+            if seed is None
+            else self._chance.randbytes(IDENTITY_BYTES)
+        )
+        Machine(self.setup, self._identity)  # refuses a wrong setup before anything is opened
+        self._store: Store | None = (
+            SqliteStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
+        )
+        self._transport = transport or TcpTransport(
+            process,
+            listen=listen,
+            peers=addresses,
+            tls=Tls.of(tls, process),
+            allow_plaintext=allow_plaintext,
+            chance=self._chance,
+        )
+        self._events = None if events is None else Path(events)
+        self._metrics = metrics
+        self._metrics_server: MetricsServer | None = None
+        self._engine: Engine | None = None
+        self._is_used = False
+
+    @property
+    def process(self) -> str:
+        """The name of this process."""
+        return self.setup.process
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All processes, this one included."""
+        return self.setup.members
+
+    async def send(
+        self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
+    ) -> MessageId:
+        """Send ``payload`` to ``dests`` (process names, or the name of a group).
+
+        With a store, the message is on disk when this returns, and reaches every destination sooner
+        or later. It waits while a destination's outbox is full. Cancelled while it waits, the
+        message may be sent or not.
+        """
+        engine = self._opened()
+        names = dests if isinstance(dests, str) else tuple(dests)
+        if isinstance(payload, bytes) and len(payload) > self.limits.payload_bytes:
+            msg = (
+                f"payload has {len(payload)} bytes, at most {self.limits.payload_bytes} are "
+                "allowed; send it in parts, or raise payload_bytes in the limits of all nodes"
+            )
+            raise UsageError(msg)
+        message = None
+        while message is None:
+            while (room := engine.room(names)) is not None:
+                await room
+                engine.check()
+            try:
+                message = engine.send(names, payload, after)
+            except QueueFullError:
+                await engine.next_input()
+                engine.check()
+        if engine.is_durable:
+            await engine.saving.saved()
+        return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        engine = self._opened(is_ending=True)
+        while not engine.ready:
+            if engine.failure is not None:
+                engine.check()
+            if engine.is_closed:
+                raise StopAsyncIteration
+            await engine.next_delivery()
+        return Delivery(engine.ready.popleft(), engine)
+
+    async def flush(self) -> None:
+        """Wait until all peers have acknowledged everything that was sent to them."""
+        engine = self._opened()
+        while engine.unacknowledged():
+            await engine.next_input()
+            engine.check()
+
+    def waiting(self) -> list[Waiting]:
+        """Return the messages that arrived and are held: for how long, and what for."""
+        return self._opened(is_ending=True).watch.waiting()
+
+    def metrics(self) -> str:
+        """Return the metrics in the text format of Prometheus."""
+        engine = self._opened(is_ending=True)
+        return metrics_text(engine, self._transport.counters(), self._store)
+
+    async def __aenter__(self) -> Self:
+        if self._is_used:
+            msg = f"the node {self.process!r} has been started already; make a new Node"
+            raise UsageError(msg)
+        self._is_used = True
+        events = None if self._events is None else EventLog(self._events, process=self.process)
+        try:
+            machine, logged = await self._machine()
+            engine = self._engine = Engine(
+                machine,
+                self._transport,
+                self._store,
+                limits=self.limits,
+                chance=self._chance,
+                events=events,
+            )
+            engine.log(logged)
+            await engine.saving.checkpoint()
+            await self._transport.start(engine)
+            if self._metrics is not None:
+                self._metrics_server = MetricsServer(self._metrics, self.metrics)
+                await self._metrics_server.start()
+        except BaseException:
+            await self._close_all(events)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        engine = self._opened(is_ending=True)
+        try:
+            if error is None and engine.failure is None:
+                await self._linger(engine)
+            await engine.close()
+        finally:
+            await self._close_all(engine.events)
+        if error is None and engine.failure is not None:
+            raise engine.failure
+
+    async def _machine(self) -> tuple[Machine, list[Logged]]:
+        if self._store is not None:
+            saved = await self._store.open()
+            if saved.checkpoint is not None:
+                return Machine.restored(self.setup, saved.checkpoint, saved.journal)
+        return Machine(self.setup, self._identity), []
+
+    async def _linger(self, engine: Engine) -> None:
+        """Give messages that are only in memory a little time to reach their peers."""
+        if engine.is_durable:
+            return
+        try:
+            async with asyncio.timeout(self.limits.linger_seconds):
+                await self.flush()
+        except TimeoutError:
+            LOG.warning(
+                "%s: gave up on %d packets that peers have not acknowledged; they were in memory "
+                "only and are lost",
+                self.process,
+                engine.unacknowledged(),
+            )
+        except NodeClosedError:
+            return
+
+    async def _close_all(self, events: EventLog | None) -> None:
+        if self._metrics_server is not None:
+            await self._metrics_server.close()
+        await self._transport.close()
+        if self._store is not None:
+            await self._store.close()
+        if events is not None:
+            events.close()
+
+    def _opened(self, *, is_ending: bool = False) -> Engine:
+        if self._engine is None:
+            msg = f"the node {self.process!r} is not open; use it in: async with Node(...) as node"
+            raise UsageError(msg)
+        if not is_ending:
+            self._engine.check()
+        return self._engine

@@ -1,0 +1,79 @@
+"""What leaves a node: frames, and packets again and again until they are acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from antecede.net import frames
+from antecede.net.machine import Machine
+from antecede.net.peers import RESEND_PACKETS, Peer
+from antecede.net.transports import Transport
+
+FRAME_BYTES: Final = 1 << 18
+"""Packets are packed into frames of about this size."""
+
+
+class Outgoing:
+    """Sends frames to peers, and again after a while; it never sends what is not saved."""
+
+    def __init__(self, machine: Machine, transport: Transport, chance: random.Random) -> None:
+        self.machine = machine
+        self.transport = transport
+        self.chance = chance
+        self.loop = asyncio.get_running_loop()
+        self.is_stopped = False
+        self.frames = self.resent = 0
+
+    def transmit(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
+        """Send packets with the latest acknowledgement; without packets, only that."""
+        head = frames.Head(self.machine.setup.digest, self.machine.identity, peer.channel.identity)
+        begin = size = 0
+        for end, (_, packet) in enumerate(packets):
+            if size and size + len(packet) > FRAME_BYTES:
+                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end]))
+                begin, size = end, 0
+            size += len(packet)
+        self._send(peer, frames.encode(head, *peer.saved, packets[begin:]))
+        if packets and peer.timer is None:
+            peer.last_progress = self.loop.time()
+            self._set_timer(peer)
+
+    def resend(self, peer: Peer, count: int | None = None) -> None:
+        """Send the oldest packets again that are not acknowledged."""
+        packets = peer.unacknowledged(count)
+        self.resent += len(packets)
+        self.transmit(peer, packets)
+
+    def reconnected(self, peer: Peer) -> None:
+        """Send again whatever the broken connection may have lost."""
+        peer.patience, peer.last_progress = peer.limits.resend_seconds, self.loop.time()
+        self.resend(peer)
+
+    def stop(self, peers: list[Peer]) -> None:
+        """Send nothing more."""
+        self.is_stopped = True
+        for peer in peers:
+            if peer.timer is not None:
+                peer.timer.cancel()
+
+    def _send(self, peer: Peer, frame: bytes) -> None:
+        if not self.is_stopped and self.transport.send(peer.name, frame):
+            self.frames += 1
+
+    def _set_timer(self, peer: Peer) -> None:
+        delay = peer.last_progress + peer.patience * self.chance.uniform(1, 1.25)
+        peer.timer = self.loop.call_at(delay, self._check, peer)
+
+    def _check(self, peer: Peer) -> None:
+        """Send again if the oldest packet has not been acknowledged for too long."""
+        peer.timer = None
+        if self.is_stopped or not peer.unacknowledged(1):
+            return
+        if self.loop.time() >= peer.last_progress + peer.patience:
+            peer.back_off()
+            peer.last_progress = self.loop.time()
+            self.resend(peer, RESEND_PACKETS)
+        if peer.timer is None:
+            self._set_timer(peer)

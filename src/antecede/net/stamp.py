@@ -1,0 +1,87 @@
+"""Causal order for messages that another system carries: a header on each, and nothing else.
+
+For those who already have Kafka, RabbitMQ, Redis or HTTP: that system moves and keeps the messages,
+a stamp says what each must wait for. It does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+from antecede.core.endpoint import Endpoint
+from antecede.core.messages import Delivery, Effects, MessageId, Need
+from antecede.core.registry import endpoint as make_endpoint
+from antecede.wire.codec import Codec
+
+
+class Stamped(NamedTuple):
+    """A copy of a message for one destination: put ``header`` beside ``payload``."""
+
+    dest: str
+    header: bytes
+    payload: bytes
+
+
+class Received(NamedTuple):
+    """What a message released: deliveries in order, and what the protocol wants sent now."""
+
+    deliveries: tuple[Delivery, ...]
+    outgoing: tuple[Stamped, ...]
+
+
+class Stamp:
+    """One process's side: stamps what it sends, and puts what it receives into causal order.
+
+    The carrier may delay, reorder and repeat messages. If it may lose them, their effects wait for
+    ever. To survive a restart, keep :meth:`save` together with the carrier's own position, and keep
+    it before what was stamped is sent.
+    """
+
+    def __init__(
+        self,
+        process: str,
+        members: Iterable[str],
+        *,
+        protocol: str = "optimal",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        names = tuple(members)
+        self._codec = Codec(names)
+        self._endpoint: Endpoint = make_endpoint(
+            protocol, process=process, members=names, **(options or {})
+        )
+
+    @classmethod
+    def restored(cls, data: bytes, members: Iterable[str]) -> Self:
+        """Return the stamp that :meth:`save` saved; nothing may have been sent since."""
+        made = cls.__new__(cls)
+        made._codec = Codec(tuple(members))
+        made._endpoint = made._codec.restore(data, resumed=True)
+        return made
+
+    def save(self) -> bytes:
+        """Return the whole state, including the payloads of messages that are held."""
+        return self._codec.snapshot(self._endpoint)
+
+    def send(
+        self, dests: Iterable[str] | str, payload: bytes, *, after: int | None = None
+    ) -> tuple[Stamped, ...]:
+        """Return a copy for each destination, to be given to the carrier."""
+        return self._outgoing(self._endpoint.send(dests, payload, after=after))
+
+    def receive(self, header: bytes, payload: bytes) -> Received:
+        """Take a message from the carrier; return what can be delivered now, in causal order."""
+        effects = self._endpoint.receive(self._codec.decode(header + payload))
+        return Received(effects.deliveries, self._outgoing(effects))
+
+    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
+        """Return what each held message waits for."""
+        return self._endpoint.waiting()
+
+    def _outgoing(self, effects: Effects) -> tuple[Stamped, ...]:
+        encode = self._codec.encode
+        return tuple(
+            Stamped(packet.dest, encode(packet, payload=False), packet.payload)
+            for packet in effects.packets
+        )

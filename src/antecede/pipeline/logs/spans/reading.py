@@ -1,0 +1,87 @@
+"""Read files of spans: the JSON in them, the spans in that, and the table of their events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from antecede.eventlog import Rejected
+from antecede.eventlog.rule import safe
+from antecede.pipeline.logs.base import (
+    QUOTED_CHARS,
+    Format,
+    Log,
+    Source,
+    read_text,
+    reading,
+    rejected_in,
+)
+from antecede.pipeline.logs.spans.events import table_of_spans
+from antecede.pipeline.logs.spans.model import Span
+
+#: What a format finds in a document: each span, or why it is not one, with the JSON it came from.
+Find = Callable[[object], Iterator[tuple[object, Span | str]]]
+
+
+def read_log(sources: Sequence[Source], form: str, find: Find) -> dict[str, Log]:
+    """Read files of spans as one log: spans of one file may link to those of another."""
+    rejected: list[tuple[str, list[Rejected]]] = []
+    spans: dict[Span, None] = {}
+    for source in sources:
+        bad: list[Rejected] = []
+        with reading(source, form):
+            spans |= dict.fromkeys(read_spans(read_text(source), find, bad, spans))
+        rejected.append((source.name, bad))
+    left_out = sum(len(rows) for _, rows in rejected)
+    table = table_of_spans(list(spans))
+    return {"": Log(table, rejected_in(rejected), left_out, good=len(spans))}
+
+
+def format_of_spans(
+    name: str, find: Find, sniff: Callable[[str], float], suffixes: tuple[str, ...] = ()
+) -> Format:
+    """Return a format of files of spans."""
+    return Format(name, suffixes, lambda sources: read_log(sources, name, find), sniff)
+
+
+def read_spans(
+    text: str, find: Find, rejected: list[Rejected], known: Collection[Span] = ()
+) -> list[Span]:
+    """Return the spans of a text; what is not one, or was read before, goes to ``rejected``."""
+    spans: dict[Span, None] = {}
+    for line, document in _documents(text, rejected):
+        is_empty = True
+        for raw, span in find(document):
+            is_empty = False
+            if isinstance(span, str) or span in spans or span in known:
+                reason = span if isinstance(span, str) else "the same span was read before"
+                rejected.append(Rejected(line, _quoted(raw), reason))
+            else:
+                spans[span] = None
+        if is_empty:
+            rejected.append(Rejected(line, _quoted(document), "no spans in it"))
+    return list(spans)
+
+
+def _documents(text: str, rejected: list[Rejected]) -> Iterator[tuple[int, object]]:
+    """Yield the JSON documents of a file, each with its line: one in all, or one on each line."""
+    try:
+        yield 1, json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        return
+    for line, raw in enumerate(text.split("\n"), start=1):
+        if not raw.strip():
+            continue
+        try:
+            document = json.loads(raw)
+        except (ValueError, RecursionError):
+            rejected.append(Rejected(line, safe(raw.strip())[:QUOTED_CHARS], "not JSON"))
+        else:
+            yield line, document
+
+
+def _quoted(value: object) -> str:
+    """Return a part of a document as the text of a rejected row."""
+    return json.dumps(value)[:QUOTED_CHARS]

@@ -1,0 +1,200 @@
+"""What a send and a receipt cost in the worst case, timed apart: section 6.2 of [KS98].
+
+The worst case is the log of theorem 8: everyone has sent to everyone, one process has heard of it
+all, and nothing is known to be delivered.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import antecede
+from antecede.core.entries import Log, as_entries, purged
+from antecede.core.messages import Sending
+from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.pipeline.studies.measured import Points, judged, local_exponents, told_growth
+from antecede.pipeline.studies.measures import Task
+from antecede.pipeline.studies.thresholds import CUBIC, QUADRATIC
+from antecede.protocols.optimal import Optimal
+
+SIZES = (8, 16, 32, 64)
+LONGER = (8, 16, 32, 64, 96)
+PRINTED, COMMON, RECEIPT = "send:printed", "send:common", "receipt"
+_ENOUGH = 0.05
+"""Each measurement repeats until it has taken this many seconds, and a few times at least."""
+_LEAST = 3
+
+
+class AsPrinted(Optimal):
+    """The send as [KS98] prints it: SND(2) goes through the whole log for each destination."""
+
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        log, targets = self._log, frozenset(sending.others)
+        controls: dict[str, object] = {}
+        for dest in sending.others:
+            others = targets - {dest}
+            copy: Log = {
+                sender: {clock: dests - others for clock, dests in entries.items()}
+                for sender, entries in log.items()
+            }
+            controls[dest] = as_entries(purged(copy))
+        super()._stamp(sending)
+        return controls
+
+
+def worst(n: int) -> tuple[tuple[str, ...], Log]:
+    """Return the names of n processes, and the log that theorem 8 makes for the first."""
+    names = tuple(f"p{number:03}" for number in range(n))
+    log: Log = {
+        sender: {
+            clock: frozenset({dest})
+            for clock, dest in enumerate((d for d in names[1:] if d != sender), start=1)
+        }
+        for sender in names[1:]
+    }
+    return names, log
+
+
+def with_log(
+    cls: type[Optimal], process: str, names: tuple[str, ...], log: Log, **options: bool
+) -> Optimal:
+    """Return an endpoint that keeps a copy of this log."""
+    known = antecede.endpoint("optimal", process=process, members=names).options
+    one = cls(process=process, members=names, options=known | options)
+    one._log = {sender: dict(entries) for sender, entries in log.items()}
+    return one
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Return each step at each size; a seed is one more repetition."""
+    arguments = {"cast": "unicast", "received": 2}
+    return [
+        Case("optimal", "paper", {"n": n, **arguments}, seed, series, n)
+        for n in scale.sizes_or(SIZES if scale.points < 6 else LONGER)
+        for seed in scale.seeds[:3]
+        for series in (PRINTED, COMMON, RECEIPT)
+    ]
+
+
+Step = Callable[[], object]
+
+
+def send(n: int, series: str) -> Callable[[], Step]:
+    """Return what prepares a broadcast from the worst log."""
+    names, log = worst(n)
+    cls = AsPrinted if series == PRINTED else Optimal
+
+    def make() -> Step:
+        one = with_log(cls, names[0], names, log, hardware_multicast=series == COMMON)
+        return lambda: one.send(names[1:])
+
+    return make
+
+
+def receipt(n: int, _: str) -> Callable[[], Step]:
+    """Return what prepares the receipt of a message that carries the worst log.
+
+    The receiver has delivered what the message names as sent to it.
+    """
+    names, log = worst(n)
+    (packet,) = with_log(Optimal, names[0], names, log).send([names[1]]).packets
+    newest = {sender: max(entries) for sender, entries in log.items()}
+
+    def make() -> Step:
+        one = with_log(Optimal, names[1], names, log)
+        one._newest = dict(newest)
+        return lambda: one.receive(packet)
+
+    return make
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """Time one step on a log of theorem 8; the schedule only says how many processes there are."""
+    step = receipt if task.series == RECEIPT else send
+    again = step(task.schedule.n, task.series)
+    spent = 0.0
+    times: list[float] = []
+    collects = gc.isenabled()
+    gc.disable()  # a collection looks at everything there is, not only at this step
+    try:
+        while spent < _ENOUGH or len(times) < _LEAST:
+            once = again()
+            begun = time.thread_time()
+            once()
+            times.append(time.thread_time() - begun)
+            spent += times[-1]
+    finally:
+        if collects:
+            gc.enable()
+    return {"deliveries": 0, "seconds": spent, "step_microseconds": 1e6 * min(times)}
+
+
+def findings(points: Points) -> Iterator[str]:
+    """Say how each step grows."""
+    for series in points.series():
+        told = told_growth(points.means("step_microseconds", "", series))
+        if told is not None:
+            yield f"{EXPERIMENT.label(series).capitalize()}: {told}."
+
+
+@claim(
+    "2.5",
+    "A send takes cubic time as printed, quadratic with the common computation; a receipt "
+    "takes quadratic time.",
+    "Experiment work: sends and receipts timed apart on the logs of theorem 8; "
+    "tests/pipeline/studies/test_work.py checks that the printed send sends the same.",
+)
+def _work(points: Points) -> Outcome | None:
+    last, parts = {}, []
+    for series in (PRINTED, COMMON, RECEIPT):
+        line = points.means("step_microseconds", "", series)
+        told = told_growth(line)
+        if told is None:
+            return None
+        last[series] = list(local_exponents(line).values())[-1]
+        n = max(line)
+        point = points.line("step_microseconds", "", series)[n]
+        parts.append(f"{EXPERIMENT.label(series)} {told}, {point} µs at n = {n:g}")
+
+    def verdict(limit: float) -> str:
+        quadratic = [last[series] <= limit for series in (COMMON, RECEIPT)]
+        cubic = limit < last[PRINTED] <= CUBIC.value
+        return judged(always=all(quadratic) and cubic, sometimes=any(quadratic))
+
+    result = (
+        f"Worst case, real endpoints: {'; '.join(parts)}. {QUADRATIC.said(verdict)} "
+        f"Cubic is more than that, up to {CUBIC.written()}."
+    )
+    send_printed, send_common, received = (f"n^{e:.1f}" for e in last.values())
+    short = f"send {send_printed} as printed, {send_common} common; receipt {received}"
+    return Outcome(result, verdict(QUADRATIC.value), short)
+
+
+EXPERIMENT = Experiment(
+    name="work",
+    rank=55,
+    paper=paper("optimal"),
+    part="section 6.2",
+    question="How does the time of a send and of a receipt grow in the worst case?",
+    how=(
+        "Real endpoints with the largest log there can be, by theorem 8: (n-1)(n-2) units. A "
+        "broadcast is sent as printed (the log is gone through for each destination) and with the "
+        "common computation (once, one packet for all); a message that carries the whole log is "
+        "received. The least of several times on this machine."
+    ),
+    x="processes",
+    cases=cases,
+    measure=measure,
+    baseline=COMMON,
+    labels={
+        PRINTED: "send, as printed",
+        COMMON: "send, common computation",
+        RECEIPT: "receipt",
+    },
+    charts=(Chart("steps", "Time of one step", "step_microseconds", "microseconds", logs="xy"),),
+    findings=findings,
+    claims=(_work,),
+)

@@ -1,0 +1,290 @@
+"""Packets that carry a stamp, by numbers.
+
+Reading checks everything on the way, so a packet read here is known to be well-formed, and an
+endpoint takes it as it is. A packet that no endpoint would send is left to the general way
+(:mod:`antecede.wire.packets`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from antecede.core.entries import is_entries
+from antecede.core.messages import Packet, numbered_packet
+from antecede.core.numbered import Numbered
+from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
+from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
+from antecede.core.validation import are_names
+from antecede.wire.lanes import ColumnError, read_varint, varint
+from antecede.wire.packets import STAMPED, TAGS
+from antecede.wire.roster import PAIR_MAX, WireRoster
+from antecede.wire.stamps import Stamps
+from antecede.wire.stream import INTEGER_MAX, PACKET_MARK, VERSION, Reader, put_varint
+
+CONTROL_BYTES_MAX: Final = 1 << 20
+"""How long a control may be, apart from the payload."""
+CACHE_MAX: Final = 4096
+ALONE, LIST, BITS, DESTS = range(4)
+"""The destinations of a packet with a stamp: one, a list or bits; and how many kinds there are."""
+MARK: Final = PACKET_MARK + VERSION
+
+
+@lru_cache(maxsize=256)
+def quick_of(names: tuple[str, ...]) -> Quick:
+    """Return the quick way for these members; Codecs of the same members share it."""
+    return Quick(WireRoster(names))
+
+
+class Quick:
+    """Writes and reads packets of one roster; starts and sets recur, so they are remembered."""
+
+    def __init__(self, wire: WireRoster) -> None:
+        self.wire = wire
+        self.roster = wire.roster
+        self._stamps = Stamps(wire.roster)
+        self._starts: dict[int, bytes] = {}
+        self._dests: dict[int, tuple[int, bytes]] = {}
+        self._tag_at = 1 + len(wire.identity)
+        self._kinds: dict[int, type[Stamp]] = {}
+        self._set_bytes = (len(wire) + 7) // 8
+
+    # Write.
+
+    def head(self, packet: Packet) -> bytes | None:
+        """Return everything of a packet except its payload, or None if it is of another kind."""
+        if packet.roster is not self.roster:
+            adopted = self._adopted(packet)
+            if adopted is None:
+                return None
+            packet = adopted
+        if not packet.stamp.IS_LOG:
+            return None
+        source, dest, dests = packet.source_no, packet.dest_no, packet.dest_set
+        control = self._control(packet)
+        how, listed = ALONE, b""
+        if dests != self.roster.bits[dest]:
+            how, listed = self._dests.get(dests) or self._put_dests(dests)
+        if not control:
+            how += DESTS
+        if packet.stamp.news:
+            how += 2 * DESTS
+            listed += self._put_news(packet.stamp.news)
+        start = self._starts.get(how << 32 | source << 16 | dest)
+        if start is None:
+            start = self._start(packet, how)
+        return b"".join((start, varint(packet.n), varint(packet.seq), listed, control))
+
+    def control_bytes(self, packet: Packet) -> int | None:
+        """Return the length of a control, or None if it is of another kind."""
+        if packet.roster is not self.roster:
+            adopted = self._adopted(packet)
+            if adopted is None:
+                return None
+            packet = adopted
+        return len(self._control(packet)) if packet.stamp.IS_LOG else None
+
+    def _control(self, packet: Packet) -> bytes:
+        """Return an encoded control; copies share all but their needs."""
+        stamp, tops = packet.stamp, packet.stamp.tops
+        body = stamp.body
+        if body is None or body[0] is not self.roster:
+            known = max(tops) > self.roster.low
+            made = self._stamps.put(tops, stamp.log, packet.seq) if known else b""
+            stamp.body = body = self.roster, made
+        return body[1] and body[1] + self._stamps.put_needs(tops, packet.needs)
+
+    def _start(self, packet: Packet, how: int) -> bytes:
+        source, dest = packet.source_no, packet.dest_no
+        out = bytearray((MARK,)) + self.wire.identity
+        put_varint(out, TAGS * PROTOCOLS[packet.stamp.PROTOCOL].wire_number + STAMPED + how)
+        if self.wire.is_paired:
+            out.append(PAIR_MAX * source + dest)
+        else:
+            put_varint(out, source)
+            put_varint(out, dest)
+        if len(self._starts) >= CACHE_MAX:
+            self._starts.clear()
+        start = self._starts[how << 32 | source << 16 | dest] = bytes(out)
+        return start
+
+    def _put_news(self, news: tuple[int, int]) -> bytes:
+        return b"".join([mask.to_bytes(self._set_bytes, "little") for mask in news])
+
+    def _put_dests(self, mask: int) -> tuple[int, bytes]:
+        """Return destinations: their count and numbers where that is shorter, else bits."""
+        if len(self._dests) >= CACHE_MAX:
+            self._dests.clear()
+        numbers = self.roster.members(mask)
+        result = LIST, b"".join(map(varint, (len(numbers), *numbers)))
+        if len(result[1]) >= self._set_bytes:
+            result = BITS, mask.to_bytes(self._set_bytes, "little")
+        self._dests[mask] = result
+        return result
+
+    def _adopted(self, packet: Packet) -> Packet | None:
+        """Return a packet by our numbers, or None if no endpoint would send it."""
+        numbers, roster = self.roster.numbers, packet.roster
+        source, dest = numbers.get(packet.source), numbers.get(packet.dest)
+        if source is None or dest is None:
+            return None
+        if roster is None:
+            return self._numbered(packet, source, dest)
+        by = Translation(roster, self.roster)
+        stamp = type(packet.stamp)(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
+        needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
+        if by.missing:
+            return None
+        if packet.stamp.news:
+            stamp.news = by.mask(packet.stamp.news[0]), by.mask(packet.stamp.news[1])
+            stamp.news = stamp.news if stamp.news[0] else None
+        return numbered_packet(
+            self.roster, source, dest, packet.n, packet.seq, dests, packet.payload, stamp, needs
+        )
+
+    def _numbered(self, packet: Packet, source: int, dest: int) -> Packet | None:
+        """Return a packet that was made from names by our numbers, if an endpoint would send it."""
+        kind = _kind_of(packet.protocol)
+        entries, message, roster = packet.control, packet.message, self.roster
+        if kind is None or message is None or message.sender != packet.source:
+            return None
+        if not is_entries(entries) or not are_names(packet.dests) or packet.kind != "data":
+            return None
+        names = {packet.source, *packet.dests}.union(*[(e[0], *e[2]) for e in entries])
+        numbers = (packet.n, message.seq, *[entry[1] for entry in entries])
+        if not names <= roster.numbers.keys() or not all(map(_is_number, numbers)):
+            return None
+        stamp, needs = stamp_of(kind, entries, roster, dest)
+        made = numbered_packet(
+            roster,
+            source,
+            dest,
+            packet.n,
+            message.seq,
+            roster.mask_of(packet.dests),
+            packet.payload,
+            stamp,
+            needs,
+        )
+        is_whole = made.control == entries  # only a sender's newest entry may name nobody
+        return made if is_whole and _is_fine(made) else None
+
+    # Read.
+
+    def packet(self, data: bytes) -> Packet | None:
+        """Return a packet, or None if it has to be read in the general way."""
+        if len(data) <= self._tag_at or data[0] != MARK:
+            return None
+        tag = data[self._tag_at]
+        kind = self._kinds.get(tag)
+        if kind is None:
+            kind = _kind_of_tag(tag)
+            if kind is None:
+                return None
+            self._kinds[tag] = kind
+        try:
+            return self._packet(data, kind, tag % TAGS - STAMPED)
+        except IndexError:
+            reader = Reader(data, len(data))
+            reader.position = len(data)
+            reader.fail("ends too early, or names a process that is not a member")
+        except ColumnError as error:
+            Reader(data, len(data)).fail(f"{error}")
+
+    def _packet(self, data: bytes, kind: type[Stamp], form: int) -> Packet:
+        roster, at = self.roster, self._tag_at + 1
+        if self.wire.is_paired:
+            source, dest = divmod(data[at], PAIR_MAX)
+            at += 1
+        else:
+            source, at = read_varint(data, at)
+            dest, at = read_varint(data, at)
+        n, seq = data[at], data[at + 1]
+        at += 2
+        if n > 0x7F or seq > 0x7F:
+            n, at = read_varint(data, at - 2)
+            seq, at = read_varint(data, at)
+        dests = roster.bits[dest]
+        if form % DESTS != ALONE:
+            dests, at = self._get_dests(data, at, form % DESTS)
+            if dests == roster.bits[dest]:
+                msg = "lists its destination although it has no other"
+                raise ColumnError(msg)
+        news = None
+        if form >= 2 * DESTS:
+            form -= 2 * DESTS
+            news, at = self._get_news(data, at)
+        needs: list[int] = []
+        if form >= DESTS:
+            stamp = kind(list(range(len(roster))), {})
+        else:
+            tops, log, at = self._stamps.get(data, at, seq, dest)
+            needs, at = self._stamps.get_needs(data, at, tops)
+            stamp = new_stamp(kind, tops, log)
+        stamp.news = news
+        packet = numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
+        if not n or not _is_fine(packet) or at > CONTROL_BYTES_MAX:
+            msg = "says what no endpoint sends"
+            raise ColumnError(msg)
+        return packet
+
+    def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
+        middle, end = at + self._set_bytes, at + 2 * self._set_bytes
+        left = int.from_bytes(data[at:middle], "little")
+        done = int.from_bytes(data[middle:end], "little")
+        if end > len(data) or not left or left >> len(self.roster) or done & ~left:
+            msg = "has news that end too early, or are not about members that left"
+            raise ColumnError(msg)
+        return (left, done), end
+
+    def _get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
+        mask, end = 0, at + self._set_bytes
+        if how == BITS:
+            mask = int.from_bytes(data[at:end], "little")
+        else:
+            count, end = read_varint(data, at)
+            for _ in range(count):
+                number, end = read_varint(data, end)
+                mask |= self.roster.bits[number]
+        if end > len(data) or mask >> len(self.roster) or not mask:
+            msg = "has destinations that end too early, or are not members"
+            raise ColumnError(msg)
+        if (self._dests.get(mask) or self._put_dests(mask)) != (how, data[at:end]):
+            msg = "has destinations in a form that is not the shortest"
+            raise ColumnError(msg)
+        return mask, end
+
+
+def _kind_of(protocol: str) -> type[Stamp] | None:
+    """Return the stamps of a protocol whose control is a log."""
+    if protocol not in PROTOCOLS:
+        return None
+    cls = protocol_class(protocol)
+    if not issubclass(cls, Numbered) or not cls.STAMP.IS_LOG or not cls.INFO.wire_number:
+        return None
+    return cls.STAMP
+
+
+def _kind_of_tag(tag: int) -> type[Stamp] | None:
+    number, form = divmod(tag, TAGS)
+    name = protocol_of_number(number)
+    if form < STAMPED or tag > 0x7F or name is None:
+        return None
+    return _kind_of(name)
+
+
+def _is_fine(packet: Packet) -> bool:
+    """Tell whether an endpoint could have sent a packet whose parts are well-formed.
+
+    It is for its destination, which is not its source, and its message is newer than those it knows
+    of its sender.
+    """
+    roster, source = packet.roster, packet.source_no
+    assert roster is not None
+    if packet.stamp.tops[source] >= packet.seq << roster.shift | source:
+        return False
+    return source != packet.dest_no and packet.dest_set >> packet.dest_no & 1 == 1
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 1 <= value <= INTEGER_MAX

@@ -1,0 +1,274 @@
+"""Stamps as bytes: tops and log once for all copies of a message, then each copy's needs.
+
+Messages are told by their distance from their sender's newest: ``(top - clock) << shift | sender``,
+where ``shift`` is the width of a member's number. These *places* are small and close together.
+Reading checks every choice that writing makes, so nothing is encoded again to compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from typing import Final
+
+from antecede.core.roster import Roster
+from antecede.wire.lanes import (
+    FEW,
+    ColumnError,
+    get_column,
+    get_lane,
+    put_column,
+    put_lane,
+    read_varint,
+    varint,
+)
+from antecede.wire.stream import INTEGER_MAX
+
+SINGLES, LISTS, BITS = range(3)
+"""How destinations are written: one number each, lists, or a bit for every member."""
+CACHE_MAX: Final = 4096
+NOT_SHORTEST: Final = "has destinations in a form that is not the shortest"
+_MARKS: Final = ["", *["1" * i + "0" for i in range(7)]]
+Log = dict[int, int]
+
+
+class Stamps:
+    """Writes and reads the stamps of one roster."""
+
+    def __init__(self, roster: Roster) -> None:
+        self.roster = roster
+        count = len(roster)
+        self._count = count
+        # Wide enough for a member's number, and for ``count``, which stands for a large set.
+        self._lane = 4 if count < 16 else 6 if count < 64 else 8 if count < 256 else 16
+        self._large = count // (self._lane + 1) + 1  # sets with more members are written as bits
+        self._lists: dict[int, list[int]] = {}
+        self._bits: dict[int, str] = {}
+
+    # Write.
+
+    def put(self, tops: list[int], log: Log, seq: int) -> bytes:
+        """Return tops and log; tops must know at least one message."""
+        shift, low = self.roster.shift, self.roster.low
+        least = min(tops)
+        if least > low:
+            base = least >> shift
+            codes = [(top >> shift) - base + 1 for top in tops]
+        else:  # of someone nothing is known
+            base = min([top for top in tops if top > low]) >> shift
+            codes = [(top >> shift) - base + 1 if top > low else 0 for top in tops]
+        form, column = put_column(codes)
+        start = varint(2 * (seq - base) if seq >= base else 2 * (base - seq) - 1)
+        if not log:
+            return b"".join((bytes((form,)), start, column, b"\0"))
+        by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
+        places = sorted(by_place)
+        width, gaps = put_column(_gaps(places))
+        how, dests = self._put_dests([by_place[place] for place in places])
+        form |= width << 3 | how << 6
+        return b"".join((bytes((form,)), start, column, varint(len(places)), gaps, dests))
+
+    def put_needs(self, tops: list[int], needs: list[int]) -> bytes:
+        """Return the messages that the destination must have delivered."""
+        if not needs:
+            return b"\0"
+        low = self.roster.low
+        places = sorted([tops[key & low] - key | key & low for key in needs])
+        width, gaps = put_column(_gaps(places))
+        return varint(len(places) << 3 | width) + gaps
+
+    def _put_dests(self, masks: list[int]) -> tuple[int, bytes]:
+        bits = self.roster.bits
+        numbers = [mask.bit_length() - 1 for mask in masks]
+        if [bits[number] for number in numbers] == masks:
+            few = len(numbers) <= FEW and self._lane < 8
+            return SINGLES, bytes(numbers) if few else put_lane(numbers, self._lane)
+        find = self._lists.get
+        lists = [find(mask) or self._list(mask) for mask in masks]
+        large = [mask for mask in masks if mask.bit_count() > self._large]
+        codes = list(chain.from_iterable(lists))
+        if not self._is_list(len(codes), len(large), len(masks)):
+            return BITS, _as_bytes(self._texts(masks))
+        marks = "".join([_MARKS[len(part)] if len(part) < 8 else _marks(part) for part in lists])
+        column = put_lane(codes, self._lane)
+        text = marks + self._texts(large)
+        return LISTS, varint(len(codes) - len(masks)) + column + _as_bytes(text)
+
+    def _is_list(self, codes: int, large: int, sets: int) -> bool:
+        """Tell whether lists are as short as bits."""
+        return codes * (self._lane + 1) + large * self._count <= sets * self._count
+
+    def _texts(self, masks: list[int]) -> str:
+        texts = self._bits
+        return "".join([texts.get(mask) or self._text(mask) for mask in masks])
+
+    def _list(self, mask: int) -> list[int]:
+        """Return the members of a set, or the number that stands for a large one."""
+        if len(self._lists) >= CACHE_MAX:
+            self._lists.clear()
+        is_large = mask.bit_count() > self._large
+        numbers = self._lists[mask] = [self._count] if is_large else self.roster.members(mask)
+        return numbers
+
+    def _text(self, mask: int) -> str:
+        if len(self._bits) >= CACHE_MAX:
+            self._bits.clear()
+        text = self._bits[mask] = format(mask, f"0{self._count}b")
+        return text
+
+    # Read.
+
+    def get(self, data: bytes, at: int, seq: int, dest: int) -> tuple[list[int], Log, int]:
+        """Read the tops and the log of a packet for ``dest``; return the place behind them."""
+        shift, low, count = self.roster.shift, self.roster.low, self._count
+        form = data[at]
+        code = data[at + 1]
+        at += 2
+        if code > 0x7F:
+            code, at = read_varint(data, at - 1)
+        base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
+        codes, at = get_column(data, at, count, form & 7)
+        if 1 not in codes or base < 1 or base + max(codes) > INTEGER_MAX:
+            msg = f"has clocks from {base}, but none is that"
+            raise ColumnError(msg)
+        start = base - 1
+        tops = [start + code << shift | i for i, code in enumerate(codes)]
+        if 0 in codes:
+            known = enumerate(zip(tops, codes))  # noqa: B905 - hot
+            tops = [top if code else i for i, (top, code) in known]
+        length = data[at]
+        at += 1
+        if not length:
+            if form > 7:
+                msg = f"has form {form} for a log without entries"
+                raise ColumnError(msg)
+            return tops, {}, at
+        if length > 0x7F:
+            length, at = read_varint(data, at - 1)
+        if length > 8 * (len(data) - at):
+            msg = f"claims {length} entries, but {len(data) - at} bytes are left"
+            raise ColumnError(msg)
+        gaps, at = get_column(data, at, length, form >> 3 & 7)
+        if form >> 6 == SINGLES:
+            few = length <= FEW and self._lane < 8
+            numbers, at = get_lane(data, at, length, 8 if few else self._lane)
+            bits = self.roster.bits
+            masks = [bits[number] for number in numbers]
+            is_open = dest not in numbers
+        else:
+            masks, at = self._get_sets(data, at, length, form >> 6)
+            is_open = not any([mask >> dest & 1 for mask in masks])  # noqa: C419 - quicker so
+        pairs = zip(_places(gaps), masks)  # noqa: B905 - hot
+        log = {tops[p & low] + (p & low) - p: mask for p, mask in pairs}
+        if min(log) <= low or not is_open:
+            msg = "has an entry before its sender's first message, or for its own destination"
+            raise ColumnError(msg)
+        return tops, log, at
+
+    def _get_sets(self, data: bytes, at: int, length: int, how: int) -> tuple[list[int], int]:
+        """Read destinations where some messages have several."""
+        if how == BITS:
+            text, at = _get_text(data, at, length * self._count)
+            masks = self._masks(text)
+            large = sum([mask.bit_count() > self._large for mask in masks])
+            sizes = [mask.bit_count() for mask in masks]
+            codes = sum([1 if size > self._large else size for size in sizes])
+        elif how == LISTS:
+            extra, at = read_varint(data, at)
+            codes = length + extra
+            lane, at = get_lane(data, at, codes, self._lane)
+            large = list(lane).count(self._count)
+            text, at = _get_text(data, at, codes + large * self._count)
+            masks = self._sets_of(lane, text[:codes], self._masks(text[codes:]))
+        else:
+            msg = f"has destinations in form {how}, which this version does not know"
+            raise ColumnError(msg)
+        bits = self.roster.bits
+        is_short = self._is_list(codes, large, length) == (how == LISTS)
+        is_single = [bits[mask.bit_length() - 1] for mask in masks] == masks
+        if len(masks) != length or 0 in masks or is_single or not is_short:
+            msg = NOT_SHORTEST
+            raise ColumnError(msg)
+        return masks, at
+
+    def _masks(self, text: str) -> list[int]:
+        count = self._count
+        return [int(text[i : i + count], 2) for i in range(0, len(text), count)]
+
+    def _sets_of(self, lane: Sequence[int], marks: str, large: list[int]) -> list[int]:
+        """Return sets by their members; a mark says that another member follows."""
+        count, bits, rest, limit = self._count, self.roster.bits, iter(large), self._large
+        masks: list[int] = []
+        mask = last = 0
+        is_right = True
+        for number, mark in zip(lane, marks, strict=True):
+            bit = next(rest) if number == count else bits[number]
+            if number == count:
+                is_right = is_right and not mask and mark == "0" and bit.bit_count() > limit
+            elif bit <= last:
+                is_right = False
+            mask |= bit
+            last = bit
+            if mark == "0":
+                is_right = is_right and (number == count or mask.bit_count() <= limit)
+                masks.append(mask)
+                mask = last = 0
+        if mask or not is_right:
+            msg = NOT_SHORTEST
+            raise ColumnError(msg)
+        return masks
+
+    def get_needs(self, data: bytes, at: int, tops: list[int]) -> tuple[list[int], int]:
+        """Read needs, and return the place behind them."""
+        code = data[at]
+        at += 1
+        if not code:
+            return [], at
+        if code > 0x7F:
+            code, at = read_varint(data, at - 1)
+        length = code >> 3
+        if not 0 < length <= 8 * (len(data) - at):
+            msg = f"claims {length} needs, but {len(data) - at} bytes are left"
+            raise ColumnError(msg)
+        gaps, at = get_column(data, at, length, code & 7)
+        low = self.roster.low
+        needs = [tops[p & low] + (p & low) - p for p in _places(gaps)]
+        if min(needs) <= low:
+            msg = "needs a message before its sender's first"
+            raise ColumnError(msg)
+        return needs, at
+
+
+def _marks(part: list[int]) -> str:
+    return "1" * (len(part) - 1) + "0"
+
+
+def _as_bytes(text: str) -> bytes:
+    length = len(text) + 7 >> 3
+    return (int(text or "0", 2) << 8 * length - len(text)).to_bytes(length, "big")
+
+
+def _get_text(data: bytes, at: int, bits: int) -> tuple[str, int]:
+    """Read bits as text of 0 and 1; what fills them up must be zeros."""
+    end = at + (bits + 7 >> 3)
+    if end > len(data):
+        msg = f"claims {bits} bits, but {len(data) - at} bytes are left"
+        raise ColumnError(msg)
+    text = format(int.from_bytes(data[at:end], "big"), f"0{8 * (end - at)}b")
+    if "1" in text[bits:]:
+        msg = "is not padded with zeros"
+        raise ColumnError(msg)
+    return text[:bits], end
+
+
+def _gaps(places: list[int]) -> list[int]:
+    """Return the first of ascending places, and how many lie between one and the next."""
+    return [places[0], *[b - a - 1 for a, b in zip(places, places[1:])]]  # noqa: B905, RUF007 - hot
+
+
+def _places(gaps: Sequence[int]) -> list[int]:
+    if len(gaps) == 1:
+        return [gaps[0]]
+    steps = [gap + 1 for gap in gaps]
+    steps[0] -= 1
+    return list(accumulate(steps))

@@ -1,0 +1,73 @@
+"""Joins, removals, duplicates, reordering and restarts, judged by the oracle in ``churn``."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from antecede import PROTOCOLS
+from antecede.protocols.buffered import Buffered
+from tests.core import churn
+from tests.core.churn import WEIGHTED, BrokenError, Script, drawn, run
+
+CASES: list[tuple[str, dict[str, object]]] = [
+    *((name, {}) for name, info in PROTOCOLS.items() if info.dynamic),
+    ("buffered", {"pipelined": True}),
+]
+SCRIPTS = st.lists(
+    st.tuples(st.integers(0, len(WEIGHTED) - 1), st.integers(0, 63), st.integers(0, 63)),
+    max_size=60,
+).map(tuple)
+
+
+def run_all(protocol: str, count: int, **options: object) -> None:
+    for seed in range(count):
+        run(protocol, drawn(seed), **options)
+
+
+@pytest.mark.parametrize(("protocol", "options"), CASES, ids=str)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(script=SCRIPTS)
+def test_the_contract_holds(protocol: str, options: dict[str, object], script: Script) -> None:
+    run(protocol, script, **options)
+
+
+@pytest.mark.parametrize(("protocol", "options"), CASES, ids=str)
+def test_the_contract_holds_on_drawn_scripts(protocol: str, options: dict[str, object]) -> None:
+    run_all(protocol, 120, **options)
+
+
+#: Scripts that found mistakes: overtaking on a channel and waiting for ever after a removal, held
+#: messages renamed by a restore, and a held message overtaken by what its sender's restart hid.
+FOUND = (561, 997, 1177, 2774, 114534)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+@pytest.mark.parametrize("protocol", ["optimal", "pruned"])
+def test_scripts_that_found_mistakes(protocol: str, seed: int) -> None:
+    run(protocol, drawn(seed))
+
+
+def test_the_oracle_notices_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages are posted without waiting for acknowledgements."""
+    monkeypatch.setattr(Buffered, "_can_post", lambda *_: True)
+    monkeypatch.setattr(Buffered, "_is_awaited", lambda *_: True)
+    with pytest.raises(BrokenError, match="before its causes"):
+        run_all("buffered", 300)
+
+
+def test_every_step_occurs_in_drawn_scripts() -> None:
+    kinds = {WEIGHTED[step[0]] for seed in range(20) for step in drawn(seed)}
+    assert kinds == {
+        churn.SEND,
+        churn.ARRIVE,
+        churn.REPEAT,
+        churn.JOIN,
+        churn.LEAVE,
+        churn.LEARN,
+        churn.RESUME,
+        churn.SAVE,
+        churn.RESTART,
+    }
+    assert all(PROTOCOLS[protocol].dynamic for protocol, _ in CASES)

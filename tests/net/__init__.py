@@ -1,0 +1,1 @@
+"""Tests of nodes and of the tools to test them."""

@@ -1,0 +1,207 @@
+"""Three nodes in three processes over TLS, killed at random under load.
+
+``python -m tests.net.soak --seconds 600``. Every message whose send returned must be handled by
+every destination, nothing may come again once ``done`` has returned, and the event log must pass
+the audit. The folder with all files is kept if something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from antecede.net import Node
+from antecede.net.certs import make_certificates
+
+NAMES = ("a", "b", "c")
+PATIENCE = 120.0
+"""Seconds in which everything must have arrived once the killing is over."""
+
+
+async def work(name: str, folder: Path, rate: float) -> None:
+    """Send and consume until told to stop; write down what was promised and what was handled."""
+    addresses = dict(line.split() for line in (folder / "addresses").read_text().splitlines())
+    chance = random.Random()
+    with (folder / f"{name}.ledger").open("ab", buffering=0) as ledger:
+        async with Node(
+            name,
+            listen=addresses[name],
+            peers=addresses,
+            tls=folder / "certs",
+            store=folder / f"{name}.db",
+            events=folder / "events.jsonl",
+        ) as node:
+
+            async def send() -> None:
+                while not (folder / "stop").exists():
+                    dests = chance.sample(NAMES, chance.randint(1, 3))
+                    message = await node.send(dests, chance.randbytes(256))
+                    ledger.write(f"sent {message} {','.join(dests)}\n".encode())
+                    await asyncio.sleep(chance.expovariate(rate))
+
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+            tasks = [asyncio.create_task(job) for job in (send(), consume(node, ledger.write))]
+            await ended.wait()
+            for task in tasks:
+                task.cancel()
+
+
+async def consume(node: Node, write: Callable[[bytes], object]) -> None:
+    """Handle deliveries one after the other."""
+    async for delivery in node:
+        write(f"handled {delivery.message}\n".encode())
+        await delivery.done()
+        write(f"done {delivery.message}\n".encode())
+
+
+def ledgers(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield what processes wrote: whose line it is, and its words. A last line may be torn."""
+    for name in NAMES:
+        text = (folder / f"{name}.ledger").read_text()
+        for line in text.splitlines():
+            yield name, line.split()
+
+
+def owed(folder: Path) -> set[tuple[str, str]]:
+    """Return what was promised to whom and has not been handled."""
+    promised, handled = set[tuple[str, str]](), set[tuple[str, str]]()
+    for name, words in ledgers(folder):
+        if words[0] == "sent":
+            promised |= {(dest, words[1]) for dest in words[2].split(",")}
+        elif words[0] == "handled":
+            handled.add((name, words[1]))
+    return promised - handled
+
+
+def check_once(folder: Path) -> None:
+    """Check that nothing came again after ``done`` had returned for it."""
+    done = set[tuple[str, str]]()
+    for name, words in ledgers(folder):
+        if words[0] != "sent":
+            assert (name, words[1]) not in done, f"{name}: {words[1]} came again after it was done"
+        if words[0] == "done":
+            done.add((name, words[1]))
+
+
+class Group:
+    """Three processes that can be killed and started."""
+
+    def __init__(self, folder: Path, rate: float) -> None:
+        self.folder, self.rate = folder, rate
+        make_certificates(folder / "certs", NAMES)
+        with contextlib.ExitStack() as stack:
+            held = [stack.enter_context(socket.socket()) for _ in NAMES]
+            for sock in held:
+                sock.bind(("127.0.0.1", 0))
+            ports = [sock.getsockname()[1] for sock in held]
+        lines = [f"{name} 127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)]
+        (folder / "addresses").write_text("\n".join(lines))
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        words = [sys.executable, "-m", "tests.net.soak", "--work", name]
+        words += ["--folder", str(self.folder), "--rate", str(self.rate)]
+        errors = (self.folder / f"{name}.stderr").open("ab")
+        with errors:
+            self.running[name] = subprocess.Popen(words, stdout=errors, stderr=errors)
+
+    def kill(self, name: str) -> None:
+        self.running[name].kill()
+        self.running[name].wait()
+
+    def stop(self) -> list[int]:
+        """End all processes gracefully; return their exit statuses."""
+        for process in self.running.values():
+            process.terminate()
+        return [process.wait(timeout=PATIENCE) for process in self.running.values()]
+
+    def check_alive(self) -> None:
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                told = (self.folder / f"{name}.stderr").read_text()[-2000:]
+                msg = f"process {name} ended by itself with {process.returncode}: {told}"
+                raise AssertionError(msg)
+
+
+def audit(folder: Path) -> str:
+    """Audit the event log; return what the audit says."""
+    words = [sys.executable, "-c", "from antecede.cli.main import app; app()", "audit"]
+    words += [str(folder / "events.jsonl"), "--local", "--out", str(folder / "audit")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=3000)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
+    """Kill nodes for so many seconds; return a summary."""
+    chance, group, kills = random.Random(seed), Group(folder, rate), 0
+    for name in NAMES:
+        group.start(name)
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(chance.uniform(0.5, 4))
+            group.check_alive()
+            for name in chance.sample(NAMES, chance.choice((1, 1, 1, 2, 3))):
+                group.kill(name)
+                group.start(name)
+                kills += 1
+        (folder / "stop").touch()
+        end = time.monotonic() + PATIENCE
+        while missing := owed(folder):
+            group.check_alive()
+            assert time.monotonic() < end, f"{len(missing)} missing, such as {min(missing)}"
+            time.sleep(1)
+        time.sleep(2)
+        statuses = group.stop()
+    finally:
+        for process in group.running.values():
+            process.kill()
+            process.wait()
+    assert statuses == [0, 0, 0], statuses
+    check_once(folder)
+    audit(folder)
+    words = [words[0] for _, words in ledgers(folder)]
+    counts = {word: words.count(word) for word in ("sent", "handled", "done")}
+    return (
+        f"{kills} kills; {counts['sent']} sends returned, {counts['handled']} handled, "
+        f"{counts['done']} done; the event log is causally ordered"
+    )
+
+
+def main() -> int:
+    """Run the soak, or one of its workers."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--work", choices=NAMES, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.work:
+        asyncio.run(work(asked.work, asked.folder, asked.rate))
+        return 0
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
+    try:
+        print(soak(asked.seconds, asked.seed, asked.rate, folder), flush=True)
+    except BaseException:
+        print(f"seed {asked.seed} failed; see {folder}", file=sys.stderr, flush=True)
+        raise
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The pages about nodes are true: their programs run, their figures and settings exist."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from antecede.net import Node
+from antecede.net.config import read_settings
+from antecede.net.tcp import TcpTransport
+from tests.net.test_tcp import Group, expect
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "nodes.md").read_text()
+
+
+def blocks(language: str, text: str = PAGE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_the_program_for_tests_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[1], "nodes.md", "exec"), {})
+    assert capsys.readouterr().out.endswith("b'hello'\n")
+
+
+def test_the_program_with_stamps_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[2], "nodes.md", "exec"), {})
+    assert capsys.readouterr().out == "[b'hello']\n"
+
+
+def test_the_readme_sends_and_receives() -> None:
+    readme = (ROOT / "README.md").read_text()
+    code = blocks("python", readme)[1]
+    imports, _, body = code.partition("\n\n")
+    assert imports == "from antecede.net import Node"
+    group = Group("ab")
+    for name in "ab":
+        body = re.sub(rf"127\.0\.0\.1:700{'ab'.index(name) + 1}", group.addresses[name], body)
+    body = body.replace(', store="a.db"', "")
+    scope: dict[str, Any] = {"Node": Node}
+    wrapped = "async def main():\n" + "\n".join(f"    {line}" for line in body.splitlines())
+    exec(compile(ast.parse(wrapped), "README.md", "exec"), scope)
+
+    async def main() -> None:
+        task = asyncio.create_task(scope["main"]())
+        async with group.node("b") as b:
+            assert await expect(b, 1) == [b"hello"]
+            await b.flush()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_the_settings_on_the_page_are_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(blocks("toml")[0])
+    assert read_settings(path)["limits"].outbox_count == 1024
+
+
+def test_the_figures_on_the_page_exist(tmp_path: Path) -> None:
+    async def main() -> str:
+        async with Node("a", store=tmp_path / "a.db") as node:
+            assert isinstance(node._transport, TcpTransport)
+            return node.metrics()
+
+    served = asyncio.run(main())
+    named = set(re.findall(r"`(antecede_\w+)`", PAGE))
+    assert len(named) > 8
+    assert not {name for name in named if f"# TYPE {name} " not in served}

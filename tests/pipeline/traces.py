@@ -1,0 +1,167 @@
+"""Small traces for tests, written as OTLP, Jaeger and Zipkin files do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+TRACE = "5b8aa5a2d2c872e8321cf37308d69df2"
+START = 1_700_000_000_000_000  # microseconds
+
+
+@dataclass(frozen=True)
+class S:
+    """A span; times are milliseconds after the start of the trace."""
+
+    service: str
+    kind: str
+    id: str
+    start: float
+    end: float
+    name: str = ""
+    parent: str = ""
+    links: tuple[str, ...] = ()
+    attributes: dict[str, str] = field(default_factory=dict)
+    failed: bool = False
+    instance: str = ""
+
+    @property
+    def micros(self) -> tuple[int, int]:
+        return START + round(1000 * self.start), START + round(1000 * self.end)
+
+
+def hexed(name: str) -> str:
+    """Return an id of eight bytes that begins with ``name``, as hexadecimal digits."""
+    return name.ljust(16, "0") if name else ""
+
+
+def based(name: str) -> str:
+    return base64.b64encode(bytes.fromhex(name)).decode()
+
+
+def otlp(
+    spans: Sequence[S], *, lines: bool = False, id_of: Callable[[str], str] = str,
+    case: Callable[[str], str] = str,
+) -> str:  # fmt: skip
+    """Return spans as OTLP JSON: one document, or one per span on its own line."""
+
+    def attributes(values: dict[str, str]) -> list[dict[str, Any]]:
+        return [
+            {"key": key, "value": {case("stringValue"): value}} for key, value in values.items()
+        ]
+
+    def resource(span: S) -> dict[str, Any]:
+        start, end = span.micros
+        about = {"service.name": span.service}
+        if span.instance:
+            about["service.instance.id"] = span.instance
+        row: dict[str, Any] = {
+            case("traceId"): id_of(TRACE),
+            case("spanId"): id_of(hexed(span.id)),
+            case("parentSpanId"): id_of(hexed(span.parent)) if span.parent else "",
+            "name": span.name,
+            "kind": KINDS.index(span.kind),
+            case("startTimeUnixNano"): str(1000 * start),
+            case("endTimeUnixNano"): str(1000 * end),
+            "attributes": attributes(span.attributes),
+            "status": {"code": 2} if span.failed else {},
+        }
+        if span.links:
+            row["links"] = [
+                {case("traceId"): id_of(TRACE), case("spanId"): id_of(hexed(link))}
+                for link in span.links
+            ]
+        return {
+            "resource": {"attributes": attributes(about)},
+            case("scopeSpans"): [{"scope": {"name": "test"}, "spans": [row]}],
+        }
+
+    parts = [resource(span) for span in spans]
+    if lines:
+        return "".join(json.dumps({case("resourceSpans"): [part]}) + "\n" for part in parts)
+    return json.dumps({case("resourceSpans"): parts})
+
+
+def jaeger(spans: Sequence[S]) -> str:
+    """Return spans as Jaeger's user interface downloads them."""
+    origins = list(dict.fromkeys((span.service, span.instance) for span in spans))
+    rows = []
+    for span in spans:
+        start, end = span.micros
+        refs = [("CHILD_OF", span.parent)] if span.parent else []
+        refs += [("FOLLOWS_FROM", link) for link in span.links]
+        tags = {"span.kind": span.kind.lower(), **span.attributes}
+        rows.append(
+            {
+                "traceID": TRACE,
+                "spanID": hexed(span.id),
+                "operationName": span.name,
+                "references": [
+                    {"refType": kind, "traceID": TRACE, "spanID": hexed(name)}
+                    for kind, name in refs
+                ],
+                "startTime": start,
+                "duration": end - start,
+                "tags": [{"key": k, "type": "string", "value": v} for k, v in tags.items()]
+                + [{"key": "error", "type": "bool", "value": True}] * span.failed,
+                "logs": [],
+                "processID": f"p{origins.index((span.service, span.instance)) + 1}",
+                "warnings": None,
+            }
+        )
+    processes = {
+        f"p{number}": {
+            "serviceName": service,
+            "tags": [{"key": "hostname", "type": "string", "value": instance}] * bool(instance),
+        }
+        for number, (service, instance) in enumerate(origins, start=1)
+    }
+    trace = {"traceID": TRACE, "spans": rows, "processes": processes, "warnings": None}
+    return json.dumps({"data": [trace], "total": 0, "limit": 0, "offset": 0, "errors": None})
+
+
+def zipkin(spans: Sequence[S], *, shared: bool = False) -> str:
+    """Return spans as Zipkin's JSON; with ``shared``, a server has the id of its client."""
+    clients = {span.id: span for span in spans if span.kind == "CLIENT"}
+    rows = []
+    for span in spans:
+        start, end = span.micros
+        name, parent = span.id, span.parent
+        is_shared = shared and span.kind == "SERVER" and parent in clients
+        if is_shared:
+            name, parent = parent, clients[parent].parent
+        row: dict[str, Any] = {
+            "traceId": TRACE,
+            "id": hexed(name),
+            "name": span.name,
+            "timestamp": start,
+            "duration": end - start,
+            "localEndpoint": {"serviceName": span.service},
+            "tags": dict(span.attributes),
+        }
+        row |= {"parentId": hexed(parent)} if parent else {}
+        row |= {"kind": span.kind} if span.kind in KINDS[2:] else {}
+        row |= {"shared": True} if is_shared else {}
+        for number, link in enumerate(span.links):
+            row["tags"][f"otlp.link.{number}"] = f"{TRACE}|{hexed(link)}||{{}}|0"
+        if span.instance:
+            row["localEndpoint"]["ipv4"] = span.instance
+        if span.failed:
+            row["tags"]["error"] = "timeout"
+        rows.append(row)
+    return json.dumps(rows)
+
+
+#: billing publishes inside an RPC, checkout publishes after the reply, mail gets them reversed.
+REVERSED = (
+    S("checkout", "CLIENT", "c1", 10, 60, "POST /invoice"),
+    S("billing", "SERVER", "b1", 20, 50, "POST /invoice", "c1"),
+    S("billing", "PRODUCER", "b2", 30, 35, "publish invoices", "b1"),
+    S("checkout", "PRODUCER", "c2", 70, 75, "publish orders"),
+    S("mail", "CONSUMER", "e1", 90, 95, "process orders", links=("c2",)),
+    S("mail", "CONSUMER", "e2", 100, 105, "process invoices", "b2"),
+)

@@ -1,0 +1,81 @@
+"""A small group with one malicious member, m, and the packets with which it lies.
+
+A lie is a packet that m would send in a world that never was, so it always has a valid form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import antecede
+from antecede import PROTOCOLS, MessageId, Packet, PeerError
+
+MEMBERS = ("a", "b", "c", "m")
+#: Protocols whose packets carry statements about other members' messages.
+WITH_CONTROL = [
+    name
+    for name in PROTOCOLS
+    if name not in {"buffered", "central", "hierarchy", "serial", "synchronous"}
+]
+#: Broadcasts: a process delivers nothing before all that it is told about.
+TRANSITIVE = {"broadcast", "context", "phases", "zones"}
+
+
+def nothing(_: Packet) -> bool:
+    """Hold back no packet."""
+    return False
+
+
+class Net:
+    """Endpoints, the packets under way, and what each endpoint has delivered."""
+
+    def __init__(self, name: str, **options: object) -> None:
+        self.casts = PROTOCOLS[name].casts
+        self.endpoints = {
+            process: antecede.endpoint(
+                name, process=process, members=MEMBERS, pull=False, **options
+            )
+            for process in MEMBERS
+        }
+        self.flying: list[Packet] = []
+        self.delivered: dict[str, list[tuple[MessageId, bytes]]] = {p: [] for p in MEMBERS}
+
+    def send(self, process: str, dest: str, *more: str, payload: bytes = b"") -> None:
+        """Send to all if the protocol only broadcasts, to ``dest`` alone if it only unicasts."""
+        dests = [dest, *more] if "multicast" in self.casts else [dest]
+        if "unicast" not in self.casts and "multicast" not in self.casts:
+            dests = [member for member in MEMBERS if member != process]
+        self._take(process, self.endpoints[process].send(dests, payload))
+
+    def run(self, hold: Callable[[Packet], bool] = nothing) -> None:
+        """Let all packets arrive, also those they cause, except those that ``hold`` keeps.
+
+        A packet that passes a lie on to someone who knows better is refused there.
+        """
+        while due := [packet for packet in self.flying if not hold(packet)]:
+            self.flying.remove(due[0])
+            with suppress(PeerError):
+                self.receive(due[0])
+
+    def receive(self, packet: Packet) -> None:
+        self._take(packet.dest, self.endpoints[packet.dest].receive(packet))
+
+    def has(self, process: str, sender: str) -> bool:
+        return any(message.sender == sender for message, _ in self.delivered[process])
+
+    def _take(self, process: str, effects: antecede.Effects) -> None:
+        self.flying += effects.packets
+        self.delivered[process] += [(d.message, d.payload) for d in effects.deliveries]
+
+
+def lie(
+    name: str, tell: Callable[[Net], None], *dests: str, hold: Callable[[Packet], bool] = nothing
+) -> dict[str, Packet]:
+    """Return what m sends to ``dests`` after the events that ``tell`` makes up."""
+    fiction = Net(name)
+    tell(fiction)
+    fiction.run(hold)
+    fiction.flying.clear()
+    fiction.send("m", *dests)
+    return {p.dest: p for p in fiction.flying if p.source == "m" and p.kind == "data"}
