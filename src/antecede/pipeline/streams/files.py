@@ -1,0 +1,216 @@
+"""Reorder files into files: one query, with figures after each batch.
+
+Rows go to ``ordered/batch=N`` and rejected rows to ``rejected/batch=N``. A batch that is repeated
+after a crash overwrites its own folder, so each row is there once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from antecede.errors import UsageError
+from antecede.pipeline.streams.entry import METRICS, reorder
+from antecede.pipeline.streams.places import FORMATS, require_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: How often a query is started again when Spark lost patience with a Python process of its own.
+ATTEMPTS = 20
+_IMPATIENT = "Python worker failed to connect back"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One batch: rows in and out, and what is held after it."""
+
+    batch: int
+    rows_in: int
+    rows_out: int
+    duplicates: int
+    rejected: int
+    held: int
+    oldest_seconds: float
+    state_rows: int
+    seconds: float
+
+
+@dataclass
+class Totals:
+    """Adds up the figures of batches; what is held is known per bucket."""
+
+    show: Callable[[Figures], None]
+    rows_in: int = 0
+    rows_out: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    batches: int = 0
+    _held: dict[int, int] = field(default_factory=dict)
+    _since: dict[int, int | None] = field(default_factory=dict)
+
+    def add(self, progress: Any) -> None:
+        """Take the progress of one batch."""
+        found = progress.observedMetrics.get(METRICS)
+        if found is None or found.rows_in is None:
+            return
+        for bucket, held in enumerate(found.held):
+            if held is not None:
+                self._held[bucket], self._since[bucket] = held, found.oldest[bucket]
+        self.rows_in += found.rows_in
+        self.rows_out += found.rows_out
+        self.duplicates += found.duplicates
+        self.rejected += found.rejected
+        self.batches += 1
+        states = progress.stateOperators
+        oldest = min((since for since in self._since.values() if since is not None), default=None)
+        self.show(
+            Figures(
+                progress.batchId,
+                found.rows_in,
+                found.rows_out,
+                found.duplicates,
+                found.rejected,
+                self.held,
+                0.0 if oldest is None else max(0.0, time.time() - oldest / 1e6),
+                states[0].numRowsTotal if states else 0,
+                progress.durationMs.get("triggerExecution", 0) / 1000,
+            )
+        )
+
+    @property
+    def held(self) -> int:
+        """How many rows are held."""
+        return sum(self._held.values())
+
+
+class _Listener(StreamingQueryListener):
+    """Hears of each batch from Spark."""
+
+    def __init__(self, totals: Totals) -> None:
+        self.totals = totals
+        self.ended = False
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Begin."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Take the figures of a batch."""
+        self.totals.add(event.progress)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """End: all figures have been heard."""
+        self.ended = True
+
+
+def read_files(spark: SparkSession, path: Path, form: str, *, files: int | None) -> DataFrame:
+    """Return the files of a folder as a stream; those that are there now tell the columns."""
+    require_folder(path, form)
+    pattern = f"*{{{','.join(FORMATS[form])}}}"
+    reader = spark.read.format(form).option("pathGlobFilter", pattern)
+    schema = reader.load(str(path.resolve())).schema
+    stream = spark.readStream.format(form).schema(schema).option("pathGlobFilter", pattern)
+    if files is not None:
+        stream = stream.option("maxFilesPerTrigger", files)
+    return stream.load(str(path.resolve()))
+
+
+def run_files(
+    stream: DataFrame,
+    out: Path,
+    *,
+    checkpoint: Path,
+    options: Mapping[str, Any],
+    every: float | None,
+    show: Callable[[Figures], None],
+) -> Totals:
+    """Reorder a stream into the folder ``out``; without ``every``, stop when all is read."""
+    spark = stream.sparkSession
+    ordered = reorder(stream, keep_rejected=True, **options)
+    totals = Totals(show)
+    listener = _Listener(totals)
+    spark.streams.addListener(listener)
+    try:
+        for attempt in range(ATTEMPTS):
+            listener.ended = False
+            writer = ordered.writeStream.foreachBatch(_writer(out))
+            writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
+            if every is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")
+            if _finished(writer.start(), last=attempt == ATTEMPTS - 1):
+                break
+        _wait(listener)
+    finally:
+        spark.streams.removeListener(listener)
+    return totals
+
+
+def _writer(out: Path) -> Callable[[DataFrame, int], None]:
+    """Return what writes a batch into folders of its own, over those of an earlier attempt."""
+
+    def write(frame: DataFrame, number: int) -> None:
+        # The rows are computed once: a second time, the state would be gone through twice.
+        frame = frame.persist()
+        try:
+            good = frame.filter("rejected is null").drop("rejected")
+            good.write.mode("overwrite").parquet(str(out.resolve() / "ordered" / f"batch={number}"))
+            bad = frame.filter("rejected is not null")
+            if not bad.isEmpty():
+                bad = bad.drop("position", "held_seconds", "released", "late")
+                path = out.resolve() / "rejected" / f"batch={number}"
+                bad.write.mode("overwrite").parquet(str(path))
+        finally:
+            frame.unpersist()
+
+    return write
+
+
+def _finished(query: StreamingQuery, *, last: bool) -> bool:
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        text = str(error)
+        if _IMPATIENT in text and not last:
+            return False
+        raise UsageError(reason_of(text)) from None
+    finally:
+        with contextlib.suppress(Exception):
+            query.stop()
+    return True
+
+
+def _wait(listener: _Listener, seconds: float = 30.0) -> None:
+    """Wait until Spark has told all it has to tell of the query."""
+    deadline = time.monotonic() + seconds
+    while not listener.ended and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def reason_of(text: str) -> str:
+    """Return the one line that matters of Spark's account of a failed query."""
+    ours = re.search(r"antecede\.errors\.\w+: (.+)", text)
+    if ours is not None:
+        return ours[1].strip()
+    lines = [line.strip() for line in _lines(text)]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
+    return f"the query failed: {(errors or lines or ['no reason given'])[-1][:300]}"
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith(("at ", "===", "+-", "~")):
+            yield line

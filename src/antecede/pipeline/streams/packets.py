@@ -1,0 +1,214 @@
+"""Rows that carry encoded packets: the destination's own endpoint decides when each is delivered.
+
+The endpoint that runs here only receives. Most protocols leave out of a packet what its destination
+is known to know because of something it sent itself; so a destination must be a process that only
+reads, such as an archive or an analysis to which every message is addressed too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+import antecede
+from antecede.errors import AntecedeError, UsageError
+from antecede.pipeline.streams.layout import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
+from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out
+
+#: Protocols whose packets alone do not tell the order, and why.
+UNFIT = {
+    "buffered": "it keeps order by acknowledgements, not by what packets carry",
+    "synchronous": "it keeps order by acknowledgements, not by what packets carry",
+    "server": "it orders only what reaches its one server",
+    "history": "its packets carry other messages inside them, which have no rows",
+}
+CONTROL = "a control packet, which brings no message"
+HELD_MAX = 1 << 40
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How packets are read: the column, the members, and what the endpoints are made with."""
+
+    column: str
+    members: tuple[str, ...]
+    protocol: str | None
+    readers: frozenset[str] | None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @cached_property
+    def codec(self) -> antecede.Codec:
+        """The Codec of these members."""
+        return antecede.Codec(self.members)
+
+    def endpoint(self, dest: str, protocol: str) -> antecede.Endpoint:
+        """Return a fresh endpoint for a destination."""
+        return antecede.endpoint(
+            protocol, process=dest, members=self.members, held_max=HELD_MAX, **dict(self.options)
+        )
+
+    def refusal(self, packet: antecede.Packet) -> str | None:
+        """Return why a packet cannot be put in order here, if so."""
+        if self.protocol is not None and packet.protocol != self.protocol:
+            return f"a packet of {packet.protocol}, not of {self.protocol}"
+        if packet.protocol in UNFIT:
+            return f"a packet of {packet.protocol}: {UNFIT[packet.protocol]}"
+        if self.readers is not None:
+            if packet.dest not in self.readers:
+                return f"destination {packet.dest!r} is not among the readers"
+            if packet.source in self.readers:
+                return f"{packet.source!r} is named as a reader, but sends"
+        return None
+
+
+def make_plan(
+    column: str,
+    members: Iterable[str] | None,
+    protocol: str | None,
+    readers: Iterable[str] | None,
+    options: Mapping[str, Any] | None,
+) -> Plan:
+    """Check what the caller says about packets."""
+    if members is None:
+        msg = "packet= needs members=(...), the names of all processes in the Codec's order"
+        raise UsageError(msg)
+    names = antecede.Codec(members).members
+    if protocol in UNFIT:
+        msg = f"packets of {protocol} cannot be reordered: {UNFIT[protocol]}"
+        raise UsageError(msg)
+    if readers is None:
+        msg = "packet= needs readers=(...), the destinations: processes that only receive"
+        raise UsageError(msg)
+    known = frozenset(readers)
+    strangers = sorted(known - set(names))
+    if strangers:
+        msg = f"reader {strangers[0]!r} is not among the members {', '.join(names)}"
+        raise UsageError(msg)
+    plan = Plan(column, names, protocol, known, tuple(sorted((options or {}).items())))
+    if protocol is not None:
+        plan.endpoint(names[0], protocol)
+    return plan
+
+
+def number_of(*words: str) -> int:
+    """Return 63 bits that stand for some words."""
+    digest = hashlib.blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big") >> 1
+
+
+def decoded(plan: Plan, data: bytes | None) -> tuple[antecede.Packet | None, str | None]:
+    """Return a row's packet, or the reason why there is none."""
+    if data is None:
+        return None, f"{plan.column} is missing"
+    try:
+        packet = plan.codec.decode(bytes(data))
+    except AntecedeError as error:
+        return None, f"{plan.column}: {error}"
+    return packet, plan.refusal(packet)
+
+
+def numbered(
+    batches: Iterable[pa.RecordBatch], plan: Plan, buckets: int
+) -> Iterator[pa.RecordBatch]:
+    """Add what a bucket needs to know of each row's packet, for ``mapInArrow``."""
+    for batch in batches:
+        columns: dict[str, list[Any]] = {name: [] for name in (DEST, KEY, CHANNEL, SEQ, REASON)}
+        for cell in batch.column(plan.column):
+            packet, reason = decoded(plan, cell.as_py())
+            to, source = ("", "") if packet is None else (packet.dest, packet.source)
+            n = 0 if packet is None else packet.n
+            values = (number_of(to), number_of(to, source, str(n)), number_of(to, source), n)
+            for name, value in zip(columns, (*values, reason), strict=True):
+                columns[name].append(value)
+        table = pa.Table.from_batches([batch])
+        for name, found in columns.items():
+            kind = pa.string() if name == REASON else pa.int64()
+            table = table.append_column(name, pa.array(found, kind))
+        none = pa.array([[]] * len(table), pa.list_(pa.int64()))
+        table = table.append_column(CAUSES, none)
+        places = pa.array([dest % buckets for dest in columns[DEST]], pa.int32())
+        yield from table.append_column(BUCKET, places).to_batches()
+
+
+class PacketMachine(Machine):
+    """Hands packets to endpoints, one per destination, and rows out as these deliver."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.snapshots: dict[int, tuple[str, bytes]] = {}
+        self.endpoints: dict[int, antecede.Endpoint] = {}
+        self.touched: dict[int, str] = {}
+
+    def offer_packets(
+        self, arrivals: Iterator[Arrival], packets: pa.ChunkedArray, chunk: int, now: int
+    ) -> list[Out]:
+        """Take the rows of a batch; return those that leave, in the order of delivery."""
+        out: list[Out] = []
+        for arrival in arrivals:
+            packet, reason = decoded(self.plan, packets[arrival.row].as_py())
+            assert packet is not None, reason
+            runs = self.seen.get(arrival.channel)
+            if runs is not None and not runs.is_new(arrival.seq, arrival.seq):
+                self.duplicates += 1
+                continue
+            message = Message(chunk, arrival.row, arrival.dest, arrival.key, [], now, set())
+            try:
+                self._receive(packet, message, out)
+            except AntecedeError as error:
+                out.append(_rejected(chunk, arrival.row, str(error)))
+                continue
+            self._note(arrival.channel, arrival.seq, now)
+            if packet.kind != "data":
+                out.append(_rejected(chunk, arrival.row, CONTROL))
+        return out
+
+    def _receive(self, packet: antecede.Packet, message: Message, out: list[Out]) -> None:
+        endpoint = self._endpoint(message.dest, packet)
+        if packet.kind == "data":
+            # The endpoint needs no payload; the row's key tells which row is delivered.
+            packet = replace(packet, payload=message.key.to_bytes(8, "big"))
+        effects = endpoint.receive(packet)
+        self.touched[message.dest] = packet.dest
+        if packet.kind == "data":
+            self.held[message.key] = message
+        for delivery in effects.deliveries:
+            found = self.held[int.from_bytes(delivery.payload, "big")]
+            out.append(self._delivered(found, message.arrived, released=False))
+            self.positions[found.dest] = out[-1].position
+            self.changes.dests.add(found.dest)
+
+    def _endpoint(self, dest: int, packet: antecede.Packet) -> antecede.Endpoint:
+        found = self.endpoints.get(dest)
+        if found is None:
+            if dest in self.snapshots:
+                found = restored(self.plan, self.snapshots[dest][1])
+            else:
+                found = self.plan.endpoint(packet.dest, packet.protocol)
+            self.endpoints[dest] = found
+        return found
+
+    def take_snapshots(self) -> Iterator[tuple[int, str, bytes]]:
+        """Return the snapshots of endpoints that received something since the last call."""
+        touched, self.touched = self.touched, {}
+        for dest, name in touched.items():
+            yield dest, name, self.plan.codec.snapshot(self.endpoints[dest])
+
+
+def restored(plan: Plan, snapshot: bytes) -> antecede.Endpoint:
+    """Return the endpoint of a snapshot, going on as if it had never stopped."""
+    # Codecs that know of restarts must be told that this is none.
+    told = (
+        {"resumed": True} if "resumed" in inspect.signature(plan.codec.restore).parameters else {}
+    )
+    return plan.codec.restore(snapshot, **told)
+
+
+def _rejected(chunk: int, row: int, reason: str) -> Out:
+    return Out(chunk, row, 0, 0, released=False, late=False, rejected=reason)

@@ -1,0 +1,30 @@
+"""Folders that a reordering reads: checked before Spark starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from antecede.errors import UsageError
+
+#: The formats of files that are read, with the suffixes of their names.
+FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson")}
+
+
+def require_folder(path: Path, form: str) -> None:
+    """Refuse an unknown format, and a folder that has no file to tell the columns."""
+    if form not in FORMATS:
+        msg = f"format {form!r} is not one of {', '.join(FORMATS)}"
+        raise UsageError(msg)
+    if not path.is_dir():
+        msg = f"{path} is not a folder; reorder reads the files of a folder as they come"
+        raise UsageError(msg)
+    if not any(entry.suffix in FORMATS[form] for entry in path.iterdir()):
+        msg = f"{path} has no {' or '.join(FORMATS[form])} file yet; the first tells the columns"
+        raise UsageError(msg)
+
+
+def require_checkpoint(path: Path) -> None:
+    """Refuse a folder that is not the checkpoint of a query with state."""
+    if not (path / "state").is_dir():
+        msg = f"{path} is not the checkpoint of a query with state; give its folder"
+        raise UsageError(msg)

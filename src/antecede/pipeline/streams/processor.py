@@ -1,0 +1,214 @@
+"""A bucket inside Spark: packed rows to ``transformWithState``, and state in its state store.
+
+Each call into Spark's state store costs, and so does each row that crosses to Python. So rows are
+packed into one Arrow stream per bucket before the shuffle, and unpacked after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.layout import BUCKET, TIME
+from antecede.pipeline.streams.store import PARTS, Part, pack_table, unpack_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+PACKED = "bucket int, rows binary"
+#: One row per bucket and batch has its figures; the others have rows.
+EMITTED = (
+    "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
+    "oldest long"
+)
+#: How many rows a packed value has at most on the way out.
+ROWS_MAX = 50_000
+#: How many buckets a Python worker remembers between batches.
+CACHED_MAX = 256
+
+#: The bucket without rows that remembers what may not change over a checkpoint, such as the number
+#: of buckets. Every batch asks it; others might not have met the destinations they have now.
+EVERY_QUERY = -1
+
+_cache: dict[str, Bucket] = {}
+
+
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack rows into one value per bucket, for ``mapInArrow``."""
+    is_marked = False
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if not is_marked:
+            is_marked = True
+            yield _packed([EVERY_QUERY], [None])
+        table = pa.Table.from_batches([batch])
+        numbers = np.asarray(table.column(BUCKET).combine_chunks())
+        order = np.argsort(numbers, kind="stable")
+        table = table.drop_columns([BUCKET]).take(pa.array(order))
+        ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
+        start, buckets, packed = 0, [], []
+        for end in ends.tolist():
+            buckets.append(int(numbers[order[start]]))
+            packed.append(pack_table(table.slice(start, end - start)))
+            start = end
+        yield _packed(buckets, packed)
+
+
+def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
+    arrays = [pa.array(buckets, pa.int32()), pa.array(rows, pa.binary())]
+    return pa.record_batch(arrays, names=["bucket", "rows"])
+
+
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows that were packed, for ``mapInArrow``."""
+    for batch in batches:
+        for packed in batch.column(0):
+            if packed.is_valid:
+                yield from unpack_table(packed.as_buffer()).to_batches()
+
+
+class SparkStore:
+    """One bucket's state in Spark's state store. The current key decides which bucket that is."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", "head string")
+        self._parts: dict[Part, Any] = {
+            part: handle.getMapState(part, "number long", "value binary") for part in PARTS
+        }
+
+    def head(self) -> str | None:
+        """Return the head, or None if nothing was stored yet."""
+        found = self._head.get()
+        return None if found is None else str(found[0])
+
+    def put_head(self, head: str) -> None:
+        """Replace the head."""
+        self._head.update((head,))
+
+    def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
+        """Return all values of a part, by number."""
+        found = [(key[0], bytes(value[0])) for key, value in self._parts[part].iterator()]
+        return iter(sorted(found))
+
+    def put(self, part: Part, number: int, value: bytes) -> None:
+        """Store a value."""
+        self._parts[part].updateValue((number,), (value,))
+
+    def remove(self, part: Part, number: int) -> None:
+        """Remove a value."""
+        self._parts[part].removeKey((number,))
+
+
+class Reorder(StatefulProcessor):
+    """Runs the buckets of a partition."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        self.handle = handle
+        self.store = SparkStore(handle)
+
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: TimerValues,
+    ) -> Iterator[Row]:
+        """Take a batch's rows of one bucket."""
+        if key[0] == EVERY_QUERY:
+            self._check_query()
+            return
+        table = pa.concat_tables([unpack_table(row.rows) for row in rows])
+        now = int(np.asarray(table.column(TIME).combine_chunks()).max())
+        bucket = self._load()
+        before = bucket.machine.deadline()
+        result = bucket.offer(table, now)
+        yield from self._finish(key[0], bucket, result, before, now, came=len(table))
+
+    def handleExpiredTimer(
+        self,
+        key: Any,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,
+    ) -> Iterator[Row]:
+        """Release what has been held too long."""
+        now = 1000 * timerValues.getCurrentProcessingTimeInMs()
+        bucket = self._load()
+        result = bucket.expire(now)
+        yield from self._finish(key[0], bucket, result, None, now, came=0)
+
+    def _check_query(self) -> None:
+        """Refuse a checkpoint of another query or another version; mark a new one."""
+        bucket = Bucket.load(self.policy, self.store)
+        if self.store.head() is None:
+            self.store.put_head(bucket.head())
+
+    def _load(self) -> Bucket:
+        """Return the bucket from this worker's cache if it is current, else from the store."""
+        head = self.store.head()
+        if head is not None:
+            cached = _cache.pop(json.loads(head)["token"], None)
+            if cached is not None and cached.policy == self.policy:
+                return cached
+        return Bucket.load(self.policy, self.store)
+
+    def _finish(
+        self,
+        number: int,
+        bucket: Bucket,
+        result: pa.Table | None,
+        before: int | None,
+        now: int,
+        came: int,
+    ) -> Iterator[Row]:
+        machine = bucket.machine
+        bucket.save(self.store, now)
+        duplicates, machine.duplicates = machine.duplicates, 0
+        self._set_timer(before, machine.deadline())
+        while len(_cache) >= CACHED_MAX:
+            del _cache[next(iter(_cache))]
+        _cache[bucket.token] = bucket
+        count = 0 if result is None else len(result)
+        went = 0 if result is None else count - result.column("position").null_count
+        for start in range(0, count, ROWS_MAX):
+            assert result is not None
+            packed = pack_table(result.slice(start, ROWS_MAX))
+            yield _emitted(number, rows=packed)
+        figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": count - went}
+        yield _emitted(number, **figures, held=len(machine.held), oldest=machine.oldest())
+
+    def _set_timer(self, before: int | None, after: int | None) -> None:
+        """Keep one timer, at the earliest deadline."""
+        if before != after:
+            if before is not None:
+                self.handle.deleteTimer(_milliseconds(before))
+            if after is not None:
+                self.handle.registerTimer(_milliseconds(after))
+
+    def close(self) -> None:
+        """Spark closes the state itself."""
+
+
+_NAMES = [word.split()[0] for word in EMITTED.split(", ")]
+
+
+def _emitted(bucket: int, **values: object) -> Row:
+    return Row(**(dict.fromkeys(_NAMES) | values | {"bucket": bucket}))
+
+
+def _milliseconds(time: int) -> int:
+    return -(-time // 1000)

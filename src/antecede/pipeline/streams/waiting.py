@@ -1,0 +1,93 @@
+"""What a stopped or running query holds: read from its checkpoint, without changing it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from antecede.errors import UsageError
+from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.layout import CAUSES, PREFIX
+from antecede.pipeline.streams.packets import PacketMachine, Plan, restored
+from antecede.pipeline.streams.places import require_checkpoint
+from antecede.pipeline.streams.store import PARTS, STATE_VERSION, DictStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+
+class Held(NamedTuple):
+    """A row that is held: its destination and id, the causes it lacks, and since when."""
+
+    dest: str
+    id: str
+    lacks: tuple[str, ...]
+    seconds: float
+    row: dict[str, Any]
+
+
+def waiting(spark: SparkSession, checkpoint: str) -> list[Held]:
+    """Return the rows that a query holds, the oldest first."""
+    now = time.time()
+    found = [held for store in _stores(spark, checkpoint).values() for held in _held_in(store, now)]
+    return sorted(found, key=lambda held: (-held.seconds, held.dest, held.id))
+
+
+def _stores(spark: SparkSession, checkpoint: str) -> dict[int, DictStore]:
+    """Return the state of every bucket."""
+    path = Path(checkpoint)
+    require_checkpoint(path)
+    stores: dict[int, DictStore] = {}
+
+    def rows(name: str) -> list[Row]:
+        reader = spark.read.format("statestore").option("path", str(path.resolve()))
+        return reader.option("stateVarName", name).load().collect()
+
+    try:
+        for row in rows("head"):
+            stores.setdefault(row.key[0], DictStore()).put_head(row.value[0])
+        for part in PARTS:
+            for row in rows(part):
+                number, value = row.user_map_key[0], bytes(row.user_map_value[0])
+                stores.setdefault(row.key[0], DictStore()).put(part, number, value)
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        msg = f"{checkpoint} has no state of reorder that can be read: {reason}"
+        raise UsageError(msg) from error
+    return stores
+
+
+def _held_in(store: DictStore, now: float) -> Iterator[Held]:
+    text = store.head()
+    if text is None:
+        return
+    head = json.loads(text)
+    names, fixed = head["columns"], head["fixed"]
+    plan = None
+    if fixed.get("form") == "packets":
+        plan = Plan(names["packet"], tuple(fixed["members"]), None, None)
+    bucket = Bucket.load(
+        Policy(None, 1, json.dumps(fixed), version=STATE_VERSION, plan=plan), store
+    )
+    for message in bucket.machine.held.values():
+        row = bucket.chunks[message.chunk].table.slice(message.row, 1).to_pylist()[0]
+        seconds = max(0.0, now - message.arrived / 1e6)
+        own = {name: value for name, value in row.items() if not name.startswith(PREFIX)}
+        if isinstance(bucket.machine, PacketMachine):
+            yield _held_packet(bucket.machine, own, message.dest, seconds)
+        else:
+            pairs = zip(row[names["causes"]], row[CAUSES], strict=True)
+            lacks = tuple(str(cause) for cause, key in pairs if key in message.lacking)
+            yield Held(str(row[names["dest"]]), str(row[names["id"]]), lacks, seconds, own)
+
+
+def _held_packet(machine: PacketMachine, row: dict[str, Any], dest: int, seconds: float) -> Held:
+    plan = machine.plan
+    packet = plan.codec.decode(bytes(row[plan.column]))
+    endpoint = restored(plan, machine.snapshots[dest][1])
+    needs = dict(endpoint.waiting()).get(packet.message_id, ())
+    lacks = tuple(str(need) for need in needs)
+    return Held(packet.dest, str(packet.message_id), lacks, seconds, row)

@@ -1,0 +1,104 @@
+"""``antecede reorder``: files to files, restarts, kill -9, and what is held."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
+
+pytestmark = pytest.mark.spark
+
+#: More kills for a soak: the environment sets the number.
+KILLS = int(os.environ.get("ANTECEDE_KILLS", "2"))
+CALL = "import sys; from antecede.cli.main import app; app(sys.argv[1:])"
+
+
+def call(*words: object) -> list[str]:
+    return [sys.executable, "-c", CALL, "reorder", *map(str, words)]
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(call(*words), capture_output=True, text=True, check=False, timeout=1800)
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(out / "ordered").to_pylist()
+    return found
+
+
+def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(tmp_path: Path) -> None:
+    """Driver, JVM and Python workers die together, in the middle of batches."""
+    rng = random.Random(11)
+    copies, batches, history = stream(rng, messages=400, spread=80)
+    come, out = tmp_path / "in", tmp_path / "out"
+    come.mkdir()
+    for number, batch in enumerate(batches):
+        pq.write_table(rows_table(batch), come / f"{number:04}.parquet")
+    words = (come, out, "--once", "--files", "4", "--memory", "1g", "--master", "local[2]")
+    for _ in range(KILLS):
+        with subprocess.Popen(
+            call(*words), stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as query:
+            assert query.stderr is not None
+            line = query.stderr.readline()
+            assert line.startswith("antecede: batch "), line + query.stderr.read()
+            time.sleep(rng.random() * 3)
+            os.killpg(query.pid, signal.SIGKILL)
+            query.wait(timeout=600)
+    assert len(rows(out)) > 0
+    done = run(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith("antecede: batch ") for line in done.stderr.splitlines())
+    found = rows(out)
+    assert len(found) == len(copies)
+    check_order(found, copies)
+    assert audited(history, found).verdict == "ordered"
+    assert json.loads(done.stdout)["result"]["held"] == 0
+
+    lone = rows_table([Sent("x", "p0", "p1", 9999, ("never", "m0")), Sent("", "p0", "p1", 1, ())])
+    pq.write_table(lone, come / "more.parquet")
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "2 rows in, 0 out, 0 duplicates, 1 rejected" in done.stdout
+    (bad,) = pq.read_table(out / "rejected").to_pylist()
+    assert bad["rejected"] == "id is missing"
+    done = run("--waiting", out / "checkpoint", "--memory", "1g")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "1 row is held."
+    held = done.stdout.splitlines()[1]
+    assert held.startswith("  p0: x has waited ")
+    assert held.endswith(" s for never")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("nowhere", "out"), "nowhere is not a folder"),
+        ((), "needs two folders"),
+        (("--waiting", "nowhere"), "is not the checkpoint of a query with state"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    words: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These are noticed before Spark starts."""
+    from typer.testing import CliRunner
+
+    from antecede.cli.main import command_line
+    from antecede.errors import UsageError
+
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(command_line("reorder"), ["reorder", *words])
+    assert isinstance(done.exception, UsageError)
+    assert reason in str(done.exception)
