@@ -107,3 +107,28 @@ def test_while_packets_are_missing_nobody_is_forgotten() -> None:
     for _ in range(3):
         group.talk()
     assert [end.departed for end in group.ends.values()] == [()] * 3
+
+
+def test_a_removed_process_is_forgotten_although_a_restart_lost_what_said_so() -> None:
+    names = (*LIVE, "x")
+    ends = {name: antecede.endpoint("optimal", process=name, members=names) for name in LIVE}
+
+    def talk(lost: tuple[str, str] | None = None) -> None:
+        for source in LIVE:
+            others = [name for name in LIVE if name != source]
+            for packet in ends[source].send(others, b"").packets:
+                if (packet.source, packet.dest) != lost:
+                    ends[packet.dest].receive(packet)
+
+    talk()
+    for end in ends.values():
+        end.remove("x")
+    talk()
+    for _ in range(3):
+        talk(lost=("a", "c"))
+    assert [end.departed for end in ends.values()] == [(), (), ("x",)]
+    codec = Codec(LIVE)
+    ends["a"] = codec.restore(codec.snapshot(ends["a"]))
+    for _ in range(3):
+        talk()
+    assert [end.departed for end in ends.values()] == [()] * 3

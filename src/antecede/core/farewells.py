@@ -70,6 +70,17 @@ class Farewells:
             if gone >> number & 1:
                 one.later |= 1 << member
 
+    def restarted(self, member: int) -> None:
+        """Note that a member went on from an old state: it must say and be told all again.
+
+        Or it has forgotten the process already, and what said so is lost.
+        """
+        for one in self.known.values():
+            one.left.pop(member, None)
+            one.done.pop(member, None)
+            one.told &= ~(1 << member)
+            one.later |= 1 << member
+
     def excuse(self, number: int, member: int) -> None:
         """Note that a member that joined later does not know the process."""
         one = self.known.get(number)

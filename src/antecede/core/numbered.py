@@ -28,7 +28,7 @@ from antecede.core.messages import (
 )
 from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Stamp, Translation
-from antecede.core.validation import check_address, check_message, checked_basis
+from antecede.core.validation import check_address, check_message, checked_basis, not_bytes
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Numbered(Membership):
         if to is None:
             to = self._targets.find(dests)
         if not isinstance(payload, bytes):
-            raise UsageError(self._not_bytes(payload))
+            raise UsageError(not_bytes(payload))
         if after is not None:
             checked_basis(after, self._events)
         self._seq += 1

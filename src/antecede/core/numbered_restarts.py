@@ -82,6 +82,7 @@ class NumberedRestarts(NumberedState):
         self._closed[name].setdefault(incarnation - 1, 0)
         links.prefix[number] = self._turns[number] = incarnation << INCARNATION_SHIFT
         links.drop_parked(number)
+        self._farewells.restarted(number)
         self._find_bounds()
         self._note_departed()
         self._file_all()

@@ -60,7 +60,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from antecede.core.entries import Entries, Log, is_entries, is_keys, size_of
+from antecede.core.entries import Entries, Log, is_entries, is_keys, restricted, size_of
 from antecede.core.info import ProtocolInfo
 from antecede.core.logs import CausalLog
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Packet, numbered_packet
@@ -186,14 +186,18 @@ class Pruned(Numbered):
         roster = self._roster
         numbers, shift = roster.numbers, roster.shift
         entries, constraints = cast("Control", packet.control)
+        all_dests = packet.dests
+        if self._forgotten:  # nobody needs to know about them any more
+            entries = restricted(entries, numbers)
+            constraints = tuple(pair for pair in constraints if pair[0] in numbers)
+            all_dests = tuple(name for name in all_dests if name in numbers)
         known = CausalLog(roster)
         for sender, clock, dests in entries:
-            if sender in numbers:  # nobody needs to know about those who are forgotten
-                key = clock << shift | numbers[sender]
-                known.tops[numbers[sender]] = key
-                if mask := roster.mask_of(tuple(filter(numbers.__contains__, dests))):
-                    known.log[key] = mask
-        needs = [clock << shift | numbers[name] for name, clock in constraints if name in numbers]
+            key = clock << shift | numbers[sender]
+            known.tops[numbers[sender]] = key
+            if dests:
+                known.log[key] = roster.mask_of(dests)
+        needs = [clock << shift | numbers[sender] for sender, clock in constraints]
         for key in needs:  # a constraint is at most its sender's newest message
             known.tops[key & roster.low] = max(key, known.tops[key & roster.low])
         return numbered_packet(
@@ -202,7 +206,7 @@ class Pruned(Numbered):
             self._me,
             packet.n,
             packet.message_id.seq,
-            roster.mask_of(tuple(filter(numbers.__contains__, packet.dests))),
+            roster.mask_of(all_dests),
             packet.payload,
             PrunedStamp(known.tops, known.log),
             needs,
