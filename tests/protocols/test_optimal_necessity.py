@@ -66,9 +66,11 @@ def drop(world: World, process: str, unit: Unit) -> None:
     endpoint = world.endpoints[process]
     assert isinstance(endpoint, Optimal)
     message, dest = unit
-    dests = endpoint._log[message.sender][message.seq]
+    log = endpoint._log
+    dests = log[message.sender][message.seq]
     assert dest in dests
-    endpoint._log[message.sender][message.seq] = dests - {dest}
+    log[message.sender][message.seq] = dests - {dest}
+    endpoint._log = log
 
 
 def overtakes(world: World, process: str, unit: Unit) -> bool:

@@ -1,31 +1,22 @@
 """pruned: two readings of the listing of [JPCY97] that its text settles."""
 
 from antecede.check import World
-from antecede.core.entries import as_entries
-from antecede.core.messages import Need, Packet, Sending
-from antecede.protocols.pruned import Pruned
+from antecede.core.casts import Targets
+from antecede.core.messages import Packet, numbered_packet
+from antecede.protocols.pruned import Pruned, PrunedStamp
 
 
 class EntersFirst(Pruned):
     """Enters the message before it is sent, so that its own entry travels with it."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        entered = {}
-        for dest, control in super()._stamp(sending).items():
-            assert isinstance(control, tuple)
-            entered[dest] = (as_entries(self._info), control[1])
-        return dict(entered)
-
-    def _check(self, packet: Packet) -> None:
-        pass
-
-    def _absorb(self, packet: Packet) -> list[Need]:
-        reached = super()._absorb(packet)
-        for sender, clock, dests in packet.control[0]:  # type: ignore[index]
-            entry = self._info.get(sender, {})
-            if clock in entry:
-                entry[clock] |= frozenset(dests)
-        return list(reached)
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        packets = super()._stamped(to, payload)
+        stamp = PrunedStamp(self._known.tops.copy(), self._known.log.copy())
+        roster, me, seq = self._roster, self._me, self._seq
+        return [
+            numbered_packet(roster, me, p.dest_no, p.n, seq, p.dest_set, payload, stamp, p.needs)
+            for p in packets
+        ]
 
 
 def test_a_message_does_not_carry_its_own_entry() -> None:
