@@ -20,6 +20,7 @@ from antecede.core.restarts import (
     missing_count,
     outdated,
 )
+from antecede.errors import PeerError
 
 
 class NumberedRestarts(NumberedState):
@@ -60,6 +61,9 @@ class NumberedRestarts(NumberedState):
     def _check_past(self, packet: Packet, known: int) -> None:
         if incarnation_of(packet.n) < known:
             raise outdated(packet, known)
+        if not packet.n % (1 << INCARNATION_SHIFT):  # an incarnation numbers its packets from 1
+            msg = f"packet {packet.n} from {packet.source!r} has a number that endpoints never use"
+            raise PeerError(msg)
 
     def _notice(self, packet: Packet) -> None:
         """End the previous incarnations of the processes that a packet shows to have restarted."""
