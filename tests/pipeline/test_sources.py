@@ -333,3 +333,11 @@ def test_a_table_with_two_columns_of_one_name_is_refused() -> None:
     table = pa.table(columns, names=["process", "seq", "kind", "message", "message"])
     with pytest.raises(LogError, match=r"^the log has 2 columns of the name message; keep one$"):
         audit_table(table)
+
+
+def test_an_invalid_row_of_a_type_that_arrow_cannot_take_is_quoted() -> None:
+    names = pa.array(["a", None], pa.string_view())
+    table = pa.table({"process": names, "seq": [1, 2], "kind": ["send"] * 2, "message": ["m"] * 2})
+    log = sources.sorted_out(table, "")
+    assert (len(log.events), log.bad) == (1, 1)
+    assert log.rejected["line"].to_pylist() == [2]

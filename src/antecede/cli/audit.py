@@ -193,7 +193,8 @@ def _show(
         if late := lateness_in_words(result):
             typer.echo(late)
     if result["findings"]:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["findings_by_kind"].items())
+        counts = result["findings_by_kind"].items()
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
         typer.echo(f"Inconsistencies: {kinds}.")
     say_rejected(result)
     _show_violations(counted(audited.audit, "violations", ignored), result, most)

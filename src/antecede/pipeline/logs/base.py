@@ -156,7 +156,9 @@ def sorted_out(table: pa.Table, name: str) -> Log:
     if not bad.size:
         return Log(plain, rejected_table(name, []))
     first = bad[:QUOTED]
-    rows = rejected_rows(table.take(pa.array(first)), (first + 1).tolist())
+    # Arrow cannot take rows of all types, such as string_view.
+    quoted = pa.concat_tables([table.slice(row, 1) for row in first])
+    rows = rejected_rows(quoted, (first + 1).tolist())
     return Log(plain.filter(pa.array(good)), rejected_table(name, rows), bad.size)
 
 
