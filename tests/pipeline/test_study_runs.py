@@ -16,6 +16,7 @@ from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, execute,
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measured import Measured
 from antecede.pipeline.studies.results import study_page
+from antecede.report.page import Claims
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:
@@ -106,8 +107,10 @@ def test_a_new_experiment_is_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(found) == [*EXPERIMENTS, "novel"]
     monkeypatch.setattr("antecede.pipeline.studies.claims.EXPERIMENTS", found)
     assert next(reversed(claims().items()))[1] == "novel"
-    (sentence,) = (s.note for s in study_page(Measured([]), [], {}).sections if s.id == "claims")
-    assert sentence.endswith("; 9.x are from Doe 2026 [Doe26].")
+    (section,) = (s for s in study_page(Measured([]), [], {}).sections if s.id == "claims")
+    (shown,) = (block for block in section.blocks if isinstance(block, Claims))
+    assert [name for name, _ in shown.papers.values()][-1] == "Doe 2026"
+    assert shown.lines[-1].paper == list(shown.papers)[-1]
 
 
 def test_every_module_of_the_experiments_is_one_experiment() -> None:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import antecede
-from antecede.core.entries import Log, as_entries, purged
-from antecede.core.messages import Sending
+from antecede.core.casts import Targets
+from antecede.core.entries import Log
+from antecede.core.messages import Packet, numbered_packet
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import Points, judged, local_exponents, told_growth
 from antecede.pipeline.studies.measures import Task
 from antecede.pipeline.studies.thresholds import CUBIC, QUADRATIC
-from antecede.protocols.optimal import Optimal
+from antecede.protocols.optimal import Optimal, OptimalStamp
 
 SIZES = (8, 16, 32, 64)
 LONGER = (8, 16, 32, 64, 96)
@@ -31,18 +32,24 @@ _LEAST = 3
 class AsPrinted(Optimal):
     """The send as [KS98] prints it: SND(2) goes through the whole log for each destination."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        log, targets = self._log, frozenset(sending.others)
-        controls: dict[str, object] = {}
-        for dest in sending.others:
-            others = targets - {dest}
-            copy: Log = {
-                sender: {clock: dests - others for clock, dests in entries.items()}
-                for sender, entries in log.items()
-            }
-            controls[dest] = as_entries(purged(copy))
-        super()._stamp(sending)
-        return controls
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+        roster, tops, before = self._roster, self._known.tops, self._known.log
+        copies = {}
+        for dest in to.numbers:
+            bit = roster.bits[dest]
+            others = to.others_mask & ~bit
+            copy = {key: rest for key, mask in before.items() if (rest := mask & ~others)}
+            needs = [key for key, mask in copy.items() if mask & bit]
+            log = {key: rest for key, mask in copy.items() if (rest := mask & ~bit)}
+            copies[dest] = OptimalStamp(tops, log), needs
+        return [
+            numbered_packet(
+                *(roster, self._me, packet.dest_no, packet.n, packet.seq, packet.dest_set),
+                payload,
+                *copies[packet.dest_no],
+            )
+            for packet in super()._stamped(to, payload)
+        ]
 
 
 def worst(n: int) -> tuple[tuple[str, ...], Log]:
@@ -58,12 +65,11 @@ def worst(n: int) -> tuple[tuple[str, ...], Log]:
     return names, log
 
 
-def with_log(
-    cls: type[Optimal], process: str, names: tuple[str, ...], log: Log, **options: bool
-) -> Optimal:
-    """Return an endpoint that keeps a copy of this log."""
-    known = antecede.endpoint("optimal", process=process, members=names).options
-    one = cls(process=process, members=names, options=known | options)
+def with_log(cls: type[Optimal], process: str, names: tuple[str, ...], log: Log) -> Optimal:
+    """Return an endpoint that keeps a copy of this log, and has sent what it says."""
+    options = antecede.endpoint("optimal", process=process, members=names).options
+    one = cls(process=process, members=names, options=options)
+    one._seq = max(log.get(process, ()), default=0)
     one._log = {sender: dict(entries) for sender, entries in log.items()}
     return one
 
@@ -88,7 +94,7 @@ def send(n: int, series: str) -> Callable[[], Step]:
     cls = AsPrinted if series == PRINTED else Optimal
 
     def make() -> Step:
-        one = with_log(cls, names[0], names, log, hardware_multicast=series == COMMON)
+        one = with_log(cls, names[0], names, log)
         return lambda: one.send(names[1:])
 
     return make
@@ -182,7 +188,7 @@ EXPERIMENT = Experiment(
     how=(
         "Real endpoints with the largest log there can be, by theorem 8: (n-1)(n-2) units. A "
         "broadcast is sent as printed (the log is gone through for each destination) and with the "
-        "common computation (once, one packet for all); a message that carries the whole log is "
+        "common computation (once for all); a message that carries the whole log is "
         "received. The least of several times on this machine."
     ),
     x="processes",
