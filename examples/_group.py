@@ -1,8 +1,10 @@
 """Three nodes in one program, on loopback: enough to try an example."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from typing import Self
 
 from antecede.net import Node
 
@@ -22,3 +24,19 @@ async def three_nodes() -> AsyncIterator[dict[str, Node]]:
             node = Node(name, listen=addresses[name], peers=addresses)
             nodes[name] = await opened.enter_async_context(node)
         yield nodes
+
+
+class Serving:
+    """A program that handles what its node delivers, from entering ``async with`` to leaving it."""
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._serve())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        """Handle deliveries until cancelled."""
+        raise NotImplementedError

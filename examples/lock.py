@@ -15,15 +15,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Self
 
 from antecede.net import Node
-from examples._group import three_nodes
+from examples._group import Serving, three_nodes
 
 Stamp = tuple[int, str]
 
 
-class Lock:
+class Lock(Serving):
     """One process's side of the lock."""
 
     def __init__(self, node: Node) -> None:
@@ -34,14 +33,6 @@ class Lock:
         self._agreed: set[str] = set()
         self._put_off: list[str] = []
         self._changed = asyncio.Condition()
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._serve())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

@@ -11,13 +11,12 @@ Try it: ``python -m examples.references``.
 
 import asyncio
 import json
-from typing import Self
 
 from antecede.net import Node
-from examples._group import three_nodes
+from examples._group import Serving, three_nodes
 
 
-class Heap:
+class Heap(Serving):
     """One process's objects, and its references to the objects of others."""
 
     def __init__(self, node: Node) -> None:
@@ -26,14 +25,6 @@ class Heap:
         self.freed: list[str] = []
         self.held: dict[str, int] = {}
         self._changed = asyncio.Condition()
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._serve())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
 
     def create(self, name: str) -> str:
         """Create an object; return the reference, which counts as one."""

@@ -14,13 +14,12 @@ Try it: ``python -m examples.snapshot``.
 
 import asyncio
 import json
-from typing import Self
 
 from antecede.net import Node
-from examples._group import three_nodes
+from examples._group import Serving, three_nodes
 
 
-class Account:
+class Account(Serving):
     """An account that pays others and answers when asked for a snapshot."""
 
     def __init__(self, node: Node, balance: int) -> None:
@@ -29,14 +28,6 @@ class Account:
         self.sent = self.received = 0
         self._answers: dict[int, dict[str, dict[str, int]]] = {}
         self._changed = asyncio.Condition()
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._serve())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
 
     async def pay(self, whom: str, amount: int) -> None:
         """Pay someone."""

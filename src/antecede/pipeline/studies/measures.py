@@ -17,6 +17,7 @@ import antecede
 from antecede import sim
 from antecede.errors import UsageError
 from antecede.sim import workloads
+from antecede.sim.semantics import false_causality
 from antecede.sim.trace import Trace
 
 
@@ -54,6 +55,12 @@ def unpack(row: Mapping[str, Any]) -> Task:
 def measure_run(task: Task) -> dict[str, Any]:
     """Run the task's protocol and return its metrics: what most experiments measure."""
     return metrics(task, run(task.protocol, task))
+
+
+def measure_falsely_held(task: Task) -> dict[str, Any]:
+    """Run the protocol, then look for holds that no semantic cause explains."""
+    found = run(task.protocol, task)
+    return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
 
 
 def measure_acknowledged(task: Task) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Scale, paper
 from antecede.pipeline.studies.measured import Points
-from antecede.pipeline.studies.measures import Task, metrics, run
-from antecede.sim.semantics import false_causality
+from antecede.pipeline.studies.measures import measure_falsely_held
 
 LOADS = (0.03, 0.1, 0.3, 1.0, 2.0)
 """Mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
@@ -50,12 +49,6 @@ def cases(scale: Scale) -> list[Case]:
     return found
 
 
-def measure(task: Task) -> dict[str, Any]:
-    """Run the protocol, then look for holds that no semantic cause explains."""
-    found = run(task.protocol, task)
-    return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
-
-
 def findings(points: Points) -> Iterator[str]:
     """Say how much is held falsely at the largest load."""
     for facet in points.facets():
@@ -86,7 +79,7 @@ EXPERIMENT = Experiment(
     ),
     x="mean delay / mean gap between sends",
     cases=cases,
-    measure=measure,
+    measure=measure_falsely_held,
     baseline=RST,
     sweeps_delay=True,
     charts=(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import (
@@ -17,10 +16,9 @@ from antecede.pipeline.studies.measured import (
     spread,
     told_growth,
 )
-from antecede.pipeline.studies.measures import Task, metrics, run
+from antecede.pipeline.studies.measures import measure_falsely_held
 from antecede.pipeline.studies.thresholds import DISTANT, NO_MORE, RARE, SAME_ORDER, TWICE
 from antecede.report.numbers import figure
-from antecede.sim.semantics import false_causality
 
 PROBABILITIES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 EXPONENTIAL = "exponential"
@@ -52,12 +50,6 @@ def cases(scale: Scale) -> list[Case]:
                 for protocol in (RST, OURS)
             ]
     return found
-
-
-def measure(task: Task) -> dict[str, Any]:
-    """Run the protocol, then look for holds that no semantic cause explains."""
-    found = run(task.protocol, task)
-    return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
 
 
 def findings(points: Points) -> Iterator[str]:
@@ -230,7 +222,7 @@ EXPERIMENT = Experiment(
     ),
     x="share of messages that depend on something",
     cases=cases,
-    measure=measure,
+    measure=measure_falsely_held,
     baseline=RST,
     labels={EXPONENTIAL: "exponential delays", "lognormal": "heavy tails (lognormal, sigma 1.5)"},
     charts=(
