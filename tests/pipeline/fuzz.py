@@ -35,6 +35,7 @@ from antecede.pipeline.logs.sources import Log, Source, read
 from antecede.pipeline.runs import RunFolder
 from antecede.pipeline.schemas import CLOCKS
 from antecede.report.audit_page import report_page
+from tests import campaigns
 from tests.pipeline.damage import damaged_bytes, damaged_json, damaged_lines, damaged_table
 from tests.pipeline.traces import REVERSED, S, jaeger, otlp, zipkin
 
@@ -227,22 +228,9 @@ class Campaign:
 def fuzz(form: str, seconds: float, seed: int, folder: Path) -> list[str]:
     """Run campaigns on one reader for some seconds, print what happened, and return findings."""
     Campaign(form, seed, folder).step()  # What is compiled here first does not count as time.
-    stop, first = time.monotonic() + seconds, seed
-    total: Counter[str] = Counter()
-    findings: list[str] = []
-    while time.monotonic() < stop and len(findings) < 20:
-        campaign = Campaign(form, seed, folder)
-        for _ in range(1000):
-            campaign.step()
-            if time.monotonic() >= stop:
-                break
-        total += campaign.counts
-        findings += campaign.findings
-        seed += 1
-    print(f"{form}: {seed - first} campaigns, seeds {first} to {seed - 1}")
-    for what, count in sorted(total.items()):
-        print(f"{count:10,}  {what}")
-    return findings
+    return campaigns.run(
+        lambda each: Campaign(form, each, folder), seconds, seed, steps=1000, label=f"{form}: "
+    )
 
 
 def main() -> int:
@@ -255,10 +243,7 @@ def main() -> int:
     findings: list[str] = []
     for form in chosen.format or FORMATS:
         findings += fuzz(form, chosen.seconds, chosen.seed, folder)
-    for finding in findings[:20]:
-        print(finding)
-    print(f"{len(findings)} findings")
-    return 1 if findings else 0
+    return campaigns.conclude(findings)
 
 
 if __name__ == "__main__":

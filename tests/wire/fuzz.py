@@ -19,6 +19,7 @@ from antecede import Packet, PeerError
 from antecede.errors import AntecedeError
 from antecede.wire import Codec
 from antecede.wire.snapshots import CHECKSUM_BYTES, _checksum
+from tests import campaigns
 from tests.wire.runs import Run, names, variants
 
 SECONDS_MAX = 20.0
@@ -146,26 +147,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--protocol", action="append", default=[])
     chosen = parser.parse_args()
-    stop = time.monotonic() + chosen.seconds
-    total: Counter[str] = Counter()
-    findings: list[str] = []
-    seed = chosen.seed
-    while time.monotonic() < stop and len(findings) < 20:
-        campaign = Campaign(seed, tuple(chosen.protocol))
-        for _ in range(20_000):
-            campaign.step()
-            if time.monotonic() >= stop:
-                break
-        total += campaign.counts
-        findings += campaign.findings
-        seed += 1
-    print(f"{seed - chosen.seed} campaigns, seeds {chosen.seed} to {seed - 1}")
-    for what, count in sorted(total.items()):
-        print(f"{count:10,}  {what}")
-    for finding in findings[:20]:
-        print(finding)
-    print(f"{len(findings)} findings")
-    return 1 if findings else 0
+    protocols = tuple(chosen.protocol)
+    findings = campaigns.run(
+        lambda seed: Campaign(seed, protocols), chosen.seconds, chosen.seed, steps=20_000
+    )
+    return campaigns.conclude(findings)
 
 
 if __name__ == "__main__":
