@@ -13,11 +13,13 @@ import textwrap
 from pathlib import Path
 
 import antecede
+from antecede.report.overtaken import overtaken
 from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
 
 FOLDER = Path(__file__).parent / "algorithms"
 WIRE = Path(__file__).parent / "wire.md"
+PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
 PLAYGROUND = Path(__file__).parent / "playground.html"
 
 
@@ -29,6 +31,7 @@ def pages() -> dict[Path, str]:
     result[FOLDER / "index.md"] = index()
     result[WIRE] = with_numbers(WIRE.read_text())
     result[PLAYGROUND] = playground_page()
+    result[PICTURE] = overtaken()
     return result
 
 
