@@ -1,8 +1,8 @@
 """Every way in which a small computation can go, as data: what a playground shows.
 
 A play says who sends what, after which deliveries. What remains open is the order in which the
-copies arrive. ``every_way`` lets endpoints of a protocol run through all orders and returns a graph:
-each node has the events since the node before, and leads on by the copy that arrives next.
+copies arrive. ``every_way`` lets endpoints of a protocol run through all orders and returns a
+graph: each node has the events since the node before, and leads on by the copy that arrives next.
 
 Acknowledgements and other control packets arrive at once, oldest first, and so do copies on their
 way to a relay. Only copies for destinations wait to be chosen.

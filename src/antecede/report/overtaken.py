@@ -17,7 +17,8 @@ def overtaken() -> str:
     parts = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {HEIGHT}" '
-            f'width="{2 * WIDTH}" height="{HEIGHT}" font-family="system-ui, sans-serif" font-size="14">'
+            f'width="{2 * WIDTH}" height="{HEIGHT}" font-family="system-ui, sans-serif" '
+            'font-size="14">'
         ),
         f'<rect width="{2 * WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         *_panel(UNORDERED, "Without antecede: the reply comes first", 0, RED),

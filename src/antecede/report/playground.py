@@ -29,8 +29,8 @@ PLAYS = (
     Play(
         "payment",
         "The receipt overtakes the order, by a detour",
-        "The shop sends the order to the warehouse and then the payment to the bank. The bank tells "
-        "the courier, and the courier the warehouse. The order can come last.",
+        "The shop sends the order to the warehouse and then the payment to the bank. The bank "
+        "tells the courier, and the courier the warehouse. The order can come last.",
         ("shop", "bank", "courier", "warehouse"),
         (
             Move("order", "shop", ("warehouse",)),
