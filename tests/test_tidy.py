@@ -143,7 +143,8 @@ def test_no_address_of_a_package_index_is_kept() -> None:
 
 def test_the_generated_pages_are_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
+        [sys.executable, "-m", "docs.generate", "--check"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
