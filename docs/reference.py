@@ -91,7 +91,8 @@ def _signature(found: Callable[..., object]) -> str:
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature))
     if inspect.isclass(found):
         text = text.removesuffix(" -> None")
-    return re.sub(r"\bantecede(\.\w+)+\.(?=[A-Z])", "", text)
+    text = re.sub(r"\bantecede(\.\w+)+\.(?=[A-Z])", "", text)
+    return re.sub(r"\b(collections\.abc|typing|pathlib)\.(?=[A-Z])", "", text)
 
 
 def _code(text: str) -> str:
