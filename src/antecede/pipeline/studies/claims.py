@@ -206,7 +206,6 @@ TESTED: tuple[Claim, ...] = (
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
         Outcome("Each behaves as the paper says.", HOLDS),
     ),
-    _open("4.open.1", "combining the matrix and the buffers."),
     Claim(
         "4.open.2",
         "Open: fault tolerance of both.",

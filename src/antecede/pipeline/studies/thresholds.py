@@ -65,3 +65,4 @@ BARELY = Limit("barely noticeable means up to {} of the matrix's time", 1.1, (1.
 LITTLE = Limit(
     "little means up to {} of the matrix's control information", 0.1, (0.02, 0.25), "{:.0%}"
 )
+AS_QUICK = Limit("as quick means up to {} of optimal's time", 1.02, (1.0, 1.1), "x{:g}")
