@@ -16,7 +16,7 @@ MEMBERS = ("a", "b", "c", "m")
 WITH_CONTROL = [
     name
     for name in PROTOCOLS
-    if name not in {"buffered", "central", "hierarchy", "serial", "synchronous"}
+    if name not in {"buffered", "central", "hierarchy", "permits", "serial", "synchronous"}
 ]
 #: Acknowledgements end what there is to say; so in a lie of m nobody acknowledges.
 ANSWERING = {"acknowledged"}

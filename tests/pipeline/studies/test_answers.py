@@ -39,6 +39,9 @@ CASES: list[tuple[str, str, str, dict[str, Line]]] = [
     ("4.open.1", "acknowledged", PARTLY, figures(MIXED, ONE)),
     ("4.open.1", "acknowledged", PARTLY, figures(HALF, MORE)),
     ("4.open.1", "acknowledged", OPEN, figures(MORE, ONE)),
+    ("4.open.3", "permits", ANSWERED, figures({0.1: 8.0, 0.5: 8.0}, {0.1: 1.5, 0.5: 9.0})),
+    ("4.open.3", "permits", PARTLY, figures({0.1: 8.0, 0.5: 8.0}, {0.1: 3.0, 0.5: 9.0})),
+    ("4.open.3", "permits", OPEN, figures({0.1: 8.0, 0.5: 9.0}, ONE)),
 ]
 
 

@@ -217,5 +217,4 @@ TESTED: tuple[Claim, ...] = (
             "restarts yes, lost processes no",
         ),
     ),
-    _open("4.open.3", "buffers for causal broadcast."),
 )
