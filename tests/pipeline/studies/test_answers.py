@@ -35,6 +35,9 @@ def figures(sizes: Line, times: Line) -> dict[str, Line]:
 
 
 CASES: list[tuple[str, str, str, dict[str, Line]]] = [
+    ("1.open", "semantic_optimal", ANSWERED, figures(HALF, ONE)),
+    ("1.open", "semantic_optimal", PARTLY, figures(MIXED, ONE)),
+    ("1.open", "semantic_optimal", OPEN, figures(MORE, ONE)),
     ("4.open.1", "acknowledged", ANSWERED, figures(HALF, ONE)),
     ("4.open.1", "acknowledged", PARTLY, figures(MIXED, ONE)),
     ("4.open.1", "acknowledged", PARTLY, figures(HALF, MORE)),

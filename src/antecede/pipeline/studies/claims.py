@@ -138,7 +138,6 @@ TESTED: tuple[Claim, ...] = (
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
         Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
     ),
-    _open("1.open", "the same idea on top of algorithms that carry less than a matrix."),
     Claim(
         "2.1",
         "The delivery condition and the propagation constraints are necessary and sufficient, and "
