@@ -17,7 +17,7 @@ from antecede import PROTOCOLS, HoldFullError, MessageId, Packet, PeerError
 from tests.protocols.liars import ANSWERING, MEMBERS, TRANSITIVE, WITH_CONTROL, Net, lie
 
 NAMES = pytest.mark.parametrize("name", list(PROTOCOLS))
-LEAST = ("acknowledged", "optimal", "pruned", "semantic_optimal")
+LEAST = ("acknowledged", "non_atomic", "optimal", "pruned", "semantic_optimal")
 
 
 def to_c(packet: Packet) -> bool:

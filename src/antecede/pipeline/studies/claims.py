@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from antecede.pipeline.studies.design import QUICK, Claim, Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
+from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
 
 TESTS, RUN = "tests", "this run"
 """What a verdict rests on."""
@@ -85,11 +85,6 @@ _ORACLE = (
     "(tests/protocols/test_properties.py)"
 )
 _EXPLORER = "the explorer (tests/check/test_explore.py)"
-
-
-def _open(number: str, question: str) -> Claim:
-    test = "Needs a new algorithm, which is not implemented yet."
-    return Claim(number, f"Open: {question}", test, Outcome("Open.", OPEN, "no algorithm yet"))
 
 
 TESTED: tuple[Claim, ...] = (
@@ -172,7 +167,6 @@ TESTED: tuple[Claim, ...] = (
         "tests/core/test_membership.py).",
         Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
     ),
-    _open("2.open", "ordering only between groups of events."),
     Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "

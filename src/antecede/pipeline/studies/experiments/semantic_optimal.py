@@ -81,7 +81,7 @@ EXPERIMENT = Experiment(
     name="semantic_optimal",
     rank=47,
     paper=paper("semantic"),
-    part="section 5",
+    part="section 3.2",
     question=(
         "Semantic order carries two matrices. How much does it carry if logs like optimal's are "
         "used instead, and what does the weaker order save?"
