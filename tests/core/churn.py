@@ -8,8 +8,9 @@ What it demands once everything has arrived and everyone knows of all changes of
 
 - every message between members that remain is delivered, and nothing is held any more;
 - two messages of one sender are delivered in the order in which they were sent;
-- if a message precedes another, every process that gets both gets them in that order, unless a
-  third message between the two was addressed to that process and lost with a removed sender;
+- if a message precedes another, every process that gets both gets them in that order. Only under
+  ``optimal`` and ``pruned`` may the second come first, and only if a third message between the two
+  was addressed to that process and lost with a removed sender;
 - a delivery that is out of order for that reason has a non-empty ``unmet``;
 - ``unmet`` names only messages of removed processes that are never delivered.
 
@@ -28,7 +29,7 @@ from random import Random
 from typing import NamedTuple, NoReturn
 
 import antecede
-from antecede import Delivery, Effects, Endpoint, MessageId, Packet, PeerError
+from antecede import Delivery, Effects, Endpoint, MessageId, Need, Packet, PeerError
 from antecede.core.numbered import Numbered
 from antecede.core.registry import protocol_class
 
@@ -90,7 +91,8 @@ class Group:
         self.flying: list[Packet] = []
         self.sent: dict[MessageId, Sent] = {}
         self.events: dict[str, list[MessageId]] = {name: [] for name in names}
-        self.can_restart = issubclass(protocol_class(protocol), Numbered) and not options
+        self.is_minimal = issubclass(protocol_class(protocol), Numbered)
+        self.can_restart = self.is_minimal and not options
         self.saved: dict[str, Saved] = {}
         self.arrived: dict[str, list[Packet]] = {}
         self.forgotten: dict[str, set[MessageId]] = {}
@@ -267,13 +269,14 @@ class Group:
         place = {message: i for i, message in enumerate(order)}
         for i, delivery in enumerate(self.delivered[who]):
             for need in delivery.unmet:
-                if need.message is None or self._remains(need.message):
+                named = self._named(who, need)
+                if need.process in self.ends and (named is None or self._remains(named)):
                     fail(f"{who}: {delivery.message} misses {need}, which is not lost")
-                if need.message in place:
+                if named in place:
                     fail(f"{who}: {delivery.message} misses {need}, which is delivered")
             past = self._past(delivery.message)
             excused: set[MessageId] = set()
-            for between in past & lost:
+            for between in past & lost if self.is_minimal else ():
                 excused |= self._past(between)
             excused = {m for m in excused if m.sender != delivery.source}
             excused |= self.forgotten.get(who, set())
@@ -283,6 +286,17 @@ class Group:
             late = sorted(m for m in past if place.get(m, -1) > i)
             if late and not delivery.unmet:
                 fail(f"{who}: {delivery.message} overtook {late} and does not say so")
+
+    def _named(self, who: str, need: Need) -> MessageId | None:
+        """Return the message to ``who`` that a need is about, if it is about one."""
+        if need.unit == "event":
+            event = self.events[need.process][need.number - 1]
+            is_send = event.sender == need.process and who in self.sent[event].dests
+            return event if is_send else None
+        if need.unit == "message" or "unicast" not in self.casts:
+            return MessageId(need.process, need.number)
+        to = [m for m, s in self.sent.items() if m.sender == need.process and who in s.dests]
+        return to[need.number - 1]
 
     def _past(self, message: MessageId) -> set[MessageId]:
         """Return the messages that precede ``message``."""
