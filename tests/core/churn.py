@@ -87,6 +87,7 @@ class Group:
         self.ends = {name: self._made(name, names, ()) for name in names}
         self.named = start
         self.gone: list[str] = []
+        self.ghosts: set[str] = set()
         self.news: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
         self.flying: list[Packet] = []
         self.sent: dict[MessageId, Sent] = {}
@@ -120,19 +121,22 @@ class Group:
             self._arrive(self.flying.pop(which % len(self.flying)))
         elif kind == REPEAT and self.flying:
             self._arrive(self.flying[which % len(self.flying)])
-        elif kind == JOIN and len(living) < MEMBERS_MAX:
+        elif kind == JOIN and len(self._remaining()) < MEMBERS_MAX:
             self._join()
-        elif kind == LEAVE and len(living) > 2:
+        elif kind == LEAVE and len(self._remaining()) > 2 and who not in self.ghosts:
             self._leave(who, how)
         elif kind == LEARN and self.news[who]:
             self._learn(who, how)
         elif kind == RESUME:
             codec = self._codec()
             self.ends[who] = codec.restore(codec.snapshot(self.ends[who]), resumed=True)
-        elif kind == SAVE:
+        elif kind == SAVE and self.can_restart:
             self._save(who)
         elif kind == RESTART and self.can_restart:
             self._restart(who)
+
+    def _remaining(self) -> list[str]:
+        return sorted(self.ends.keys() - self.ghosts)
 
     def _send(self, who: str, how: int) -> None:
         end = self.ends[who]
@@ -165,11 +169,11 @@ class Group:
             if packet.source not in self.gone or ("add", packet.source) in news:
                 self.flying.append(packet)
             return  # from one who left so long ago that it is forgotten
-        except PeerError:
+        except PeerError as error:
             if packet.source in end.members and packet.incarnation == self.lives.get(
                 packet.source, 0
             ):
-                raise
+                fail(f"{packet.dest} refuses {packet}: {error}")
             return  # its sender was removed here, or has restarted: the packet is lost
         self.arrived.setdefault(packet.dest, []).append(packet)
         self._take(packet.dest, effects)
@@ -181,20 +185,26 @@ class Group:
             self.events[who].append(delivery.message)
 
     def _join(self) -> None:
-        name = f"p{self.named}"
+        name, others = f"p{self.named}", self._remaining()
         self.named += 1
-        for other in self.ends:
+        for other in others:
             self.news[other].append(("add", name))
-        self.ends[name] = self._made(name, (*sorted(self.ends), name), self.gone)
+        self.ends[name] = self._made(name, (*others, name), self.gone)
         self.news[name] = []
         self.events[name] = []
         self.delivered[name] = []
 
     def _leave(self, who: str, how: int) -> None:
-        """Stop a process; what it had under way may still arrive, or some of it is lost at once."""
-        del self.ends[who]
+        """Stop a process: what it had under way is lost at once, or may still arrive.
+
+        Or it is suspected wrongly, and goes on with those who have not removed it yet.
+        """
         self.gone.append(who)
-        for other in self.ends:
+        if how % 3 == 2:
+            self.ghosts.add(who)
+        else:
+            del self.ends[who]
+        for other in self._remaining():
             self.news[other].append(("remove", who))
         if how % 3 == 0:
             self.flying = [packet for packet in self.flying if packet.source != who]
@@ -234,6 +244,8 @@ class Group:
         self._save(who)
 
     def _settle(self) -> None:
+        for who in self.ghosts:
+            del self.ends[who]
         for who in sorted(self.ends):
             while self.news[who]:
                 self._learn(who, 0)

@@ -27,6 +27,7 @@ from antecede.core.roster import Roster, roster_of
 from antecede.core.stamps import Translation
 from antecede.core.state import State
 from antecede.core.validation import COUNT_MAX, are_names, malformed
+from antecede.errors import UnknownProcessError
 
 Interval = tuple[int, int]
 NEVER: Final = 2 * COUNT_MAX
@@ -138,6 +139,13 @@ class Counted(Retiring):
         if type(control) is tuple and len(control) == 4 and control[0] is None:
             return cast("object", control[3])
         return control
+
+    def _check_packet(self, packet: Packet) -> None:
+        try:
+            super()._check_packet(packet)
+        except UnknownProcessError:  # a duplicate may name those who are forgotten
+            if not self._is_seen(packet):
+                raise
 
     def _check(self, packet: Packet) -> None:
         control = packet.control

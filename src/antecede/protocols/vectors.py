@@ -66,7 +66,6 @@ from antecede.core.validation import (
     is_records,
     malformed,
 )
-from antecede.errors import PeerError
 
 Vector = tuple[int, ...]
 Control = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, Vector], ...]]
@@ -139,9 +138,6 @@ class Vectors(Counted):
             check_claim(self, packet, control[1], self._clock[self._me])
         elif control[0] != PROMISE:
             raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
-        elif control[1] < self._asked.get(packet.source, control[1] + 1):
-            msg = f"packet {packet.n} from {packet.source!r} answers what nobody asked; drop it"
-            raise PeerError(msg)
 
     def _check_levels(self, packet: Packet, control: object) -> None:
         if not _is_stamp(control, self._names):
@@ -273,6 +269,8 @@ class Vectors(Counted):
         if word == ASK:
             self._emit_control(packet.source, (PROMISE, self._clock[self._me]))
             return ()
+        if clock < self._asked.get(packet.source, clock + 1):
+            return ()  # nobody asks any more, or this is not an answer
         self._promised[packet.source] = (packet.n, clock)
         return self._kept_promise(packet.source)
 
