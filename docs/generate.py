@@ -1,4 +1,4 @@
-"""Write the generated pages: one per protocol, their index, and their numbers in wire.md.
+"""Write the generated pages: protocols, their index, their numbers in wire.md, the playground.
 
 ``make docs`` runs this.
 
@@ -13,10 +13,14 @@ import textwrap
 from pathlib import Path
 
 import antecede
+from antecede.report.overtaken import overtaken
+from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
 
 FOLDER = Path(__file__).parent / "algorithms"
 WIRE = Path(__file__).parent / "wire.md"
+PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
+PLAYGROUND = Path(__file__).parent / "playground.html"
 
 
 def pages() -> dict[Path, str]:
@@ -26,6 +30,8 @@ def pages() -> dict[Path, str]:
     }
     result[FOLDER / "index.md"] = index()
     result[WIRE] = with_numbers(WIRE.read_text())
+    result[PLAYGROUND] = playground_page()
+    result[PICTURE] = overtaken()
     return result
 
 
