@@ -9,8 +9,9 @@ import pytest
 
 import antecede
 from antecede.net import Limits, Node, frames
-from antecede.net.machine import Setup
+from antecede.net.copies import ALONE
 from antecede.net.peers import GAP_MAX
+from antecede.net.setups import Setup
 from antecede.testing import Network, NetworkTransport, run
 from tests.net.test_node import NAMES, take
 
@@ -30,7 +31,7 @@ class Deaf:
 def packet(source: str = "c", text: bytes = b"x") -> bytes:
     """Return the first packet from ``source`` to a."""
     end = antecede.endpoint("optimal", process=source, members=NAMES)
-    return CODEC.encode(end.send(["a"], text).packets[0])
+    return ALONE + CODEC.encode(end.send(["a"], text).packets[0])
 
 
 def garbage(count: int) -> list[bytes]:

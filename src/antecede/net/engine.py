@@ -22,8 +22,10 @@ from antecede.errors import (
 )
 from antecede.eventlog import EventLog
 from antecede.net import frames, records
+from antecede.net.changing import Changing
 from antecede.net.limits import Limits
-from antecede.net.machine import Machine, Step
+from antecede.net.machine import Step, was_removed
+from antecede.net.members import Members
 from antecede.net.outgoing import Outgoing
 from antecede.net.peers import GAP_MAX, Peer
 from antecede.net.records import Logged
@@ -38,7 +40,7 @@ class Engine:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Changing,
         transport: Transport,
         store: Store | None,
         *,
@@ -57,12 +59,21 @@ class Engine:
         }
         self.ready: deque[Delivery] = deque(machine.inbox.values())
         self.watch = Watch(machine, limits.long_wait_seconds)
+        self.transport = transport
         self.outgoing = Outgoing(machine, transport, chance)
         self.failure: Exception | None = None
         self.is_closed = False
         self.counts = dict.fromkeys(("sent", "delivered", "done", "duplicates", "refused"), 0)
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
         self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
+        self.members = Members(
+            machine,
+            self.peers,
+            self.saving,
+            self.outgoing,
+            take=self._take,
+            is_full=lambda: self._is_inbox_full,
+        )
         self._has_pending = False
         self._consumers: deque[asyncio.Future[None]] = deque()
         self._arrival_waiters: deque[asyncio.Future[None]] = deque()
@@ -76,7 +87,7 @@ class Engine:
             self.saving.batch.records.append(records.send_record(dests, payload, after))
         self.counts["sent"] += 1
         self._take(step)
-        return MessageId(self.machine.setup.process, self.machine.sends)
+        return MessageId(self.machine.label, self.machine.sends)
 
     def done(self, event: int) -> None:
         """Apply that the application has dealt with a delivery; again does nothing."""
@@ -128,15 +139,26 @@ class Engine:
 
     def received(self, peer: str, frame: bytes) -> None:
         """Take a frame from a peer."""
-        found = self.peers.get(peer)
-        if found is None or self.is_closed or self.failure is not None:
+        if self.is_closed or self.failure is not None:
             return
         try:
-            self._take_frame(found, frame)
+            found = self.peers.get(peer)
+            if found is None:
+                self._answer_stranger(peer)
+            else:
+                self._take_frame(found, frame)
         except PeerError as error:
-            self._refuse(found, str(error))
+            self._refuse(peer, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the node must not go on
             self.fail(error)
+
+    def _answer_stranger(self, name: str) -> None:
+        """Tell a process that was removed that it was."""
+        note = self.members.stranger(name)
+        if note is not None:
+            machine = self.machine
+            head = frames.Head(machine.group.digest, machine.identity, b"", self.outgoing.view)
+            self.transport.send(name, frames.encode(head, 0, (), (), [note]))
 
     # Arrivals.
 
@@ -147,35 +169,53 @@ class Engine:
 
     def _take_frame(self, peer: Peer, data: bytes) -> None:
         frame = frames.decode(data)
-        self._check_head(peer, frame.head)
-        peer.acknowledge(frame.prefix, frame.above, self.loop.time())
-        channel = peer.channel
-        for n, packet in frame.packets:
+        head, channel = frame.head, peer.channel
+        self._check_setup(peer, head)
+        if head.view < channel.joined:
+            self._answer_stranger(peer.name)  # an earlier incarnation
+            return
+        for note in frame.notes:
+            self.members.note(peer, note)
+        if self.members.told_removed:
+            self._stop_as_removed()
+        if self.peers.get(peer.name) is not peer:
+            return
+        is_usual = head.view == peer.view == self.machine.group.number
+        if not is_usual and not self.members.is_level(peer, head.view):
+            return
+        self._check_identities(peer, head)
+        peer.acknowledge(self.machine, frame.prefix, frame.above, self.loop.time())
+        if channel.kept:
+            channel.settle(head.stable)
+        for n, parcel in frame.packets:
             if channel.has(n):
                 self.counts["duplicates"] += 1
                 self._owe(peer)
             elif n > channel.prefix + GAP_MAX:
-                self._refuse(peer, f"packet {n} is too far ahead of packet {channel.prefix + 1}")
+                reason = f"packet {n} is too far ahead of packet {channel.prefix + 1}"
+                self._refuse(peer.name, reason)
             elif self._is_inbox_full:
-                peer.put_aside(n, packet)
+                peer.put_aside(n, parcel)
                 self._has_pending = True
             else:
-                self._arrive(peer, n, packet)
+                self._arrive(peer, n, parcel)
         _wake_all(self._arrival_waiters)
 
-    def _check_head(self, peer: Peer, head: frames.Head) -> None:
-        if head.setup != self.machine.setup.digest:
+    def _check_setup(self, peer: Peer, head: frames.Head) -> None:
+        if head.setup != self.machine.group.digest:
             msg = (
                 f"{peer.name!r} runs another setup than {self.machine.setup.sentence}; give all "
                 "nodes the same members, protocol and options"
             )
             raise PeerError(msg)
+
+    def _check_identities(self, peer: Peer, head: frames.Head) -> None:
         known, mine = peer.channel.identity, self.machine.identity
         if (known and head.source != known) or (head.dest and head.dest != mine):
             who = f"{peer.name!r} has" if known and head.source != known else "this node has"
             msg = (
                 f"{who} lost its store since {peer.name!r} and this node last met; put the store "
-                "back, or give all nodes new stores"
+                "back, or remove the process and add it again"
             )
             raise PeerError(msg)
         if not known:
@@ -192,7 +232,7 @@ class Engine:
             self.watch.tell_once(peer.name, type(error).__name__, f"from {peer.name}: {error}")
             return
         except PeerError as error:
-            self._refuse(peer, str(error))
+            self._refuse(peer.name, str(error))
             return
         if self.is_durable:
             self.saving.batch.records.append(records.arrive_record(peer.name, n, packet))
@@ -216,9 +256,12 @@ class Engine:
         self.saving.batch.arrivals[peer.name] = None
         self.saving.schedule()
 
-    def _refuse(self, peer: Peer, reason: str) -> None:
+    def _refuse(self, name: str, reason: str) -> None:
         self.counts["refused"] += 1
-        self.watch.tell_once(peer.name, "refused", f"turned away what {peer.name} sent: {reason}")
+        self.watch.tell_once(name, "refused", f"turned away what {name} sent: {reason}")
+
+    def _stop_as_removed(self) -> None:
+        self.fail(NodeClosedError(was_removed(self.machine.setup.process)))
 
     # Batches.
 
@@ -242,6 +285,7 @@ class Engine:
 
     def _seal(self, batch: Batch) -> None:
         """Complete a batch with what is true now."""
+        self.members.seal(batch)
         for name in batch.arrivals:
             channel = self.peers[name].channel
             batch.arrivals[name] = (channel.prefix, tuple(sorted(channel.above)))
@@ -254,20 +298,24 @@ class Engine:
     def _finish(self, batch: Batch) -> None:
         """Let out what is saved now."""
         self.log(batch.logged)
-        for name, arrivals in batch.arrivals.items():
-            assert arrivals is not None
-            self.peers[name].saved = arrivals
-        for name in {**batch.packets, **batch.arrivals}:
+        self.members.release(batch)
+        for name in {**batch.packets, **batch.arrivals, **batch.notes}:
+            peer = self.peers.get(name) or self.members.former.get(name)
+            if peer is None:
+                continue
+            if (arrivals := batch.arrivals.get(name)) is not None:
+                peer.saved = arrivals
             packets = batch.packets.get(name, [])
-            peer = self.peers[name]
             if packets:
                 peer.released = packets[-1][0]
-            self.outgoing.transmit(peer, packets)
+            self.outgoing.transmit(peer, packets, batch.notes.get(name))
         if batch.deliveries:
             self.counts["delivered"] += len(batch.deliveries)
             self.ready += batch.deliveries
             _wake_all(self._consumers)
         _wake_all(deque(batch.waiters))
+        if self.machine.group.is_removed:
+            self._stop_as_removed()
 
     def log(self, logged: Iterable[Logged]) -> None:
         """Write events to the event log, unless they are there."""
@@ -289,6 +337,7 @@ class Engine:
             self.failure = error
             LOG.error("%s: the node stops: %s", self.machine.setup.process, error)
         self.outgoing.stop(list(self.peers.values()))
+        self.members.stop()
         self.saving.stop(error)
         self.wake_everyone()
 
@@ -307,6 +356,7 @@ class Engine:
         await self.saving.settle()
         self.watch.stop()
         self.outgoing.stop(list(self.peers.values()))
+        self.members.stop()
         if self.failure is None:
             await self.saving.checkpoint()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Final
 
 from antecede.net import frames
@@ -25,17 +26,29 @@ class Outgoing:
         self.loop = asyncio.get_running_loop()
         self.is_stopped = False
         self.frames = self.resent = 0
+        self.view = self.stable = 0
+        """Our view, and our message up to which all have all of ours, as far as they are saved."""
+        self.notes_for: Callable[[Peer], list[bytes]] = lambda _: []
+        """Returns what a peer with another view has missed."""
 
-    def transmit(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
+    def transmit(
+        self, peer: Peer, packets: list[tuple[int, bytes]], notes: list[bytes] | None = None
+    ) -> None:
         """Send packets with the latest acknowledgement; without packets, only that."""
-        head = frames.Head(self.machine.setup.digest, self.machine.identity, peer.channel.identity)
+        machine = self.machine
+        head = frames.Head(
+            machine.group.digest, machine.identity, peer.channel.identity, self.view, self.stable
+        )
+        told = notes or []
+        if peer.view != self.view:
+            told = self.notes_for(peer) + told
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
-                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end]))
-                begin, size = end, 0
+                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end], told))
+                begin, size, told = end, 0, []
             size += len(packet)
-        self._send(peer, frames.encode(head, *peer.saved, packets[begin:]))
+        self._send(peer, frames.encode(head, *peer.saved, packets[begin:], told))
         if packets and peer.timer is None:
             peer.last_progress = self.loop.time()
             self._set_timer(peer)

@@ -37,13 +37,22 @@ class Batch:
     arrivals: dict[str, tuple[int, tuple[int, ...]] | None] = field(default_factory=dict)
     deliveries: list[Delivery] = field(default_factory=list)
     logged: list[Logged] = field(default_factory=list)
+    notes: dict[str, list[bytes]] = field(default_factory=dict)
+    """What peers must hear that concerns the group; an empty list stands for a frame."""
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    view: int = 0
+    stable: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits for this batch."""
         return not (
-            self.records or self.packets or self.arrivals or self.deliveries or self.waiters
+            self.records
+            or self.packets
+            or self.arrivals
+            or self.deliveries
+            or self.notes
+            or self.waiters
         )
 
 
