@@ -135,16 +135,21 @@ class Churn:
 
     def ask(self, is_add: bool, name: str) -> None:
         """Let some node add or remove a process; it may crash meanwhile."""
-        if is_add and name in self.removed and not self.hosts[name].is_running:
-            self.removed.discard(name)
-            self.hosts[name] = Host(self.network, name)
-            self.comebacks.append(self.hosts[name])
+        if is_add:
+            self.renew(name)
         able = [node for other, node in self.nodes.items() if other != name]
         if able:
             node = self.network.random.choice(sorted(able, key=lambda one: one.process))
             task = asyncio.get_running_loop().create_task(self.change(node, name, is_add=is_add))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             self.start(name)
+
+    def renew(self, name: str) -> None:
+        """Give a process that was removed a new disk."""
+        if name in self.removed and not self.hosts[name].is_running:
+            self.removed.discard(name)
+            self.hosts[name] = Host(self.network, name)
+            self.comebacks.append(self.hosts[name])
 
     async def change(self, node: Node, name: str, *, is_add: bool) -> None:
         try:
@@ -180,6 +185,9 @@ async def live(world: Churn, faults: Callable[[Churn], None]) -> None:
     end = loop.time() + HEALING_SECONDS
     while (missing := world_lacks(world)) is not None:
         assert loop.time() < end, f"not live: {missing}"
+        for name in sorted({name for node in world.nodes.values() for name in node.members}):
+            world.renew(name)  # it was added again before it knew that it had been removed
+            world.start(name)
         await asyncio.sleep(5)
     check(world)
     for host in world.hosts.values():
