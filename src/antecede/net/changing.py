@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from antecede.core.messages import Effects
 from antecede.errors import PeerError
 from antecede.net.agreement import Ballot
 from antecede.net.channels import Channel
 from antecede.net.flushes import Flush
-from antecede.net.machine import Machine, Step
+from antecede.net.machine import Machine
 from antecede.net.records import (
     ACCEPT,
     ANSWERED,
@@ -22,7 +21,6 @@ from antecede.net.records import (
     UNWISH,
     WISH,
     Input,
-    Logged,
 )
 from antecede.net.views import Change
 
@@ -30,12 +28,13 @@ from antecede.net.views import Change
 class Changing(Machine):
     """A machine whose group can change."""
 
-    def _replay(self, kind: int, fields: tuple[Any, ...]) -> list[Logged]:
-        if kind != CHANGE:
-            return super()._replay(kind, fields)
-        return self.change(Input(*fields)).logged
+    def _replay(self, kind: int, fields: tuple[Any, ...]) -> None:
+        if kind == CHANGE:
+            self.change(Input(*fields))
+        else:
+            super()._replay(kind, fields)
 
-    def change(self, given: Input) -> Step:
+    def change(self, given: Input) -> None:
         """Take an input that concerns the group; it belongs into the journal."""
         group, flush = self.group, self.group.flush
         if given.kind == PROMISE:
@@ -50,9 +49,9 @@ class Changing(Machine):
             wish = Change.decoded(given.data)
             group.wishes = [other for other in group.wishes if other != wish]
         elif given.kind == LEARN:
-            return self._learn(Change.decoded(given.data))
+            self._learn(Change.decoded(given.data))
         elif given.kind == RELAY:
-            return self._relay(given)
+            self._relay(given)
         elif flush is not None and flush.view == given.a:
             if given.kind == REPORT:
                 flush.reports[given.name] = given.b
@@ -60,37 +59,34 @@ class Changing(Machine):
                 flush.answered.add(given.name)
             elif given.kind == FINISHED:
                 flush.finished.add(given.name)
-        return self._completed([])
+        self._complete()
 
-    def arrive(self, peer: str, n: int, parcel: bytes) -> Step:
+    def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet; it may be the last one that a removal waits for."""
-        step = super().arrive(peer, n, parcel)
-        return step if self.group.flush is None else self._completed([step])
+        self._take_in(self.channels[peer], n, parcel)
+        if self.group.flush is not None:
+            self._complete()
 
-    def _relay(self, given: Input) -> Step:
+    def _relay(self, given: Input) -> None:
         """Take a copy that a removed process sent to us and another one has passed on."""
-        flush = self.group.flush
-        channel = None if flush is None else flush.removed.get(given.name)
-        if flush is None or channel is None or given.name in flush.left or channel.has(given.a):
-            return self._completed([])
-        return self._completed([self._take_in(channel, given.a, given.data)])
+        if self.check_relay(given):
+            assert self.group.flush is not None
+            self._take_in(self.group.flush.removed[given.name], given.a, given.data)
 
-    def _learn(self, change: Change) -> Step:
+    def _learn(self, change: Change) -> None:
         group = self.group
         if change.number <= group.number:
-            return self._completed([])
+            return
         group.apply(change)
-        steps = []
         if change.is_add:
             self.codec.add(change.label)
-            steps.append(self._outcome(self.endpoint.add(change.label)))
+            self._carry_out(self.endpoint.add(change.label))
             self.channels[change.name] = Channel(change.label, change.number)
         elif change.label == self.label:
             group.is_removed = True
         else:
             self._begin_flush(self.channels.pop(change.name))
         self._index()
-        return self._completed(steps)
 
     def _begin_flush(self, channel: Channel) -> None:
         """Take no more from a process that is removed; from now on this is our cut."""
@@ -104,18 +100,17 @@ class Changing(Machine):
         if before is not None:
             group.flush.left = before.left
 
-    def _completed(self, steps: list[Step]) -> Step:
-        """Let a removal take effect if nothing more can come; return all that happened."""
+    def _complete(self) -> None:
+        """Let a removal take effect if nothing more can come."""
         flush = self.group.flush
         if flush is not None and not flush.is_done and self._has_all(flush):
             flush.is_done = True
             for label in flush.removed:
                 if label not in flush.left:
-                    steps.append(self._outcome(self.endpoint.remove(label)))
+                    self._carry_out(self.endpoint.remove(label))
                     flush.left.add(label)
         if flush is not None and flush.is_done and not flush.lagging():
             self.group.flush = None
-        return _joined(steps)
 
     def _has_all(self, flush: Flush) -> bool:
         """Tell whether everything from before the cuts has arrived."""
@@ -126,9 +121,6 @@ class Changing(Machine):
             for label, cut in flush.reports.items()
             if label in self.by_label
         )
-
-    def _outcome(self, effects: Effects) -> Step:
-        return self._carry_out(effects, [], None)
 
     def check_relay(self, given: Input) -> bool:
         """Tell whether a copy that was passed on is one that we lack."""
@@ -147,19 +139,3 @@ class Changing(Machine):
             msg = f"view {change.number} adds {change.name!r} to itself"
             raise PeerError(msg)
         return True
-
-
-def _joined(steps: list[Step]) -> Step:
-    """Return several outcomes as one."""
-    if len(steps) == 1:
-        return steps[0]
-    whole = Step([], (), [], 0)
-    for step in steps:
-        whole = Step(
-            whole.packets + step.packets,
-            whole.deliveries + step.deliveries,
-            whole.logged + step.logged,
-            whole.control + step.control,
-            step.held or whole.held,
-        )
-    return whole

@@ -24,7 +24,7 @@ from antecede.eventlog import EventLog
 from antecede.net import frames, records
 from antecede.net.changing import Changing
 from antecede.net.limits import Limits
-from antecede.net.machine import Step, was_removed
+from antecede.net.machine import was_removed
 from antecede.net.members import Members
 from antecede.net.outgoing import Outgoing
 from antecede.net.peers import GAP_MAX, Peer
@@ -63,7 +63,8 @@ class Engine:
         self.outgoing = Outgoing(machine, transport, chance)
         self.failure: Exception | None = None
         self.is_closed = False
-        self.counts = dict.fromkeys(("sent", "delivered", "done", "duplicates", "refused"), 0)
+        self.counts = dict.fromkeys(("delivered", "done", "duplicates", "refused"), 0)
+        self._sends_before = machine.sends
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
         self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
         self.members = Members(
@@ -71,7 +72,6 @@ class Engine:
             self.peers,
             self.saving,
             self.outgoing,
-            take=self._take,
             is_full=lambda: self._is_inbox_full,
         )
         self._has_pending = False
@@ -82,12 +82,12 @@ class Engine:
 
     def send(self, dests: tuple[str, ...] | str, payload: bytes, after: int | None) -> MessageId:
         """Apply a send."""
-        step = self.machine.send(dests, payload, after)
+        machine = self.machine
+        machine.send(dests, payload, after)
         if self.is_durable:
             self.saving.batch.records.append(records.send_record(dests, payload, after))
-        self.counts["sent"] += 1
-        self._take(step)
-        return MessageId(self.machine.label, self.machine.sends)
+        self.saving.schedule()
+        return MessageId(machine.label, machine.sends)
 
     def done(self, event: int) -> None:
         """Apply that the application has dealt with a delivery; again does nothing."""
@@ -104,14 +104,20 @@ class Engine:
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
-        names = self.peers if isinstance(dests, str) else dests
-        for name in names:
-            peer = self.peers.get(name)
-            if peer is not None and peer.channel.outbox and peer.is_full:
+        limits, peers, me = self.limits, self.peers, self.machine.setup.process
+        for name in peers if isinstance(dests, str) else dests:
+            peer = peers.get(name)
+            if peer is None:
+                if name == me and self._is_inbox_full:
+                    return self.next_input()
+                continue
+            channel = peer.channel
+            if (
+                len(channel.outbox) >= limits.outbox_count
+                or channel.outbox_bytes >= limits.outbox_bytes
+            ):
                 peer.waiters.append(waiter := self.loop.create_future())
                 return waiter
-        if self.machine.setup.process in dests and self._is_inbox_full:
-            return self.next_input()
         return None
 
     def next_input(self) -> asyncio.Future[None]:
@@ -123,6 +129,11 @@ class Engine:
         """Return a future that is done when there may be a delivery."""
         self._consumers.append(waiter := self.loop.create_future())
         return waiter
+
+    @property
+    def sent(self) -> int:
+        """How many messages were sent since the node was opened."""
+        return self.machine.sends - self._sends_before
 
     def unacknowledged(self) -> int:
         """Return how many packets peers have not acknowledged."""
@@ -187,19 +198,26 @@ class Engine:
         peer.acknowledge(self.machine, frame.prefix, frame.above, self.loop.time())
         if channel.kept:
             channel.settle(head.stable)
-        for n, parcel in frame.packets:
-            if channel.has(n):
+        if frame.packets:
+            self._take_packets(peer, frame.packets)
+        if self._arrival_waiters:
+            _wake_all(self._arrival_waiters)
+
+    def _take_packets(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
+        channel, machine, name = peer.channel, self.machine, peer.name
+        count_max, bytes_max = self.limits.inbox_count, self.limits.inbox_bytes
+        for n, parcel in packets:
+            if n <= channel.prefix or n in channel.above:
                 self.counts["duplicates"] += 1
-                self._owe(peer)
             elif n > channel.prefix + GAP_MAX:
                 reason = f"packet {n} is too far ahead of packet {channel.prefix + 1}"
-                self._refuse(peer.name, reason)
-            elif self._is_inbox_full:
+                self._refuse(name, reason)
+            elif len(machine.inbox) >= count_max or machine.inbox_bytes >= bytes_max:
                 peer.put_aside(n, parcel)
                 self._has_pending = True
             else:
                 self._arrive(peer, n, parcel)
-        _wake_all(self._arrival_waiters)
+        self._owe(peer)
 
     def _check_setup(self, peer: Peer, head: frames.Head) -> None:
         if head.setup != self.machine.group.digest:
@@ -223,21 +241,19 @@ class Engine:
             if self.is_durable:
                 self.saving.batch.records.append(records.meet_record(peer.name, head.source))
 
-    def _arrive(self, peer: Peer, n: int, packet: bytes) -> None:
+    def _arrive(self, peer: Peer, n: int, parcel: bytes) -> None:
         try:
-            step = self.machine.arrive(peer.name, n, packet)
+            self.machine.arrive(peer.name, n, parcel)
         except (HoldFullError, UnknownProcessError) as error:
             # Not acknowledged, so the peer sends it again; by then there may be room.
             self.counts["refused"] += 1
             self.watch.tell_once(peer.name, type(error).__name__, f"from {peer.name}: {error}")
-            return
         except PeerError as error:
             self._refuse(peer.name, str(error))
-            return
-        if self.is_durable:
-            self.saving.batch.records.append(records.arrive_record(peer.name, n, packet))
-        self._owe(peer)
-        self._take(step)
+        else:
+            if self.is_durable:
+                record = records.arrive_record(peer.name, n, parcel)
+                self.saving.batch.records.append(record)
 
     def _admit_pending(self) -> None:
         """Take in packets that waited for room, in turn."""
@@ -247,6 +263,7 @@ class Engine:
             n, packet = peer.take_pending()
             if not peer.channel.has(n):
                 self._arrive(peer, n, packet)
+                self._owe(peer)
             if peer.pending:
                 waiting.append(peer)
         self._has_pending = bool(waiting)
@@ -265,27 +282,13 @@ class Engine:
 
     # Batches.
 
-    def _take(self, step: Step) -> None:
-        batch = self.saving.batch
-        for dest, n, data in step.packets:
-            if dest in batch.packets:
-                batch.packets[dest].append((n, data))
-            else:
-                batch.packets[dest] = [(n, data)]
-            self.counts["packet_bytes"] += len(data)
-        if step.control:
-            self.counts["control_bytes"] += step.control
-        if step.held is not None or self.watch.since:
-            self.watch.note(step)
-        if step.deliveries:
-            batch.deliveries += step.deliveries
-        if step.logged:
-            batch.logged += step.logged
-        self.saving.schedule()
-
     def _seal(self, batch: Batch) -> None:
         """Complete a batch with what is true now."""
         self.members.seal(batch)
+        if batch.held or self.watch.since:
+            self.watch.note(batch)
+        self.counts["packet_bytes"] += batch.size
+        self.counts["control_bytes"] += batch.control
         for name in batch.arrivals:
             channel = self.peers[name].channel
             batch.arrivals[name] = (channel.prefix, tuple(sorted(channel.above)))
@@ -308,7 +311,10 @@ class Engine:
             packets = batch.packets.get(name, [])
             if packets:
                 peer.released = packets[-1][0]
-            self.outgoing.transmit(peer, packets, batch.notes.get(name))
+            if packets or name in batch.notes:
+                self.outgoing.transmit(peer, packets, batch.notes.get(name))
+            else:
+                self.outgoing.owe(peer)
         if batch.deliveries:
             self.counts["delivered"] += len(batch.deliveries)
             self.ready += batch.deliveries

@@ -66,11 +66,17 @@ def encode(
     put_number(out, len(notes))
     for note in notes:
         put_bytes(out, note)
-    for n, packet in packets:
-        put_number(out, n)
-        put_number(out, len(packet))
-        out += packet
-    return bytes(out)
+    parcels = [parcel for _, parcel in packets]
+    numbers = [n for n, _ in packets]
+    is_run = bool(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1
+    put_number(out, len(numbers))
+    out.append(is_run)
+    if is_run:
+        put_number(out, numbers[0])
+    else:
+        put_numbers(out, numbers)
+    out += struct.pack(f"!{len(parcels)}I", *map(len, parcels))
+    return b"".join((out, *parcels))
 
 
 def decode(data: bytes) -> Frame:
@@ -89,8 +95,24 @@ def decode(data: bytes) -> Frame:
     view, stable = fields.number(), fields.number()
     prefix, above = fields.number(), fields.numbers()
     notes = [fields.bytes() for _ in range(fields.count("notes"))]
-    packets, end = [], len(data)
-    while fields.position < end:
-        packets.append((fields.number(), fields.bytes()))
+    packets = _packets(fields)
     head = Head(setup, source, b"" if dest == UNKNOWN else dest, view, stable)
     return Frame(head, prefix, above, packets, notes)
+
+
+def _packets(fields: Fields) -> list[tuple[int, bytes]]:
+    """Read numbered packets: mostly a run of numbers, then all lengths, then all bytes."""
+    count, is_run = fields.count("packets"), fields.byte()
+    first = fields.number() if is_run == 1 else 0
+    numbers = range(first, first + count) if is_run == 1 else fields.numbers()
+    data, start = fields.data, fields.position
+    position = start + 4 * count
+    if is_run > 1 or len(numbers) != count or position > len(data):
+        fields.fail("do not number their packets")
+    packets = []
+    for n, size in zip(numbers, struct.unpack_from(f"!{count}I", data, start), strict=True):
+        packets.append((n, data[position : position + size]))
+        position += size
+    if position != len(data):
+        fields.fail(f"end with packets that should end at byte {position}")
+    return packets

@@ -9,8 +9,8 @@ packets under the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Self
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Delivery, Effects, MessageId, Packet
@@ -21,6 +21,7 @@ from antecede.net.channels import Channel
 from antecede.net.copies import ALONE, heading, packet_in
 from antecede.net.fields import Fields, put_bytes, put_names, put_number
 from antecede.net.groups import Group, Welcome, founding
+from antecede.net.outcomes import Outcome
 from antecede.net.records import (
     ACKNOWLEDGED,
     ARRIVE,
@@ -41,20 +42,6 @@ from antecede.wire.codec import Codec
 
 FORMAT: Final = 2
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
-
-
-class Step(NamedTuple):
-    """The outcome of an input.
-
-    ``packets`` are for peers; ``logged`` is for the event log. ``held`` is the message that arrived
-    and has to wait; ``control`` counts the bytes of the packets that are not payload.
-    """
-
-    packets: list[tuple[str, int, bytes]]
-    deliveries: tuple[Delivery, ...]
-    logged: list[Logged]
-    control: int
-    held: MessageId | None = None
 
 
 class Machine:
@@ -87,8 +74,10 @@ class Machine:
         self.sends = 0
         self.unstable: dict[int, int] = {}
         """How many copies of our messages are not acknowledged, if there is more than one."""
+        self.into = Outcome()
+        """Where the outcome of inputs goes."""
         self.keeps_log = True
-        """Whether steps tell what to log; a node without an event log does not ask for it."""
+        """Whether events are collected for the event log."""
 
     def _index(self) -> None:
         """Find channels and numbers by label quickly."""
@@ -102,18 +91,17 @@ class Machine:
 
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
-    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> Step:
+    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
         """Send a message."""
         if not self.group.is_plain and not isinstance(dests, str):
             dests = self._labels(tuple(dests))
         effects = self.endpoint.send(dests, payload, after=after)
         self.sends += 1
-        logged = []
         if self.keeps_log:
             message = MessageId(self.label, self.sends)
             named = dests if not isinstance(dests, str) else _dests_of(effects)
-            logged.append(Logged(effects.event, message, tuple(named)))
-        return self._carry_out(effects, logged, None)
+            self.into.logged.append(Logged(effects.event, message, tuple(named)))
+        self._carry_out(effects)
 
     def _labels(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the labels of members."""
@@ -126,24 +114,27 @@ class Machine:
             return self.endpoint.members  # perhaps one more, which is being removed
         return tuple(members[name].label for name in names)
 
-    def arrive(self, peer: str, n: int, parcel: bytes) -> Step:
+    def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet that ``peer`` sent under number ``n`` and that is new."""
-        return self._take_in(self.channels[peer], n, parcel)
+        self._take_in(self.channels[peer], n, parcel)
 
-    def _take_in(self, channel: Channel, n: int, parcel: bytes) -> Step:
-        packet = self.codec.decode(packet_in(parcel))
-        if packet.source != channel.label or packet.n != n:
+    def _take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
+        is_alone = parcel.startswith(ALONE)
+        packet = self.codec.decode(parcel[1:] if is_alone else packet_in(parcel))
+        if packet.n != n or packet.source != channel.label:
             peer = channel.label
             msg = f"{peer!r} sent packet {n}, but it says packet {packet.n} of {packet.source!r}"
             raise PeerError(msg)
         effects = self.endpoint.receive(packet)
-        channel.accept(n)
-        held, deliveries = None, effects.deliveries
-        if parcel[0] and packet.message is not None:
+        if n == channel.prefix + 1 and not channel.above:
+            channel.prefix = n
+        else:
+            channel.accept(n)
+        if not is_alone and packet.message is not None:
             channel.kept[packet.message.seq] = parcel
-        if not deliveries or deliveries[0].message != packet.message:
-            held = self._held(packet, deliveries)
-        return self._carry_out(effects, [], held)
+        if not effects.deliveries and packet.message is not None and self.label in packet.dests:
+            self.into.held.append(packet.message)
+        self._carry_out(effects)
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -177,36 +168,41 @@ class Machine:
         if peer in self.channels:
             self.channels[peer].identity = identity
 
-    def _held(self, packet: Packet, deliveries: tuple[Delivery, ...]) -> MessageId | None:
-        """Return the message that arrived if it is for us and has not been delivered."""
-        message = packet.message
-        if message is None or self.label not in packet.dests:
-            return None
-        return message if all(message != delivery.message for delivery in deliveries) else None
-
-    def _carry_out(self, effects: Effects, logged: list[Logged], held: MessageId | None) -> Step:
-        packets, control, found = [], 0, effects.packets
-        before = ALONE
-        if len(found) > 1 and self.is_dynamic:
-            before = heading(self.codec, found, self.numbers)
-        for packet in found:
-            data = before + self.codec.encode(packet)
-            control += len(data) - len(packet.payload)
-            name, channel = self.by_label.get(packet.dest, ("", None))
-            if channel is None:  # it is being removed
-                continue
-            n = packet.n
-            channel.put(n, data)
-            if before is not ALONE and packet.message is not None:
-                seq = channel.seqs[n] = packet.message.seq
-                self.unstable[seq] = self.unstable.get(seq, 0) + 1
-            packets.append((name, n, data))
+    def _carry_out(self, effects: Effects) -> None:
+        """Put packets into outboxes and deliveries into the inbox, and both into the outcome."""
+        into, packets = self.into, effects.packets
+        if packets:
+            before = ALONE
+            if len(packets) > 1 and self.is_dynamic:
+                before = heading(self.codec, packets, self.numbers)
+            for packet in packets:
+                self._post(packet, before)
         for delivery in effects.deliveries:
             self.inbox[delivery.event] = delivery
             self.inbox_bytes += len(delivery.payload)
+            into.deliveries.append(delivery)
             if self.keeps_log:
-                logged.append(Logged(delivery.event, delivery.message, None))
-        return Step(packets, effects.deliveries, logged, control, held)
+                into.logged.append(Logged(delivery.event, delivery.message, None))
+
+    def _post(self, packet: Packet, before: bytes) -> None:
+        data = before + self.codec.encode(packet)
+        found = self.by_label.get(packet.dest)
+        if found is None:  # it is being removed
+            return
+        name, channel = found
+        n, into, size = packet.n, self.into, len(data)
+        channel.outbox[n] = data
+        channel.outbox_bytes += size
+        channel.sent = n
+        into.size += size
+        into.control += size - len(packet.payload)
+        if before is not ALONE and packet.message is not None:
+            seq = channel.seqs[n] = packet.message.seq
+            self.unstable[seq] = self.unstable.get(seq, 0) + 1
+        if name in into.packets:
+            into.packets[name].append((n, data))
+        else:
+            into.packets[name] = [(n, data)]
 
     # The store's contents.
 
@@ -242,7 +238,9 @@ class Machine:
             raise StoreError(msg) from error
         for entry in journal:
             for kind, fields in records(entry):
-                logged += machine._replay(kind, fields)
+                machine._replay(kind, fields)
+        logged += machine.into.logged
+        machine.into = Outcome()
         if machine.group.is_removed:
             raise StoreError(was_removed(setup.process))
         return machine, logged
@@ -282,19 +280,15 @@ class Machine:
             machine.inbox_bytes += len(delivery.payload)
         return machine, [get_logged(reader) for _ in range(reader.count("events"))]
 
-    def _replay(self, kind: int, fields: tuple[Any, ...]) -> list[Logged]:
-        if kind == SEND:
-            return self.send(*fields).logged
-        if kind == ARRIVE:
-            return self.arrive(*fields).logged
-        if kind == ACKNOWLEDGED:
-            self.drop(*fields)
-        elif kind == DONE:
-            self.done(*fields)
-        else:
-            assert kind == MEET
-            self.meet(*fields)
-        return []
+    def _replay(self, kind: int, fields: tuple[Any, ...]) -> None:
+        inputs: dict[int, Callable[..., object]] = {
+            SEND: self.send,
+            ARRIVE: self.arrive,
+            ACKNOWLEDGED: self.drop,
+            DONE: self.done,
+            MEET: self.meet,
+        }
+        inputs[kind](*fields)
 
 
 def _dests_of(effects: Effects) -> tuple[str, ...]:

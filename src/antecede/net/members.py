@@ -17,7 +17,6 @@ from antecede.net.changing import Changing
 from antecede.net.copies import copy_for
 from antecede.net.fields import Fields, put_names, put_number
 from antecede.net.flushes import Answer, Flush, Report, has_of
-from antecede.net.machine import Step
 from antecede.net.outgoing import Outgoing
 from antecede.net.peers import Peer
 from antecede.net.records import Input
@@ -44,7 +43,6 @@ class Members:
         saving: Saving,
         outgoing: Outgoing,
         *,
-        take: Callable[[Step], None],
         is_full: Callable[[], bool],
     ) -> None:
         self.machine = machine
@@ -54,7 +52,7 @@ class Members:
         self.loop = asyncio.get_running_loop()
         self.waiters: list[tuple[Change, asyncio.Future[None]]] = []
         self.told_removed = False
-        self._take, self._is_full = take, is_full
+        self._is_full = is_full
         self.former: dict[str, Peer] = {}
         """Processes that were removed a short while ago."""
         process, group = machine.setup.process, machine.group
@@ -325,10 +323,10 @@ class Members:
     # Ways out.
 
     def _input(self, given: Input) -> None:
-        step = self.machine.change(given)
+        self.machine.change(given)
         if self.saving.store is not None:
             self.saving.batch.records.append(records.change_record(given))
-        self._take(step)
+        self.saving.schedule()
 
     def _tell(self, name: str, note: bytes) -> None:
         self.saving.batch.notes.setdefault(name, []).append(note)

@@ -212,7 +212,9 @@ class Node:
         or later. It waits while a destination's outbox is full. Cancelled while it waits, the
         message may be sent or not.
         """
-        engine = self._opened()
+        engine = self._engine
+        if engine is None or engine.is_closed or engine.failure is not None:
+            engine = self._opened()
         names = dests if isinstance(dests, str) else tuple(dests)
         if isinstance(payload, bytes) and len(payload) > self.limits.payload_bytes:
             msg = (
@@ -238,7 +240,7 @@ class Node:
         return self
 
     async def __anext__(self) -> Delivery:
-        engine = self._opened(is_ending=True)
+        engine = self._engine or self._opened(is_ending=True)
         while not engine.ready:
             if engine.failure is not None:
                 engine.check()
