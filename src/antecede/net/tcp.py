@@ -25,6 +25,8 @@ from antecede.net.wires import (
 LOG: Final = logging.getLogger("antecede.net")
 STRANGERS_MAX: Final = 64
 """How many connections may be open that have not said who they are."""
+BACKLOG: Final = 1024
+"""How many connections the system may keep until we look at them."""
 BACK_OFF_MIN: Final = 0.05
 BACK_OFF_MAX: Final = 10.0
 STABLE_SECONDS: Final = 5.0
@@ -311,7 +313,7 @@ class TcpTransport:
 def _listening(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        listener = socket.create_server(address, family=family, backlog=128)
+        listener = socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         reason = error.strerror or str(error)
         msg = (
