@@ -7,6 +7,7 @@ import os
 import random
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +23,7 @@ from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.limits import Limits
 from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
+from antecede.net.nats_names import PAYLOAD_BYTES
 from antecede.net.records import Logged
 from antecede.net.setups import Setup
 from antecede.net.stores import SqliteStore, Store
@@ -62,7 +64,8 @@ class Node:
         connects on loopback only, unless ``allow_plaintext`` is true: then whoever reaches the port
         can read and forge messages.
     transport
-        Use this instead of TCP.
+        Use this instead of TCP: ``nats://host:port/group``, with ``antecede[nats]`` installed, or
+        any :class:`Transport`.
     joining
         The node is new in a running group: wait, when it is opened, until a member has added it.
         ``peers`` names some of the members; the others become known. A node that finds itself in
@@ -87,7 +90,7 @@ class Node:
         options: Mapping[str, Any] | None = None,
         store: str | os.PathLike[str] | Store | None = None,
         tls: Tls | str | os.PathLike[str] | None = None,
-        transport: Transport | None = None,
+        transport: Transport | str | None = None,
         events: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         limits: Limits | None = None,
@@ -100,6 +103,8 @@ class Node:
         members = tuple(sorted((process, *addresses)))
         self.setup = Setup(process, members, protocol, dict(options or {}))
         self.limits = limits or Limits()
+        if isinstance(transport, str) and self.limits.payload_bytes == Limits().payload_bytes:
+            self.limits = replace(self.limits, payload_bytes=PAYLOAD_BYTES)
         self._chance = random.Random(seed)  # noqa: S311 - jitter needs no secrecy
         self._identity = (
             secrets.token_bytes(IDENTITY_BYTES)
@@ -113,6 +118,19 @@ class Node:
         self._store: Store | None = (
             SqliteStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
         )
+        if isinstance(transport, str):
+            if listen is not None:
+                msg = f"listen={listen!r} is for TCP; with transport={transport!r} leave it out"
+                raise UsageError(msg)
+            transport = _nats_transport(
+                process,
+                transport,
+                peers=addresses,
+                tls=Tls.of(tls, process),
+                allow_plaintext=allow_plaintext,
+                payload_bytes=self.limits.payload_bytes,
+                chance=self._chance,
+            )
         self._transport = transport or TcpTransport(
             process,
             listen=listen,
@@ -372,3 +390,32 @@ class Node:
         if not is_ending:
             self._engine.check()
         return self._engine
+
+
+def _nats_transport(
+    process: str,
+    url: str,
+    *,
+    peers: Iterable[str],
+    tls: Tls | None,
+    allow_plaintext: bool,
+    payload_bytes: int,
+    chance: random.Random,
+) -> Transport:
+    try:
+        from antecede.net.nats import NatsTransport
+    except ModuleNotFoundError as error:
+        msg = (
+            f"a node over NATS needs {error.name}, which is not installed; "
+            "run: pip install 'antecede[nats]'"
+        )
+        raise UsageError(msg) from error
+    return NatsTransport(
+        process,
+        url,
+        peers=peers,
+        tls=tls,
+        allow_plaintext=allow_plaintext,
+        payload_bytes=payload_bytes,
+        chance=chance,
+    )
