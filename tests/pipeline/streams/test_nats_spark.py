@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,27 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
-from antecede.net import Node
-from antecede.pipeline import reorder
-from antecede.pipeline.audits.entry import audit_table
+from antecede.cli.main import command_line
 from antecede.pipeline.streams.files import Figures, run_files
 from antecede.pipeline.streams.nats_link import Outgoing, make_stream, publish, read, state_of
 from antecede.pipeline.streams.nats_rows import read_stream, stream_writer
+from examples import nats_shop
 from tests.nats_server import NatsServer
 from tests.pipeline.streams.cases import Sent, audited, check_order, stream
 from tests.pipeline.streams.test_nats import place
-from tests.pipeline.streams.test_reorder import finish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = pytest.mark.spark
 pytest.importorskip("nats", reason="needs nats-py")
 
-NODES = ("ann", "bob", "cat")
-MEMBERS = (*NODES, "archive")
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -41,84 +40,56 @@ def server(tmp_path: Path) -> Iterator[NatsServer]:
         yield started
 
 
-async def talk(server: NatsServer, folder: Path, messages: int, *, kill: bool) -> None:
-    """Let nodes talk, each message to the archive too; kill the server in the middle."""
-
-    async def run(name: str, rng: random.Random) -> None:
-        url = server.url("shop?reader=archive")
-        store, events = folder / f"{name}.db", folder / "events.jsonl"
-        async with Node(name, peers=MEMBERS, transport=url, store=store, events=events) as node:
-
-            async def listen() -> None:
-                async for delivery in node:
-                    await delivery.done()
-
-            listening = asyncio.create_task(listen())
-            for _ in range(messages):
-                dests = rng.sample([other for other in NODES if other != name], rng.randint(1, 2))
-                await node.send([*dests, "archive"], f"from {name}".encode())
-                await asyncio.sleep(rng.random() / 50)
-            await node.flush()
-            await all_flushed.wait()  # until then the others may need this one
-            listening.cancel()
-
-    all_flushed = asyncio.Barrier(len(NODES))
-    tasks = [
-        asyncio.create_task(run(name, random.Random(number))) for number, name in enumerate(NODES)
-    ]
-    if kill:
-        await asyncio.sleep(0.2)
-        server.kill()
-        await asyncio.sleep(0.2)
-        server.start()
-    await asyncio.gather(*tasks)
+async def talk_while_the_server_dies(server: NatsServer, folder: Path) -> None:
+    talking = asyncio.create_task(nats_shop.talk(server.url("shop"), folder, 20))
+    await asyncio.sleep(0.2)
+    server.kill()
+    await asyncio.sleep(0.2)
+    server.start()
+    await talking
 
 
-def test_from_nodes_through_jetstream_and_reorder_to_parquet(
-    spark: SparkSession, server: NatsServer, tmp_path: Path
+def test_the_tutorial_from_nodes_through_jetstream_and_reorder_to_an_audit(
+    spark: SparkSession, server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server is killed while nodes send, and again while Spark reads: nothing is lost."""
-    url, out, checkpoint = server.url("shop-packets"), tmp_path / "out", tmp_path / "checkpoint"
 
-    def archive() -> StreamingQuery:
-        rows = read_stream(spark, url, most=60, packets=True)
-        ordered = reorder(
-            rows, packet="packet", members=sorted(MEMBERS), readers=["archive"], buckets=2
-        )
-        writer = ordered.drop("packet").writeStream.format("parquet").option("path", str(out))
-        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        return finish(writer.start)
+    @contextlib.contextmanager
+    def shared(*_: object, **__: object) -> Iterator[SparkSession]:
+        yield spark
 
-    asyncio.run(talk(server, tmp_path, 20, kill=True))
-    archive()
-    asyncio.run(talk(server, tmp_path, 20, kill=False))
+    monkeypatch.setattr("antecede.pipeline.spark.session.session", shared)
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "nats-tutorial.md").read_text()
+    told = page.replace("127.0.0.1:4222", f"127.0.0.1:{server.port}").replace("\\\n", "")
+    lines = re.findall(r"^\$ antecede (.*)$", told, flags=re.MULTILINE)
+    (code,) = re.findall(r"```python\n(.*?)```", told, flags=re.DOTALL)
+
+    def call(verb: str, *more: str) -> str:
+        (words,) = [line.split() for line in lines if line.startswith(f"{verb} ")]
+        done = CliRunner().invoke(command_line(verb), [*words, *more], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return str(done.output)
+
+    asyncio.run(talk_while_the_server_dies(server, tmp_path))
+    assert "60 rows in, 60 out" in call("reorder", "--buckets", "2")
+    asyncio.run(nats_shop.talk(server.url("shop"), tmp_path, 20))
     server.kill()
     back = threading.Timer(3, server.start)
     back.start()
-    archive()
+    assert "60 rows in, 60 out" in call("reorder", "--buckets", "2")
     back.join()
-
-    rows = pq.read_table(out, columns=["id", "dest", "source", "position", "data"]).to_pylist()
-    rows.sort(key=lambda row: row["position"])
+    rows = pq.read_table("archived/ordered").sort_by("position").to_pylist()
     assert [row["position"] for row in rows] == list(range(1, 121))
-    assert {row["dest"] for row in rows} == {"archive"}
-    assert all(row["data"] == f"from {row['source']}".encode() for row in rows)
-    events = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
-    read_by_spark = [
-        {"process": "archive", "seq": row["position"], "kind": "deliver", "message": row["id"]}
-        for row in rows
-    ]
-    found = audit_table(_table([*events, *read_by_spark]))
-    assert found.verdict == "ordered"
-    assert found.summary["deliveries"] > 120
-    assert found.summary["missing"] == found.summary["findings"] == 0
-
-
-def _table(rows: list[dict[str, Any]]) -> Any:
-    import pyarrow as pa
-
-    names = ("process", "seq", "kind", "message", "dests")
-    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+    assert len({row["id"] for row in rows}) == 120
+    assert all(row["data"].startswith(row["source"].encode()) for row in rows)
+    exec(compile(code, "nats-tutorial.md", "exec"), {})
+    call("audit", "--out", "audit")
+    summary = json.loads(Path("audit/summary.json").read_text())["result"]
+    assert summary["causally_ordered"] is True
+    assert summary["missing"] == summary["findings"] == 0
+    assert summary["messages"] == 120
+    assert summary["processes"] == 4
 
 
 def test_from_stream_to_stream_once_although_a_batch_is_repeated(
