@@ -15,8 +15,8 @@ import pytest
 from antecede import Codec
 from antecede.errors import UsageError
 from antecede.net import Limits, Node, frames
-from antecede.net.machine import DIGEST_BYTES
 from antecede.net.nats_names import NatsUrl, parse_url, token, untoken
+from antecede.net.setups import DIGEST_BYTES
 from tests.nats_server import NatsServer
 
 nats = pytest.importorskip("nats", reason="needs nats-py")
