@@ -16,8 +16,8 @@ import pytest
 from antecede import Codec
 from antecede.errors import UsageError
 from antecede.net import Limits, Node, frames
-from antecede.net.setups import DIGEST_BYTES
 from antecede.net.nats_names import NatsUrl, parse_url, token, untoken
+from antecede.net.setups import DIGEST_BYTES
 from tests.nats_server import NatsServer
 
 nats = pytest.importorskip("nats", reason="needs nats-py")
@@ -234,7 +234,7 @@ def test_strangers_and_garbage_are_turned_away(
         asyncio.run(main())
     told = sorted(record.message for record in caplog.records)
     assert len(told) == 2
-    assert "turned away a frame of 'mallory'" in told[0]
+    assert "a frame came from 'mallory', which is not among the peers" in told[0]
     assert "turned away what a sent" in told[1]
 
 
@@ -337,6 +337,39 @@ def test_a_user_can_publish_only_as_itself_with_the_printed_permissions(tmp_path
 
     with NatsServer(tmp_path / "nats", "-c", str(config)) as server:
         asyncio.run(main(server))
+
+
+def test_processes_join_and_leave(server: NatsServer, tmp_path: Path) -> None:
+    async def main() -> None:
+        url = server.url("shop")
+
+        def node(name: str, peers: str, **settings: Any) -> Node:
+            return Node(name, peers=peers, transport=url, store=tmp_path / name, **settings)
+
+        async with node("a", "b") as a, node("b", "a") as b:
+            await a.send(["b"], b"before")
+            assert await expect(b, 1) == [b"before"]
+            adding = asyncio.create_task(a.add("c"))
+            async with node("c", "a", joining=True) as c:
+                await adding
+                await reached(lambda: b.members == ("a", "b", "c"))
+                await b.send(["a", "c"], b"welcome")
+                assert await expect(c, 1) == [b"welcome"]
+                assert await expect(a, 1) == [b"welcome"]
+                await c.send(["a", "b"], b"thanks")
+                assert await expect(a, 1) == [b"thanks"]
+                assert await expect(b, 1) == [b"thanks"]
+                await c.flush()
+            await a.remove("c")
+            assert a.members == ("a", "b")
+            await a.send(["b"], b"after")
+            assert await expect(b, 1) == [b"after"]
+            await a.flush()
+        async with Node("x", peers=["r"], transport=server.url("other?reader=r")) as x:
+            with pytest.raises(UsageError, match="has readers, so its members are fixed"):
+                await x.add("y")
+
+    asyncio.run(main())
 
 
 def test_frames_that_a_node_cannot_take_do_not_block_the_others(server: NatsServer) -> None:
