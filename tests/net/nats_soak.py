@@ -1,6 +1,6 @@
 """Three nodes in three processes over NATS; nodes and the server are killed at random under load.
 
-``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` demands, and that
+``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` does, and that
 a reader's stream has every message that was sent to it, once.
 """
 
