@@ -21,6 +21,7 @@ _TYPES: Final[dict[str, type]] = {
     "metrics": str,
     **dict.fromkeys(PATHS, str),
     "allow_plaintext": bool,
+    "joining": bool,
     "peers": dict,
     "options": dict,
     "limits": dict,
