@@ -57,7 +57,7 @@ soak: setup ## run the protocols and nodes for long: state that must not grow, k
 	@$(BIN)/python -m tests.net.churn --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m docs.generate
 	@$(BIN)/zensical build --clean --strict
 
 lock: setup ## pin versions and hashes again, without addresses

@@ -7,6 +7,7 @@ import os
 import random
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +16,7 @@ from antecede.core.messages import MessageId
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import NodeClosedError, QueueFullError, UsageError
 from antecede.eventlog import EventLog
+from antecede.net.carriers import transport_for
 from antecede.net.changing import Changing
 from antecede.net.deliveries import Delivery
 from antecede.net.engine import Engine
@@ -22,10 +24,10 @@ from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.limits import Limits
 from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
+from antecede.net.nats_names import PAYLOAD_BYTES
 from antecede.net.records import Logged
 from antecede.net.setups import Setup
 from antecede.net.stores import SqliteStore, Store
-from antecede.net.tcp import TcpTransport
 from antecede.net.tls import Tls
 from antecede.net.transports import Changeable, Transport
 from antecede.net.watch import LOG, Waiting
@@ -62,7 +64,8 @@ class Node:
         connects on loopback only, unless ``allow_plaintext`` is true: then whoever reaches the port
         can read and forge messages.
     transport
-        Use this instead of TCP.
+        Use this instead of TCP: ``nats://host:port/group``, with ``antecede[nats]`` installed, or
+        any :class:`Transport`.
     joining
         The node is new in a running group: wait, when it is opened, until a member has added it.
         ``peers`` names some of the members; the others become known. A node that finds itself in
@@ -87,7 +90,7 @@ class Node:
         options: Mapping[str, Any] | None = None,
         store: str | os.PathLike[str] | Store | None = None,
         tls: Tls | str | os.PathLike[str] | None = None,
-        transport: Transport | None = None,
+        transport: Transport | str | None = None,
         events: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         limits: Limits | None = None,
@@ -100,6 +103,8 @@ class Node:
         members = tuple(sorted((process, *addresses)))
         self.setup = Setup(process, members, protocol, dict(options or {}))
         self.limits = limits or Limits()
+        if isinstance(transport, str) and self.limits.payload_bytes == Limits().payload_bytes:
+            self.limits = replace(self.limits, payload_bytes=PAYLOAD_BYTES)
         self._chance = random.Random(seed)  # noqa: S311 - jitter needs no secrecy
         self._identity = (
             secrets.token_bytes(IDENTITY_BYTES)
@@ -113,12 +118,14 @@ class Node:
         self._store: Store | None = (
             SqliteStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
         )
-        self._transport = transport or TcpTransport(
+        self._transport = transport_for(
             process,
+            transport,
             listen=listen,
             peers=addresses,
             tls=Tls.of(tls, process),
             allow_plaintext=allow_plaintext,
+            payload_bytes=self.limits.payload_bytes,
             chance=self._chance,
         )
         self._events = None if events is None else Path(events)
@@ -159,8 +166,7 @@ class Node:
         if process in engine.machine.group.members:
             msg = f"process {process!r} is a member already; remove it before you add it again"
             raise UsageError(msg)
-        if isinstance(self._transport, Changeable):
-            self._transport.check(address)
+        self._check_transport(address)
         await self._change(engine, is_add=True, process=process, address=address)
 
     async def remove(self, process: str) -> None:
@@ -178,6 +184,7 @@ class Node:
         if process not in engine.machine.group.members:
             msg = f"process {process!r} is not a member; the members are {', '.join(self.members)}"
             raise UsageError(msg)
+        self._check_transport(None)
         await self._change(engine, is_add=False, process=process)
 
     async def _change(
@@ -192,6 +199,10 @@ class Node:
                 engine.members.unwant(wish)
             raise
         engine.check()
+
+    def _check_transport(self, address: str | None) -> None:
+        if isinstance(self._transport, Changeable):
+            self._transport.check(address)
 
     def _check_dynamic(self) -> None:
         info = PROTOCOLS[self.setup.protocol]
@@ -336,8 +347,11 @@ class Node:
             if name not in members:
                 self._transport.leave(name)
         for name, member in members.items():
-            if name != self.process and name not in self._addresses and member.address:
-                self._transport.join(name, member.address)
+            if name != self.process and name not in self._addresses:
+                try:
+                    self._transport.join(name, member.address)
+                except UsageError as error:
+                    LOG.warning("%s: cannot reach %s yet: %s", self.process, name, error)
 
     async def _linger(self, engine: Engine) -> None:
         """Give messages that are only in memory a little time to reach their peers."""
