@@ -13,7 +13,7 @@ import pytest
 from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs.base import Source
 from antecede.pipeline.logs.files import sources_in
-from antecede.pipeline.logs.patterns import seconds
+from antecede.pipeline.logs.patterns import compile_pattern, seconds
 from antecede.pipeline.logs.sources import form_of, read
 from tests.cli.test_audit import call
 
@@ -196,6 +196,26 @@ def test_the_recipes_of_the_docs_find_what_they_say(
     assert done.exit_code == 1, done.output
     result = json.loads(done.stdout)["result"]
     assert (result["verdict"], result["violations"]) == ("broken", 1 + ("kafka/" in words[2]))
+    assert result["paired_deliveries"] == result["deliveries"]
+    assert result["paired_sends"] == result["messages"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "orders/0/41\tid=m,origin=shop\t{}",
+        "orders/0/41\torigin=shop,id=m\t",
+        "Partition:0\tOffset:41\tid:m\t{}",
+        "CreateTime:1772445601210\tPartition:0\tOffset:41\torigin:shop,id:m,n:1\tkey\t{}",
+        "LogAppendTime:1772445601210\tPartition:0\tOffset:41\tDelivery:NONE\tid:m\tnull\tnull",
+    ],
+)
+def test_the_recipe_for_kafka_finds_the_id_wherever_it_is_printed(line: str) -> None:
+    words = next(words for words in recipes() if "kafka" in words[2])
+    deliver = compile_pattern(words[words.index("--deliver") + 1], "--deliver")
+    assert [match["message"] for match in deliver.finditer(f"{line}\n")] == ["m"]
+    headless = line.replace("id:m", "NO_HEADERS").replace("id=m", "")
+    assert not deliver.search(headless)
 
 
 def test_the_docs_have_a_recipe_for_each_broker() -> None:
