@@ -134,9 +134,7 @@ class Vectors(Counted):
         control = packet.control
         if type(control) is not tuple or len(control) != 2 or not is_count(control[1]):
             raise malformed(packet, "a vector time and sorted vectors, or a question or answer")
-        if control[0] == ASK:
-            check_claim(self, packet, control[1], self._clock[self._me])
-        elif control[0] != PROMISE:
+        if control[0] not in (ASK, PROMISE):
             raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
 
     def _check_levels(self, packet: Packet, control: object) -> None:
