@@ -24,6 +24,7 @@ from antecede.net.limits import Limits
 from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
 from antecede.net.nats_names import PAYLOAD_BYTES
+from antecede.net.nats_opening import nats_transport
 from antecede.net.records import Logged
 from antecede.net.setups import Setup
 from antecede.net.stores import SqliteStore, Store
@@ -122,7 +123,7 @@ class Node:
             if listen is not None:
                 msg = f"listen={listen!r} is for TCP; with transport={transport!r} leave it out"
                 raise UsageError(msg)
-            transport = _nats_transport(
+            transport = nats_transport(
                 process,
                 transport,
                 peers=addresses,
@@ -390,32 +391,3 @@ class Node:
         if not is_ending:
             self._engine.check()
         return self._engine
-
-
-def _nats_transport(
-    process: str,
-    url: str,
-    *,
-    peers: Iterable[str],
-    tls: Tls | None,
-    allow_plaintext: bool,
-    payload_bytes: int,
-    chance: random.Random,
-) -> Transport:
-    try:
-        from antecede.net.nats import NatsTransport
-    except ModuleNotFoundError as error:
-        msg = (
-            f"a node over NATS needs {error.name}, which is not installed; "
-            "run: pip install 'antecede[nats]'"
-        )
-        raise UsageError(msg) from error
-    return NatsTransport(
-        process,
-        url,
-        peers=peers,
-        tls=tls,
-        allow_plaintext=allow_plaintext,
-        payload_bytes=payload_bytes,
-        chance=chance,
-    )
