@@ -210,7 +210,26 @@ def _log(drafts: Sequence[Draft], rejected: list[tuple[Source, Rejected]]) -> Lo
     files = list(dict.fromkeys(source.name for source, _ in rejected))
     by_file = [(file, [row for source, row in rejected if source.name == file]) for file in files]
     table = table_of(_in_order(events))
-    return Log(table, rejected_in(by_file), len(rejected), is_selection=True)
+    why = _why_undecidable(events)
+    return Log(table, rejected_in(by_file), len(rejected), why, is_selection=True)
+
+
+def _why_undecidable(found: Sequence[tuple[Draft, Event]]) -> str | None:
+    """Say that a file seems to hold the events of several processes, or return None.
+
+    A process named after its file that got what it sent itself is probably more than one.
+    """
+    processes = {event.process for _, event in found}
+    sent = {event.message for _, event in found if event.kind == SEND}
+    delivered = {event.message for _, event in found if event.kind == DELIVER}
+    is_named = any("process" in draft.groups for draft, _ in found)
+    if is_named or len(processes) != 1 or not sent & delivered:
+        return None
+    return (
+        f"All events count as those of one process, {min(processes)!r} after the name of the file, "
+        "which sent messages and delivered them itself. If the file has several processes, name "
+        "them by a group (?<process>...)."
+    )
 
 
 def _event(draft: Draft, pairing: Pairing) -> Event | str:
