@@ -125,6 +125,22 @@ def test_the_order_of_a_process_is_its_seq_its_lines_or_its_times(tmp_path: Path
     assert found.events.column("message").to_pylist() == ["c", "a"]
 
 
+def test_equal_texts_are_paired_in_the_order_of_time_however_files_are_named(
+    tmp_path: Path,
+) -> None:
+    new, old = tmp_path / "app.log", tmp_path / "app.log.1"
+    new.write_text("3 a sent ping to b\n4 b got ping from a\n")
+    old.write_text("1 a sent ping to b\n2 b got ping from a\n")
+    pattern = (
+        r"(?<time>\d) (?<process>\w) (?<kind>\w+) (?<message>\w+) "
+        r"(?:to (?<to>\w)|from (?<from>\w))"
+    )
+    like = Source(tmp_path, pattern=pattern)
+    events = read(sources_in([new, old], like)).events.to_pylist()
+    found = {event["time"]: event["message"] for event in events}
+    assert found == {1: "a>b ping", 2: "a>b ping", 3: "a>b ping #2", 4: "a>b ping #2"}
+
+
 def test_executions_in_a_text_are_apart(tmp_path: Path) -> None:
     text = "a sent m\nrun two\na sent m\nb got m\n"
     given = source(tmp_path / "x", text, delimiter="^run (?<trace>.*)$",
