@@ -53,9 +53,10 @@ soak: setup ## run the protocols and nodes for long: state that must not grow, k
 	@$(BIN)/python -m tests.protocols.soak
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.schedules --seconds 600
+	@$(BIN)/python -m tests.net.churn --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m docs.generate
 	@$(BIN)/zensical build --clean --strict
 
 lock: setup ## pin versions and hashes again, without addresses

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import antecede
 from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
@@ -112,6 +113,7 @@ def test_doctor_names_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
     doctor(as_json=True)
     found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert {"Python", "Java", "Spark", "Cores", "Memory", "Chromium"} <= set(found)
+    assert found["antecede"]["seen"].startswith(antecede.__version__)
     assert all(row["ok"] or row["mend"] for row in found.values())
     doctor()
     assert "Python" in capsys.readouterr().out

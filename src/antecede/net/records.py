@@ -15,7 +15,25 @@ from antecede.errors import PeerError, StoreError
 from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_numbers, put_text
 
 CHECKSUM_BYTES: Final = 8
-SEND, ARRIVE, ACKNOWLEDGED, DONE, MEET = b"SAKDM"
+SEND, ARRIVE, ACKNOWLEDGED, DONE, MEET, CHANGE = b"SAKDMG"
+PROMISE, ACCEPT, WISH, UNWISH, LEARN, RELAY, REPORT, ANSWERED, FINISHED = b"pawulrcxf"
+"""The kinds of inputs that concern the group."""
+
+
+class Input(NamedTuple):
+    """An input that concerns the group; what its fields mean depends on its kind.
+
+    For votes, ``a`` is the number of the view voted on, ``name`` and ``b`` the ballot, ``data`` the
+    change. For wishes and changes learnt, ``data`` is the change. For copies that are passed on,
+    ``name`` is the removed process, ``a`` the number of the packet, ``data`` the parcel. For the
+    flush, ``name`` is a survivor, ``a`` the view, ``b`` the survivor's cut.
+    """
+
+    kind: int
+    name: str = ""
+    a: int = 0
+    b: int = 0
+    data: bytes = b""
 
 
 class Logged(NamedTuple):
@@ -125,6 +143,16 @@ def meet_record(peer: str, identity: bytes) -> bytes:
     return bytes(out)
 
 
+def change_record(given: Input) -> bytes:
+    """Return the record of an input that concerns the group."""
+    out = bytearray((CHANGE, given.kind))
+    put_text(out, given.name)
+    put_number(out, given.a)
+    put_number(out, given.b)
+    put_bytes(out, given.data)
+    return bytes(out)
+
+
 def records(entry: bytes) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Yield the records of a journal entry: what each is, and its fields."""
     reader = unsealed(entry, "a journal entry")
@@ -148,6 +176,8 @@ def _fields(kind: int, reader: Fields) -> tuple[object, ...]:
         return reader.text(), reader.numbers()
     if kind == DONE:
         return (reader.number(),)
+    if kind == CHANGE:
+        return reader.byte(), reader.text(), reader.number(), reader.number(), reader.bytes()
     if kind != MEET:
         reader.fail(f"hold a record of kind {kind}")
     return reader.text(), reader.bytes()

@@ -87,7 +87,10 @@ class Bounded(Endpoint):
                 CHOICES,
             ),
         },
-        fixed_because="counts are told apart by the positions of members, on which all must agree",
+        fixed_because=(
+            "a message stands for what it replaced; if it is lost, later ones do not show that "
+            "they rest on it"
+        ),
         wire_number=4,
         bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
         formula=Formula(

@@ -63,7 +63,7 @@ class Context(Endpoint):
         assumptions="one fixed group; every packet arrives eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        fixed_because="a broadcast goes to all members, so all must agree who they are",
+        fixed_because="a newcomer could not tell which predecessors it will never get",
         wire_number=10,
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),

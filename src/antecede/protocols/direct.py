@@ -95,7 +95,10 @@ class Direct(Endpoint):
         },
         reconstruction=True,
         short_name="PRS",
-        fixed_because="sets are told apart by the positions of members, on which all must agree",
+        fixed_because=(
+            "a message stands for those it follows; if it is lost, later ones do not show that "
+            "they rest on it"
+        ),
         wire_number=7,
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(
