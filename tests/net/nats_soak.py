@@ -17,9 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from antecede.pipeline.streams.nats_link import Place, read, state_of
-
 from antecede.net import Node
+from antecede.pipeline.streams.nats_link import Place, read, state_of
 from tests.nats_server import NatsServer
 from tests.net.soak import NAMES, PATIENCE, audit, check_once, consume, ledgers, owed
 
