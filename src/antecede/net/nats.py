@@ -125,17 +125,19 @@ class NatsTransport:
             headers = {api.Header.MSG_ID.value: self._frame_id(peer, parts)}
         return session.put(self.names.frames_to(peer, self.process), frame, headers=headers)
 
-    def check(self, address: str) -> None:  # noqa: ARG002 - over NATS a name is enough
-        """Raise UsageError if no process can join."""
+    def check(self, address: str | None) -> None:
+        """Refuse changes of a group with readers: they cannot take part in them."""
+        del address
         if self._readers:
-            msg = f"the group {self.names.group!r} has readers, so its members are fixed"
+            msg = "a group with readers cannot change; start it anew with other members"
             raise UsageError(msg)
 
-    def join(self, peer: str, address: str) -> None:  # noqa: ARG002 - over NATS a name is enough
-        """Carry frames to and from another peer from now on."""
+    def join(self, peer: str, address: str) -> None:
+        """Carry frames to and from another peer; NATS needs no address."""
+        del address
         self._known.add(peer)
         if self._session is not None and self._receiver is not None:
-            self._receiver.connected(peer)
+            asyncio.get_running_loop().call_soon(self._receiver.connected, peer)
 
     def leave(self, peer: str) -> None:
         """Take frames from a peer no more."""
