@@ -24,6 +24,7 @@ from examples import nats_shop
 from tests.nats_server import NatsServer
 from tests.pipeline.streams.cases import Sent, audited, check_order, stream
 from tests.pipeline.streams.test_nats import place
+from tests.pipeline.streams.test_reorder import finish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,7 +148,7 @@ def _json(row: Sent) -> bytes:
     return json.dumps({**fields, "parents": row.causes, "text": "more"}).encode()
 
 
-def test_any_rows_can_be_published(spark: SparkSession, server: NatsServer) -> None:
+def test_any_rows_can_be_published(spark: SparkSession, server: NatsServer, tmp_path: Path) -> None:
     where = place(server)
     make_stream(where, ["ORDERS.>"])
     frame = spark.createDataFrame([(f"{n}", f"id{n}") for n in range(5)], "data string, id string")
@@ -157,3 +158,15 @@ def test_any_rows_can_be_published(spark: SparkSession, server: NatsServer) -> N
     found = spark.read.format("antecede.nats").load(server.url("ORDERS")).toArrow().to_pylist()
     assert sorted(row["data"] for row in found) == [b"%d" % n for n in range(5)]
     assert {row["subject"] for row in found} == {"ORDERS.all"}
+
+    make_stream(place(server, "COPY"), ["COPY.>"])
+    rows = spark.readStream.format("antecede.nats").load(server.url("ORDERS"))
+    copied = rows.selectExpr("'COPY.' || sequence as subject", "data", "string(sequence) as id")
+    writer = copied.writeStream.format("antecede.nats").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    finish(lambda: writer.start(server.url("COPY")))
+    pages = read(place(server, "COPY"), None, 1, 9)
+    messages = {(m.subject, m.data, m.headers["Nats-Msg-Id"]) for page in pages for m in page}
+    assert messages == {
+        (f"COPY.{row['sequence']}", row["data"], str(row["sequence"])) for row in found
+    }
