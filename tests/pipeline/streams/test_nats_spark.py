@@ -73,12 +73,12 @@ def test_the_tutorial_from_nodes_through_jetstream_and_reorder_to_an_audit(
         return str(done.output)
 
     asyncio.run(talk_while_the_server_dies(server, tmp_path))
-    assert "60 rows in, 60 out" in call("reorder", "--buckets", "2")
+    assert "60 rows in, 60 out" in call("reorder", "--buckets", "1")
     asyncio.run(nats_shop.talk(server.url("shop"), tmp_path, 20))
     server.kill()
     back = threading.Timer(3, server.start)
     back.start()
-    assert "60 rows in, 60 out" in call("reorder", "--buckets", "2")
+    assert "60 rows in, 60 out" in call("reorder", "--buckets", "1")
     back.join()
     rows = pq.read_table("archived/ordered").sort_by("position").to_pylist()
     assert [row["position"] for row in rows] == list(range(1, 121))
@@ -109,7 +109,7 @@ def test_from_stream_to_stream_once_although_a_batch_is_repeated(
             read_stream(spark, server.url("COMES"), most=80, names={"causes": "parents"}),
             stream_writer(server.url("GOES"), {}),
             checkpoint=checkpoint,
-            options={"causes": "parents", "buckets": 2},
+            options={"causes": "parents", "buckets": 1},
             every=None,
             show=figures.append,
         )
