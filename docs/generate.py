@@ -2,7 +2,7 @@
 
 ``make docs`` runs this.
 
-``python docs/generate.py --check`` writes nothing and fails if a page is out of date.
+``python -m docs.generate --check`` writes nothing and fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import antecede
 from antecede.report.overtaken import overtaken
 from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
+from docs.reference import reference_pages
 
 FOLDER = Path(__file__).parent / "algorithms"
 WIRE = Path(__file__).parent / "wire.md"
@@ -32,6 +33,7 @@ def pages() -> dict[Path, str]:
     result[WIRE] = with_numbers(WIRE.read_text())
     result[PLAYGROUND] = playground_page()
     result[PICTURE] = overtaken()
+    result |= reference_pages()
     return result
 
 
@@ -71,9 +73,9 @@ def main() -> int:
         for path in stale:
             print(f"{path.name} is out of date; run: make docs")
         return 1 if stale else 0
-    FOLDER.mkdir(exist_ok=True)
     for path in stale:
         if path in wanted:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(wanted[path])
         else:
             path.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
 from antecede.pipeline.runs import RunFolder
+from antecede.pipeline.studies.measures import unpack
 from antecede.pipeline.studies.request import Request
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
@@ -84,6 +86,12 @@ def test_traffic_that_is_none_is_told_with_the_name_of_its_file(tmp_path: Path) 
     with pytest.raises(UsageError, match=r"--traffic .*edges\.txt") as caught:
         _call("--traffic", str(edges))
     assert "\n" not in str(caught.value)
+
+
+def test_traffic_may_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 2 5\n2 1 6\n")))
+    rows = Request.of({"experiment": ["traffic"], "traffic": "-"}, None, resume=False).rows()
+    assert {unpack(row).schedule.messages for row in rows[:2]} == {2}
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "lokal"])
