@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import antecede
 from antecede import eventlog
 from antecede.check import History, causal_violations
 from antecede.core.messages import MessageId
@@ -25,6 +26,7 @@ from tests.net.schedules import try_seeds
 
 FOUNDERS = ("a", "b", "c", "d")
 NEWCOMERS = ("e", "f")
+DYNAMIC = sorted(name for name, info in antecede.PROTOCOLS.items() if info.dynamic)
 FAULTY_SECONDS = 30.0
 HEALING_SECONDS = 7200.0
 
@@ -103,8 +105,9 @@ class Churn:
         while sum(message.sender == label for message in self.promised) < self.messages:
             members = node.members
             dests = chance.sample(members, chance.randint(1, len(members)))
-            if self.protocol == "buffered":
-                dests = dests[:1]
+            casts = antecede.PROTOCOLS[self.protocol].casts
+            if "multicast" not in casts:
+                dests = dests[:1] if "unicast" in casts else list(members)
             labels = tuple(labels_of(node, dests))
             try:
                 message = await node.send(dests, b"x" * chance.randrange(50))
@@ -226,7 +229,7 @@ def world_lacks(world: Churn) -> str | None:
         for message, dests in world.promised.items()
         for label in dests
         if message.sender in members and label in members
-        if message not in world.done.get(label, ())
+        if message not in world.handed.get(label, {}).values()
     ]
     return owed[0] if owed else None
 
@@ -313,7 +316,7 @@ def world_of(seed: int, folder: Path) -> Churn:
         journal_bytes=chance.choice((1, 1000, 1 << 20)),
         linger_seconds=0,
     )
-    protocol = chance.choice(("optimal", "optimal", "pruned", "buffered"))
+    protocol = chance.choice(("optimal", *DYNAMIC))
     return Churn(network, folder / f"churn-{seed}.jsonl", protocol, limits)
 
 

@@ -80,13 +80,14 @@ class Changing(Machine):
         group.apply(change)
         if change.is_add:
             self.codec.add(change.label)
-            self._carry_out(self.endpoint.add(change.label))
             self.channels[change.name] = Channel(change.label, change.number)
+            self._index()
+            self._carry_out(self.endpoint.add(change.label))
         elif change.label == self.label:
             group.is_removed = True
         else:
             self._begin_flush(self.channels.pop(change.name))
-        self._index()
+            self._index()
 
     def _begin_flush(self, channel: Channel) -> None:
         """Take no more from a process that is removed; from now on this is our cut."""

@@ -22,6 +22,7 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "metrics": str,
     **dict.fromkeys(PATHS, str),
     "allow_plaintext": bool,
+    "joining": bool,
     "peers": (dict, list),
     "options": dict,
     "limits": dict,

@@ -124,6 +124,25 @@ class NatsTransport:
             headers = {api.Header.MSG_ID.value: self._frame_id(peer, parts)}
         return session.put(self.names.frames_to(peer, self.process), frame, headers=headers)
 
+    def check(self, address: str | None) -> None:
+        """Refuse changes of a group with readers: they cannot take part in them."""
+        del address
+        if self._readers:
+            msg = "a group with readers cannot change; start it anew with other members"
+            raise UsageError(msg)
+
+    def join(self, peer: str, address: str) -> None:
+        """Carry frames to and from another peer; NATS needs no address."""
+        del address
+        if peer not in self.peers:
+            self.peers = (*self.peers, peer)
+        if self._session is not None and self._receiver is not None:
+            asyncio.get_running_loop().call_soon(self._receiver.connected, peer)
+
+    def leave(self, peer: str) -> None:
+        """Turn a peer away from now on."""
+        self.peers = tuple(name for name in self.peers if name != peer)
+
     def counters(self) -> dict[str, int]:
         """Return how often the server was connected to, and frames were refused or came again."""
         return dict(self._counts)

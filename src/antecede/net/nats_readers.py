@@ -22,6 +22,7 @@ from nats.js.errors import NotFoundError
 from antecede.core.messages import Packet
 from antecede.errors import PeerError
 from antecede.net import frames
+from antecede.net.copies import packet_in
 from antecede.net.nats_names import MESSAGE_HEADER, PACKET_HEADER, STORE_HEADER, Names, token
 from antecede.net.nats_session import Session
 from antecede.net.transports import Receiver
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
-_SAFE: Final = " !#$&'()*+,-./:;<=>?@[]^_`{|}~"
+_SAFE: Final = " !#$&'()*,-./:;<=>?@[]^_`{|}~"
 
 
 class Readers:
@@ -97,7 +98,7 @@ class Readers:
             if (index, n) in self._under_way:
                 continue
             try:
-                packet = self._codec.decode(data)
+                packet = self._codec.decode(packet_in(data))
             except PeerError as error:
                 self._tell(f"reader {reader}", f"cannot give {reader} a packet: {error}")
                 return False

@@ -16,6 +16,7 @@ from antecede.core.messages import MessageId
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import NodeClosedError, QueueFullError, UsageError
 from antecede.eventlog import EventLog
+from antecede.net.carriers import transport_for
 from antecede.net.changing import Changing
 from antecede.net.deliveries import Delivery
 from antecede.net.engine import Engine
@@ -24,11 +25,9 @@ from antecede.net.limits import Limits
 from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
 from antecede.net.nats_names import PAYLOAD_BYTES
-from antecede.net.nats_opening import nats_transport
 from antecede.net.records import Logged
 from antecede.net.setups import Setup
 from antecede.net.stores import SqliteStore, Store
-from antecede.net.tcp import TcpTransport
 from antecede.net.tls import Tls
 from antecede.net.transports import Changeable, Transport
 from antecede.net.watch import LOG, Waiting
@@ -119,25 +118,14 @@ class Node:
         self._store: Store | None = (
             SqliteStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
         )
-        if isinstance(transport, str):
-            if listen is not None:
-                msg = f"listen={listen!r} is for TCP; with transport={transport!r} leave it out"
-                raise UsageError(msg)
-            transport = nats_transport(
-                process,
-                transport,
-                peers=addresses,
-                tls=Tls.of(tls, process),
-                allow_plaintext=allow_plaintext,
-                payload_bytes=self.limits.payload_bytes,
-                chance=self._chance,
-            )
-        self._transport = transport or TcpTransport(
+        self._transport = transport_for(
             process,
+            transport,
             listen=listen,
             peers=addresses,
             tls=Tls.of(tls, process),
             allow_plaintext=allow_plaintext,
+            payload_bytes=self.limits.payload_bytes,
             chance=self._chance,
         )
         self._events = None if events is None else Path(events)
@@ -178,8 +166,7 @@ class Node:
         if process in engine.machine.group.members:
             msg = f"process {process!r} is a member already; remove it before you add it again"
             raise UsageError(msg)
-        if isinstance(self._transport, Changeable):
-            self._transport.check(address)
+        self._check_transport(address)
         await self._change(engine, is_add=True, process=process, address=address)
 
     async def remove(self, process: str) -> None:
@@ -197,6 +184,7 @@ class Node:
         if process not in engine.machine.group.members:
             msg = f"process {process!r} is not a member; the members are {', '.join(self.members)}"
             raise UsageError(msg)
+        self._check_transport(None)
         await self._change(engine, is_add=False, process=process)
 
     async def _change(
@@ -211,6 +199,10 @@ class Node:
                 engine.members.unwant(wish)
             raise
         engine.check()
+
+    def _check_transport(self, address: str | None) -> None:
+        if isinstance(self._transport, Changeable):
+            self._transport.check(address)
 
     def _check_dynamic(self) -> None:
         info = PROTOCOLS[self.setup.protocol]
@@ -355,8 +347,11 @@ class Node:
             if name not in members:
                 self._transport.leave(name)
         for name, member in members.items():
-            if name != self.process and name not in self._addresses and member.address:
-                self._transport.join(name, member.address)
+            if name != self.process and name not in self._addresses:
+                try:
+                    self._transport.join(name, member.address)
+                except UsageError as error:
+                    LOG.warning("%s: cannot reach %s yet: %s", self.process, name, error)
 
     async def _linger(self, engine: Engine) -> None:
         """Give messages that are only in memory a little time to reach their peers."""

@@ -12,12 +12,22 @@ from typing import Final, NamedTuple
 
 from antecede.core.messages import Delivery, MessageId, Need
 from antecede.errors import PeerError, StoreError
-from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_numbers, put_text
+from antecede.net.fields import (
+    Fields,
+    names,
+    number,
+    put_bytes,
+    put_names,
+    put_number,
+    put_numbers,
+    put_text,
+)
 
 CHECKSUM_BYTES: Final = 8
 SEND, ARRIVE, ACKNOWLEDGED, DONE, MEET, CHANGE = b"SAKDMG"
 PROMISE, ACCEPT, WISH, UNWISH, LEARN, RELAY, REPORT, ANSWERED, FINISHED = b"pawulrcxf"
 """The kinds of inputs that concern the group."""
+_ARRIVE, _DONE = bytes((ARRIVE,)), bytes((DONE,))
 
 
 class Input(NamedTuple):
@@ -104,20 +114,15 @@ def get_logged(reader: Fields) -> Logged:
 
 def send_record(dests: Iterable[str] | str, payload: bytes, after: int | None) -> bytes:
     """Return the record of a call of ``send``."""
-    out = bytearray((SEND, isinstance(dests, str), after is not None))
-    put_names(out, [dests] if isinstance(dests, str) else dests)
-    put_number(out, after or 0)
-    put_bytes(out, payload)
-    return bytes(out)
+    is_group = isinstance(dests, str)
+    listed = (dests,) if isinstance(dests, str) else tuple(dests)
+    head = bytes((SEND, is_group, after is not None))
+    return b"".join((head, names(listed), number(after or 0), number(len(payload)), payload))
 
 
 def arrive_record(peer: str, n: int, packet: bytes) -> bytes:
     """Return the record of a packet that was accepted."""
-    out = bytearray((ARRIVE,))
-    put_text(out, peer)
-    put_number(out, n)
-    put_bytes(out, packet)
-    return bytes(out)
+    return b"".join((_ARRIVE, names((peer,)), number(n), number(len(packet)), packet))
 
 
 def acknowledged_record(peer: str, numbers: Iterable[int]) -> bytes:
@@ -130,9 +135,7 @@ def acknowledged_record(peer: str, numbers: Iterable[int]) -> bytes:
 
 def done_record(event: int) -> bytes:
     """Return the record of a delivery that the application has dealt with."""
-    out = bytearray((DONE,))
-    put_number(out, event)
-    return bytes(out)
+    return _DONE + number(event)
 
 
 def meet_record(peer: str, identity: bytes) -> bytes:
@@ -171,7 +174,8 @@ def _fields(kind: int, reader: Fields) -> tuple[object, ...]:
         names, after, payload = reader.names(), reader.number(), reader.bytes()
         return (names[0] if is_group else names, payload, after if has_after else None)
     if kind == ARRIVE:
-        return reader.text(), reader.number(), reader.bytes()
+        (peer,) = reader.names()
+        return peer, reader.number(), reader.bytes()
     if kind == ACKNOWLEDGED:
         return reader.text(), reader.numbers()
     if kind == DONE:

@@ -96,14 +96,16 @@ class TcpTransport:
             self._begin(peer, address)
         self._tasks.append(loop.create_task(self._sweep()))
 
-    def check(self, address: str) -> None:
+    def check(self, address: str | None) -> None:
         """Raise UsageError unless the address is one, and allowed."""
-        self._check_loopback({"address": parsed(address)})
+        if address is not None:
+            self._check_loopback({"address": parsed(address)})
 
     def join(self, peer: str, address: str) -> None:
-        """Connect to another peer from now on; without an address, wait for its connections."""
+        """Connect to another peer from now on."""
+        where = parsed(address)
         self.leave(peer)
-        self.addresses[peer] = parsed(address)
+        self.addresses[peer] = where
         self._begin(peer, self.addresses[peer])
 
     def leave(self, peer: str) -> None:

@@ -43,8 +43,8 @@ class Transport(Protocol):
 class Changeable(Protocol):
     """A transport that has to know its peers; one that reaches any name needs none of this."""
 
-    def check(self, address: str) -> None:
-        """Raise UsageError unless this transport can reach such an address."""
+    def check(self, address: str | None) -> None:
+        """Raise UsageError if it cannot reach such an address; None: if it cannot lose a peer."""
 
     def join(self, peer: str, address: str) -> None:
         """Carry frames to and from another peer from now on."""
