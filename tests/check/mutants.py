@@ -98,7 +98,7 @@ class Chatty(Matrix):
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         before = self._known.log.copy()
         packets = super()._stamped(to, payload)
         self._known.log |= before
@@ -108,7 +108,7 @@ class KeepsAll(Optimal):
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
         del self._known.log[self._seq << self._roster.shift | self._me]
         return packets
@@ -126,7 +126,7 @@ class NoIntersection(Optimal):
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
         for packet in packets:
             packet.needs = []

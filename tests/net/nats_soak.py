@@ -1,6 +1,6 @@
 """Three nodes in three processes over NATS; nodes and the server are killed at random under load.
 
-``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` demands, and that
+``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` does, and that
 a reader's stream has every message that was sent to it, once.
 """
 
@@ -17,9 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from antecede.pipeline.streams.nats_link import Place, read, state_of
-
 from antecede.net import Node
+from antecede.pipeline.streams.nats_link import Place, read, state_of
 from tests.nats_server import NatsServer
 from tests.net.soak import NAMES, PATIENCE, audit, check_once, consume, ledgers, owed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -300,6 +301,41 @@ def test_nodes_prove_who_they_are_to_a_server_with_tls(tmp_path: Path) -> None:
             assert a._transport.counters()["connects"] == 0
 
     with NatsServer(tmp_path / "nats", *words) as server:
+        asyncio.run(main(server))
+
+
+def test_a_user_can_publish_only_as_itself_with_the_printed_permissions(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "nats.md").read_text()
+    (printed,) = re.findall(r"```text\n(permissions.*?)```", page, flags=re.DOTALL)
+    users = [
+        f"{{user: {name}, password: pw, {printed.replace('ann', name)} }}"
+        for name in ("ann", "bob")
+    ]
+    config = tmp_path / "nats.conf"
+    config.write_text(f"authorization: {{ users: [ {', '.join(users)} ] }}")
+
+    async def main(server: NatsServer) -> None:
+        ann, bob = (server.url("shop").replace("//", f"//{name}:pw@") for name in ("ann", "bob"))
+        async with (
+            Node("ann", peers=["bob"], transport=ann) as a,
+            Node("bob", peers=["ann"], transport=bob) as b,
+        ):
+            await a.send(["bob"], b"hello")
+            assert await expect(b, 1) == [b"hello"]
+            await a.flush()
+            heard: list[Exception] = []
+
+            async def hear(error: Exception) -> None:
+                heard.append(error)
+
+            client = await nats.connect(ann.rpartition("/")[0], error_cb=hear)
+            await client.publish("shop.frames.ann.bob", b"forged")
+            await client.flush()
+            await reached(lambda: bool(heard))
+            assert "permissions violation" in str(heard[0]).lower()
+            await client.close()
+
+    with NatsServer(tmp_path / "nats", "-c", str(config)) as server:
         asyncio.run(main(server))
 
 

@@ -65,6 +65,23 @@ def test_the_verdict_on_an_application_log_says_what_was_left_out(tmp_path: Path
     assert said in done.output
 
 
+def test_a_file_of_several_processes_that_no_group_names_decides_nothing(tmp_path: Path) -> None:
+    log = "a sent m1\nb got m1\nb sent m2\nc got m2\nc got m1\n"
+    path = tmp_path / "all.log"
+    path.write_text(log)
+    pattern = r"(?<process>\w) (?<kind>\w+) (?<message>\w+)"
+    words = (path, "--local", "--out", tmp_path / "out", "--pattern")
+    assert call("audit", *words, pattern).exit_code == 1
+    done = call("audit", *words, pattern.replace("process", "proc"))
+    assert done.exit_code == 2
+    assert "one process, 'all' after the name of the file" in done.output
+    (tmp_path / "a.log").write_text("sent m1\n")
+    (tmp_path / "b.log").write_text("got m1\n")
+    own = r"(?<kind>\w+) (?<message>\w+)"
+    done = call("audit", tmp_path / "a.log", tmp_path / "b.log", *words[1:], own)
+    assert done.exit_code == 0, done.output
+
+
 def test_sends_and_deliveries_may_have_patterns_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("12 put x into m1 for b\n")
     (tmp_path / "b.log").write_text("noise\n17 took m1 of a\n18 took m1 of a\n")
@@ -106,6 +123,22 @@ def test_the_order_of_a_process_is_its_seq_its_lines_or_its_times(tmp_path: Path
     (one / "y.log").unlink()
     found = read(sources_in([one], Source(Path(), pattern=timed)))
     assert found.events.column("message").to_pylist() == ["c", "a"]
+
+
+def test_equal_texts_are_paired_in_the_order_of_time_however_files_are_named(
+    tmp_path: Path,
+) -> None:
+    new, old = tmp_path / "app.log", tmp_path / "app.log.1"
+    new.write_text("3 a sent ping to b\n4 b got ping from a\n")
+    old.write_text("1 a sent ping to b\n2 b got ping from a\n")
+    pattern = (
+        r"(?<time>\d) (?<process>\w) (?<kind>\w+) (?<message>\w+) "
+        r"(?:to (?<to>\w)|from (?<from>\w))"
+    )
+    like = Source(tmp_path, pattern=pattern)
+    events = read(sources_in([new, old], like)).events.to_pylist()
+    found = {event["time"]: event["message"] for event in events}
+    assert found == {1: "a>b ping", 2: "a>b ping", 3: "a>b ping #2", 4: "a>b ping #2"}
 
 
 def test_executions_in_a_text_are_apart(tmp_path: Path) -> None:

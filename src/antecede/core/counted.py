@@ -22,6 +22,7 @@ from typing import ClassVar, Final, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.farewells import FORGOTTEN_MAX, Farewell, Farewells, Named
+from antecede.core.kinds import NAME
 from antecede.core.messages import Delivery, Need, Packet, Sending
 from antecede.core.roster import Roster, roster_of
 from antecede.core.stamps import Translation
@@ -49,7 +50,10 @@ class Retiring(Endpoint):
 class Counted(Retiring):
     """One process's side of a protocol that carries levels by name."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_partings", "_closed")
+    STATE: ClassVar[dict[str, object]] = {
+        "_partings": {NAME: (bool, {NAME}, {NAME: int}, {NAME: int}, {NAME})},
+        "_closed": {NAME: (int, [(int, int)])},
+    }
     UNIT: ClassVar[str] = "count"
 
     def _set_up(self) -> None:
@@ -104,8 +108,8 @@ class Counted(Retiring):
         raise NotImplementedError
 
     @staticmethod
-    def _counts_any(control: object, process: str, /) -> bool:
-        """Tell whether a control says anything about a process but that it exists."""
+    def _counted(control: object, /) -> set[str]:
+        """Return the processes of which a control says more than that they exist."""
         raise NotImplementedError
 
     def _check_own_state(self) -> bool:
@@ -163,8 +167,10 @@ class Counted(Retiring):
         if names != self._names:
             if packet.source not in names or self.process not in names:
                 raise malformed(packet, f"levels of {packet.source!r} and {self.process!r} too")
-            strange = [n for n in names if n not in self._index and n not in done]
-            self._check_names(packet, (n for n in strange if self._counts_any(bare, n)))
+            strange = [name for name in names if name not in self._index and name not in done]
+            if strange:  # one that it only names, and that we have forgotten, does not matter
+                counted = self._counted(bare)
+                self._check_names(packet, (name for name in strange if name in counted))
 
     def _on_data(self, packet: Packet) -> None:
         if self._removed or packet.control is not self._bare(packet):

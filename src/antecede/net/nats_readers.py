@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
-_SAFE: Final = " !#$&'()*+,-./:;<=>?@[]^_`{|}~"
+_SAFE: Final = " !#$&'()*,-./:;<=>?@[]^_`{|}~"
 
 
 class Readers:

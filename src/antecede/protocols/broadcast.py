@@ -50,6 +50,7 @@ from typing import ClassVar, cast
 from antecede.core.counted import Counted
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Formula, Option, ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_count, is_counts, is_records, malformed
@@ -83,7 +84,7 @@ class Broadcast(Counted):
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
     )
-    STATE: ClassVar = (*Counted.STATE, "_vectors", "_starts")
+    STATE: ClassVar = Counted.STATE | {"_vectors": {str: {NAME: int}}, "_starts": {NAME: int}}
 
     def _start(self) -> None:
         self._groups = as_groups(self.options["groups"], self.members)
@@ -158,8 +159,8 @@ class Broadcast(Counted):
         return tuple([name for name, _ in cast("Records", control)])
 
     @staticmethod
-    def _counts_any(control: object, process: str) -> bool:
-        return dict(cast("Records", control))[process] > 0
+    def _counted(control: object) -> set[str]:
+        return {name for name, count in cast("Records", control) if count}
 
     def _check_groups(self, packet: Packet) -> None:
         vectors, groups = packet.control, self._groups

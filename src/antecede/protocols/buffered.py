@@ -60,6 +60,7 @@ from typing import ClassVar
 from antecede.core.counted import Retiring
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import NAME
 from antecede.core.messages import MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import malformed
@@ -92,7 +93,11 @@ class Buffered(Retiring):
         queueing=True,
         variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
     )
-    STATE: ClassVar = ("_output", "_receiver", "_awaited")
+    STATE: ClassVar = {
+        "_output": [(NAME, MessageId, (str, ...), bytes)],
+        "_receiver": str,
+        "_awaited": int,
+    }
 
     def _start(self) -> None:
         self._pipelined = self._fifo = as_flag("pipelined", self.options["pipelined"])

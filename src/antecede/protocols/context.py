@@ -44,6 +44,7 @@ from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_pairs, malformed
@@ -68,7 +69,7 @@ class Context(Endpoint):
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
     )
-    STATE: ClassVar = ("_newest", "_leaves")
+    STATE: ClassVar = {"_newest": {NAME: int}, "_leaves": {NAME: int}}
 
     def _start(self) -> None:
         self._newest: dict[str, int] = {}

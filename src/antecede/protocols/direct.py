@@ -61,6 +61,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
+from antecede.core.kinds import NAME
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_pairs, malformed
@@ -110,7 +111,7 @@ class Direct(Endpoint):
             Variant("kept", lambda _: {"own_slot": "kept"}),
         ),
     )
-    STATE: ClassVar = ("_known", "_barriers")
+    STATE: ClassVar = {"_known": {NAME: {NAME: int}}, "_barriers": {NAME: {NAME: int}}}
 
     def _start(self) -> None:
         self._prune = as_choice("prune", self.options["prune"], PRUNES)

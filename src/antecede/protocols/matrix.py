@@ -74,7 +74,7 @@ class Matrix(Counted):
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
     )
-    STATE: ClassVar = (*Counted.STATE, "_sent", "_counts")
+    STATE: ClassVar = Counted.STATE | {"_sent": [[int]], "_counts": [int]}
 
     def _start(self) -> None:
         n = len(self._names)
@@ -116,10 +116,10 @@ class Matrix(Counted):
         return tuple([row[0] for row in cast("Control", control)])
 
     @staticmethod
-    def _counts_any(control: object, process: str) -> bool:
+    def _counted(control: object) -> set[str]:
         rows = cast("Control", control)
-        place = [name for name, _ in rows].index(process)
-        return any(rows[place][1]) or any(row[place] for _, row in rows)
+        columns = zip(rows, zip(*[row for _, row in rows], strict=True), strict=True)
+        return {name for (name, row), column in columns if any(row) or any(column)}
 
     def _rows(self, packet: Packet) -> list[Row]:
         """Return the matrix that a packet carries, by our names."""

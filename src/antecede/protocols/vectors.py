@@ -56,6 +56,7 @@ from typing import ClassVar, cast
 
 from antecede.core.counted import Counted, aligned
 from antecede.core.info import Formula, ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import (
@@ -96,15 +97,14 @@ class Vectors(Counted):
             cubic=True,
         ),
     )
-    STATE: ClassVar = (
-        *Counted.STATE,
-        "_clock",
-        "_latest",
-        "_lost_events",
-        "_asked",
-        "_promised",
-        "_assured",
-    )
+    STATE: ClassVar = Counted.STATE | {
+        "_clock": (int, ...),
+        "_latest": {NAME: (int, ...)},
+        "_lost_events": {NAME: [int]},
+        "_asked": {NAME: int},
+        "_promised": {NAME: (int, int)},
+        "_assured": {NAME: int},
+    }
     UNIT: ClassVar = "event"
 
     def _start(self) -> None:
@@ -134,9 +134,7 @@ class Vectors(Counted):
         control = packet.control
         if type(control) is not tuple or len(control) != 2 or not is_count(control[1]):
             raise malformed(packet, "a vector time and sorted vectors, or a question or answer")
-        if control[0] == ASK:
-            check_claim(self, packet, control[1], self._clock[self._me])
-        elif control[0] != PROMISE:
+        if control[0] not in (ASK, PROMISE):
             raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
 
     def _check_levels(self, packet: Packet, control: object) -> None:
@@ -164,11 +162,12 @@ class Vectors(Counted):
         return tuple([name for name, _ in cast("Control", control)[0]])
 
     @staticmethod
-    def _counts_any(control: object, process: str) -> bool:
+    def _counted(control: object) -> set[str]:
         stamp, table = cast("Control", control)
-        place = [name for name, _ in stamp].index(process)
-        counts = [stamp[place][1], *(vector[place] for _, vector in table)]
-        return any(counts) or process in dict(table)
+        found = {dest for dest, _ in table}
+        for vector in ([count for _, count in stamp], *(vector for _, vector in table)):
+            found.update([pair[0] for pair, count in zip(stamp, vector, strict=True) if count])
+        return found
 
     def _carried(self, packet: Packet) -> tuple[Vector, dict[str, Vector]]:
         """Return the time of a message and its vectors, by our names."""

@@ -95,7 +95,7 @@ def _head(source: Source) -> str | None:
 
 def looks_like(sources: Sequence[Source], form: str) -> str:
     """Return a hint at the format that a log probably has, if that is another one."""
-    if sources[0].path.is_dir():
+    if sources[0].path.is_dir() or (form == "text" and sources[0].form is None):
         return ""
     fits = fitness(sources[0])
     fits.pop(form, None)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antecede.pipeline.studies.answers import BYTES, KS, LATENCY, PACKETS, answered, arguments, told
+from antecede.pipeline.studies.answers import (
+    BYTES,
+    KS,
+    LATENCY,
+    PACKETS,
+    answered,
+    arguments,
+    measure,
+    told,
+)
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import Points, part, spread
 from antecede.pipeline.studies.thresholds import AS_QUICK
@@ -49,7 +58,7 @@ def findings(points: Points) -> Iterator[str]:
                 yield (
                     f"{EXPERIMENT.label(series)}, {cast}: {spread(list(ratios.values()), '{:.0%}')}"
                     f" of optimal's control, for {spread(list(packets.values()), '{:.1f}')} more "
-                    "packets per message."
+                    "packets per copy."
                 )
 
 
@@ -105,14 +114,13 @@ EXPERIMENT = Experiment(
     ),
     x="mean delay / mean gap between sends",
     cases=cases,
+    measure=measure,
     baseline=KS,
     sweeps_delay=True,
     labels={QUIET: "acknowledged, without releases"},
     charts=(
         Chart("bytes", "Bytes per copy", BYTES, "bytes", logs="x"),
-        Chart(
-            "packets", "Packets that the protocol adds", PACKETS, "packets per message", logs="x"
-        ),
+        Chart("packets", "Packets that the protocol adds", PACKETS, "packets per copy", logs="x"),
     ),
     findings=findings,
     claims=(_combined,),

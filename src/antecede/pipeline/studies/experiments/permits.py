@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antecede.pipeline.studies.answers import BYTES, KS, LATENCY, PACKETS, answered, arguments, told
+from antecede.pipeline.studies.answers import (
+    BYTES,
+    KS,
+    LATENCY,
+    PACKETS,
+    answered,
+    arguments,
+    measure,
+    told,
+)
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import Points, spread
 from antecede.pipeline.studies.thresholds import CONSTANT, NOT_LONG
@@ -39,7 +48,7 @@ def findings(points: Points) -> Iterator[str]:
             times = ", ".join(f"x{ratio:.2f} at {x:g}" for x, ratio in ratios.items())
             yield (
                 f"{cast[0].upper()}{cast[1:]}: time from send to delivery {times} of optimal's, "
-                f"with {spread(list(packets.values()), '{:.1f}')} more packets per message."
+                f"with {spread(list(packets.values()), '{:.1f}')} more packets per copy."
             )
 
 
@@ -93,13 +102,12 @@ EXPERIMENT = Experiment(
     ),
     x="mean delay / mean gap between sends",
     cases=cases,
+    measure=measure,
     baseline=KS,
     sweeps_delay=True,
     charts=(
         Chart("latency", "From send to delivery", LATENCY, "seconds", logs="xy"),
-        Chart(
-            "packets", "Packets that the protocol adds", PACKETS, "packets per message", logs="x"
-        ),
+        Chart("packets", "Packets that the protocol adds", PACKETS, "packets per copy", logs="x"),
     ),
     findings=findings,
     claims=(_broadcast,),
