@@ -33,7 +33,7 @@ def test_a_newcomer_can_be_told_who_has_left() -> None:
     with pytest.raises(antecede.UsageError, match="'a' is both a member and removed"):
         make("d", "abd", removed=("a",))
     with pytest.raises(antecede.UsageError, match="fixed membership"):
-        make("d", "abd", "matrix", removed=("x",))
+        make("d", "abd", "direct", removed=("x",))
 
 
 def test_a_held_message_of_a_removed_process_still_comes_before_its_effects() -> None:
@@ -107,7 +107,7 @@ def test_a_damaged_packet_is_our_error_and_changes_nothing(
         return  # serial sends nothing before it has the token
     before = b.state()
     with pytest.raises(BAD) as caught:
-        b.receive(replace(packets[0], **damage))  # type: ignore[arg-type]
+        b.receive(replace(packets[0], **damage))
     assert "\n" not in str(caught.value)
     assert b.state() == before
     b.receive(packets[0])

@@ -1,7 +1,7 @@
 """Packet numbers per channel: which have arrived, and FIFO order for protocols that need it."""
 
 from bisect import bisect_right
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from antecede.core.messages import Packet
 from antecede.core.state import ChannelsState
@@ -106,7 +106,9 @@ class Channels(Generic[K]):
 
     def load(self, state: ChannelsState) -> None:
         """Take over what :meth:`state` returned."""
-        vars(self).update(state)
+        known = cast("dict[str, dict[K, Any]]", state)
+        self.sent, self.prefix = known["sent"], known["prefix"]
+        self.ahead, self.parked = known["ahead"], known["parked"]
         for packets in self.parked.values():
             for packet in packets.values():
                 self._tally.add(packet)

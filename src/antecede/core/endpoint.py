@@ -363,7 +363,7 @@ class Endpoint(Restarting):
         self._delivered.clear()
         effects = effects_of(packets, deliveries, self._events if event is None else event)
         if self._restarted:
-            object.__setattr__(effects, "_restarts", tuple(self._restarted))
+            effects._restarts = tuple(self._restarted)
             self._restarted.clear()
         return effects
 

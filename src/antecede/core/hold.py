@@ -38,9 +38,12 @@ class HoldingBuffer:
 
     def take_in(self, packet: Packet) -> int:
         """Hold a packet and return its arrival number."""
-        self.arrivals += 1
-        self.put_back(self.arrivals, packet)
-        return self.arrivals
+        self.arrivals = arrival = self.arrivals + 1
+        self.packets[arrival] = packet
+        self._tally.add(packet)
+        if self._messages is not None:
+            self._count(packet, 1)
+        return arrival
 
     def put_back(self, arrival: int, packet: Packet) -> None:
         """Hold a packet under the number it had before."""
@@ -88,12 +91,14 @@ class HoldingBuffer:
         queue = self.waiting.get(place)
         if queue is None:
             return []
-        woken = []
-        while queue and queue[0][0] <= level:
+        woken: list[int] = []
+        while queue[0][0] <= level:
             woken.append(heapq.heappop(queue)[1])
-        if not queue:
-            del self.waiting[place]
-        return sorted(woken)
+            if not queue:
+                del self.waiting[place]
+                break
+        woken.sort()
+        return woken
 
     def wake_all(self, process: str) -> list[int]:
         """Take out the packets that wait for anything of ``process``."""

@@ -32,22 +32,29 @@ class CausalLog:
         """Drop ``targets`` from every entry, SND(3); return the entries that named each."""
         log = self.log
         needs: Needs = {}
-        hits = [(key, mask) for key, mask in log.items() if mask & targets]
-        for key, mask in hits:
+        if not log:
+            return needs
+        for key in [key for key, mask in log.items() if mask & targets]:
+            mask = log[key]
             hit = mask & targets
             if hit == mask:
                 del log[key]
             else:
                 log[key] = mask ^ hit
             while hit:
-                bit = hit & -hit
-                hit ^= bit
-                needs.setdefault(bit.bit_length() - 1, []).append(key)
+                number = hit.bit_length() - 1
+                hit ^= 1 << number
+                if number in needs:
+                    needs[number].append(key)
+                else:
+                    needs[number] = [key]
         return needs
 
     def take_one(self, bit: int) -> list[int]:
         """Do the same for a single destination."""
         log = self.log
+        if not log:
+            return []
         needs = [key for key, mask in log.items() if mask & bit]
         for key in needs:
             if rest := log[key] ^ bit:
@@ -71,20 +78,22 @@ class CausalLog:
         in the causal past, so it goes. Entries that both have keep the destinations that both have.
         """
         low = self.roster.low
+        source = key & low
         tops, mine, theirs = self.tops, self.log, stamp.log
         bounds = stamp.tops.copy()
-        bounds[key & low] = key
-        if key <= tops[key & low]:
+        bounds[source] = key
+        if key <= tops[source]:
             targets &= mine.get(key, 0)
-        log = {k: mask for k, mask in mine.items() if k > bounds[k & low]}
-        find = mine.get
-        for k, mask in theirs.items():
-            other = find(k)
-            if other is None:
-                if k > tops[k & low]:
-                    log[k] = mask
-            elif rest := mask & other:
-                log[k] = rest
+        log = {k: mask for k, mask in mine.items() if k > bounds[k & low]} if mine else {}
+        if theirs:
+            find = mine.get
+            for k, mask in theirs.items():
+                other = find(k)
+                if other is None:
+                    if k > tops[k & low]:
+                        log[k] = mask
+                elif rest := mask & other:
+                    log[k] = rest
         if targets:
             log[key] = targets
         self.log = log

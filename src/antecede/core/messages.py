@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from dataclasses import Field, fields, make_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from antecede.core.roster import Roster
     from antecede.core.stamps import Stamp
 
+COMPILED: Final = False
+"""Whether this is the compiled form; see tools/compiled.py."""
 INCARNATION_SHIFT: Final = 32
 """Numbers of messages and packets begin anew, and higher, at ``incarnation << 32``."""
 
@@ -33,13 +34,49 @@ class MessageId(NamedTuple):
         return f"{self.sender}:{self.seq}"
 
 
-class Numbers:
-    """A packet by the numbers of a roster, as endpoints and Codecs make it and endpoints read it.
+_Fields = dict[str, Field[Any]]
 
-    ``roster`` is None in a packet that was made from names; the rest is then not there.
+
+class Packet:
+    """One transmission on the channel ``source -> dest``; hand it to any network.
+
+    ``n`` numbers the packets of that channel from 1, data and control alike. ``control`` is the
+    protocol's own information: nested tuples of integers, strings, bytes and None. Packets that
+    endpoints and Codecs make are known to be well-formed, and spell out names only when asked:
+    they have the numbers of a roster. In a packet that was made from names, ``roster`` is None, and
+    the other numbers are not there.
     """
 
-    __slots__ = ("dest_no", "dest_set", "needs", "roster", "seq", "source_no", "stamp")
+    __slots__ = (
+        "_control",
+        "_dests",
+        "_message",
+        "_protocol",
+        "dest",
+        "dest_no",
+        "dest_set",
+        "kind",
+        "n",
+        "needs",
+        "payload",
+        "roster",
+        "seq",
+        "source",
+        "source_no",
+        "stamp",
+    )
+    __match_args__ = (
+        "source",
+        "dest",
+        "n",
+        "kind",
+        "message",
+        "dests",
+        "payload",
+        "control",
+        "protocol",
+    )
+    __dataclass_fields__: ClassVar[_Fields] = {}
 
     roster: Roster | None
     source_no: int
@@ -48,38 +85,6 @@ class Numbers:
     dest_set: int
     stamp: Stamp
     needs: list[int]
-
-
-@dataclass(init=False, repr=False, eq=False)
-class Packet(Numbers):
-    """One transmission on the channel ``source -> dest``; hand it to any network.
-
-    ``n`` numbers the packets of that channel from 1, data and control alike. ``control`` is the
-    protocol's own information: nested tuples of integers, strings, bytes and None. Packets that
-    endpoints and Codecs make are known to be well-formed, and spell out names only when asked.
-    """
-
-    __slots__ = (
-        "control",
-        "dest",
-        "dests",
-        "kind",
-        "message",
-        "n",
-        "payload",
-        "protocol",
-        "source",
-    )
-
-    source: str
-    dest: str
-    n: int
-    kind: Literal["data", "control"]
-    message: MessageId | None
-    dests: tuple[str, ...]
-    payload: bytes
-    control: object
-    protocol: str
 
     def __init__(
         self,
@@ -97,55 +102,54 @@ class Packet(Numbers):
         self.dest = dest
         self.n = n
         self.kind = kind
-        self.message = message
-        self.dests = dests
         self.payload = payload
-        self.control = control
-        self.protocol = protocol
+        self._message = message
+        self._dests = dests
+        self._control = control
+        self._protocol = protocol
         self.roster = None
 
-    if not TYPE_CHECKING:  # a type checker should not take every name for an attribute
-
-        def __getattr__(self, name: str) -> object:
-            """Work out what numbers stand for, at the first use."""
-            if name not in _LAZY:
-                msg = f"a Packet has no attribute {name!r}"
-                raise AttributeError(msg)
-            value = _LAZY[name](self)
-            setattr(self, name, value)
-            return value
+    @property
+    def message(self) -> MessageId | None:
+        """The message that a data packet brings."""
+        return self._message if self.roster is None else MessageId(self.source, self.seq)
 
     @property
     def message_id(self) -> MessageId:
-        """The message that a data packet brings."""
-        assert self.message is not None
-        return self.message
+        """The message that a data packet brings; do not ask a control packet."""
+        message = self.message
+        assert message is not None
+        return message
+
+    @property
+    def dests(self) -> tuple[str, ...]:
+        """All destinations of the message, sorted."""
+        return self._dests if self.roster is None else self.roster.sorted_names(self.dest_set)
+
+    @property
+    def control(self) -> object:
+        """The protocol's own information."""
+        if self._control is None and self.roster is not None:
+            self._control = self.stamp.control(self.roster, self.dest_no, self.needs)
+        return self._control
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the endpoint that sent this."""
+        return self._protocol if self.roster is None else self.stamp.PROTOCOL
 
     @property
     def incarnation(self) -> int:
         """How often the source had restarted from an old snapshot when it sent this."""
         return incarnation_of(self.n)
 
-    def _fields(self) -> tuple[object, ...]:
-        return (
-            self.source,
-            self.dest,
-            self.n,
-            self.kind,
-            self.message,
-            self.dests,
-            self.payload,
-            self.control,
-            self.protocol,
-        )
-
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self._fields() == other._fields() if isinstance(other, Packet) else NotImplemented
+        return _values(self) == _values(other) if isinstance(other, Packet) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        return hash(_values(self))
 
     def __repr__(self) -> str:
         return f"Packet({_shown(self)})"
@@ -163,38 +167,24 @@ def numbered_packet(
     needs: list[int],
 ) -> Packet:
     """Make a data packet that is known to be well-formed."""
-    packet = _new(Packet)
+    names = roster.names
+    packet = Packet("", "", 0, "data", None, (), b"", None, "") if COMPILED else _new(Packet)
+    packet.source = names[source_no]
+    packet.dest = names[dest_no]
+    packet.n = n
+    packet.kind = "data"
+    packet.payload = payload
+    packet._control = None
     packet.roster = roster
     packet.source_no = source_no
     packet.dest_no = dest_no
-    packet.n = n
     packet.seq = seq
     packet.dest_set = dest_set
-    packet.payload = payload
     packet.stamp = stamp
     packet.needs = needs
-    names = roster.names
-    packet.source = names[source_no]
-    packet.dest = names[dest_no]
     return packet
 
 
-_new = object.__new__
-_LAZY: Final[dict[str, Callable[[Packet], object]]] = {
-    "kind": lambda _: "data",
-    "message": lambda packet: MessageId(packet.source, packet.seq),
-    "dests": lambda packet: _roster(packet).sorted_names(packet.dest_set),
-    "control": lambda packet: packet.stamp.control(_roster(packet), packet.dest_no, packet.needs),
-    "protocol": lambda packet: packet.stamp.PROTOCOL,
-}
-
-
-def _roster(packet: Packet) -> Roster:
-    assert packet.roster is not None
-    return packet.roster
-
-
-@dataclass(init=False, repr=False, eq=False)
 class Delivery:
     """A message handed to the application.
 
@@ -202,13 +192,11 @@ class Delivery:
     the message was released because what it waited for was to come from a removed process.
     """
 
-    __slots__ = ("_packet", "dests", "event", "message", "payload", "unmet")
+    __slots__ = ("_dests", "_message", "_packet", "event", "payload", "unmet")
+    __match_args__ = ("message", "dests", "payload", "event", "unmet")
+    __dataclass_fields__: ClassVar[_Fields] = {}
 
-    message: MessageId
-    dests: tuple[str, ...]
-    payload: bytes
-    event: int
-    unmet: tuple[Need, ...]
+    _packet: Packet | None
 
     def __init__(
         self,
@@ -218,36 +206,33 @@ class Delivery:
         event: int,
         unmet: tuple[Need, ...] = (),
     ) -> None:
-        self.message = message
-        self.dests = dests
+        self._packet = None
+        self._message = message
+        self._dests = dests
         self.payload = payload
         self.event = event
         self.unmet = unmet
 
-    if not TYPE_CHECKING:
+    @property
+    def message(self) -> MessageId:
+        """The message delivered."""
+        return self._message if self._packet is None else self._packet.message_id
 
-        def __getattr__(self, name: str) -> object:
-            """Ask the packet, at the first use."""
-            if name not in ("message", "dests"):
-                msg = f"a Delivery has no attribute {name!r}"
-                raise AttributeError(msg)
-            value = getattr(self._packet, name)
-            setattr(self, name, value)
-            return value
+    @property
+    def dests(self) -> tuple[str, ...]:
+        """All destinations of the message, sorted."""
+        return self._dests if self._packet is None else self._packet.dests
 
     @property
     def source(self) -> str:
         """The process that sent the message, even if a relay brought it."""
         return self.message.sender
 
-    def _fields(self) -> tuple[object, ...]:
-        return self.message, self.dests, self.payload, self.event, self.unmet
-
     def __eq__(self, other: object) -> bool:
-        return self._fields() == other._fields() if isinstance(other, Delivery) else NotImplemented
+        return _values(self) == _values(other) if isinstance(other, Delivery) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        return hash(_values(self))
 
     def __repr__(self) -> str:
         return f"Delivery({_shown(self)})"
@@ -255,15 +240,14 @@ class Delivery:
 
 def delivery_of(packet: Packet, event: int, unmet: tuple[Need, ...] = ()) -> Delivery:
     """Make the delivery of a packet's message; names are spelt out when asked for."""
-    made = _new(Delivery)
-    made._packet = packet  # type: ignore[attr-defined]  # a slot that is not a field
+    made = Delivery(_NOBODY, (), b"", 0) if COMPILED else _new(Delivery)
+    made._packet = packet
     made.payload = packet.payload
     made.event = event
     made.unmet = unmet
     return made
 
 
-@dataclass(init=False, repr=False, eq=False)
 class Effects:
     """The outcome of a call: packets for the network, deliveries for the application.
 
@@ -273,10 +257,10 @@ class Effects:
     """
 
     __slots__ = ("_restarts", "deliveries", "event", "packets")
+    __match_args__ = ("packets", "deliveries", "event")
+    __dataclass_fields__: ClassVar[_Fields] = {}
 
-    packets: tuple[Packet, ...]
-    deliveries: tuple[Delivery, ...]
-    event: int
+    _restarts: tuple[Restart, ...]
 
     def __init__(
         self,
@@ -293,14 +277,13 @@ class Effects:
         """The processes that turned out to have restarted from an old snapshot."""
         return getattr(self, "_restarts", ())
 
-    def _fields(self) -> tuple[object, ...]:
-        return self.packets, self.deliveries, self.event, self.restarts
-
     def __eq__(self, other: object) -> bool:
-        return self._fields() == other._fields() if isinstance(other, Effects) else NotImplemented
+        if not isinstance(other, Effects):
+            return NotImplemented
+        return _values(self) == _values(other) and self.restarts == other.restarts
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        return hash(_values(self))
 
     def __repr__(self) -> str:
         return f"Effects({_shown(self)})"
@@ -310,15 +293,34 @@ def effects_of(
     packets: tuple[Packet, ...], deliveries: tuple[Delivery, ...], event: int
 ) -> Effects:
     """Make effects; quicker than calling the class."""
-    made = _new(Effects)
+    made = Effects() if COMPILED else _new(Effects)
     made.packets = packets
     made.deliveries = deliveries
     made.event = event
     return made
 
 
+_new = object.__new__  # quicker than calling a class, but for compiled ones
+_NOBODY: Final = MessageId("", 0)
+
+
+def _fields(names: tuple[str, ...]) -> _Fields:
+    """Return what ``dataclasses.replace``, ``fields`` and ``astuple`` ask a class for."""
+    made = make_dataclass("Record", names, init=False, repr=False, eq=False)
+    return {field.name: field for field in fields(made)}
+
+
+Packet.__dataclass_fields__ = _fields(Packet.__match_args__)
+Delivery.__dataclass_fields__ = _fields(Delivery.__match_args__)
+Effects.__dataclass_fields__ = _fields(Effects.__match_args__)
+
+
+def _values(record: Packet | Delivery | Effects) -> tuple[object, ...]:
+    return tuple([getattr(record, name) for name in record.__match_args__])
+
+
 def _shown(record: Packet | Delivery | Effects) -> str:
-    return ", ".join(f"{field.name}={getattr(record, field.name)!r}" for field in fields(record))
+    return ", ".join([f"{name}={getattr(record, name)!r}" for name in record.__match_args__])
 
 
 class Restart(NamedTuple):

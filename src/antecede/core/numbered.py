@@ -11,6 +11,7 @@ so in ``unmet``, and so do messages that rest on such a message.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from antecede.core.membership import Membership
@@ -59,7 +60,7 @@ class Numbered(Membership):
 
     # What a protocol defines.
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         """Return the packets of a send (never empty), and record it."""
         raise NotImplementedError
 
@@ -82,7 +83,7 @@ class Numbered(Membership):
             checked_basis(after, self._events)
         self._seq += 1
         self._events = event = self._events + 1
-        packets = tuple(self._stamped(to, payload)) if to.numbers else ()
+        packets = self._stamped(to, payload) if to.numbers else ()
         if self._gone:
             self._tell(packets, to.others_mask)
         if not to.has_me:
@@ -104,17 +105,17 @@ class Numbered(Membership):
             if self._fifo:
                 return self._receive_in_order(packet)
             packet = self._adopted(packet)
-        source, n = packet.source_no, packet.n
+        source, n, stamp = packet.source_no, packet.n, packet.stamp
         links = self._links
         expected = links.prefix.get(source, 0) + 1
         is_odd = self._rough
         if n != expected:
-            if incarnation_of(n) != incarnation_of(expected):
+            if (n ^ expected) >> INCARNATION_SHIFT:
                 self._check_past(packet, incarnation_of(expected))
                 is_odd = True
             elif n < expected or links.is_seen(source, n):
                 return effects_of((), (), self._events)
-        tops = packet.stamp.tops
+        tops = stamp.tops
         if is_odd or tops[self._me] >> roster.shift > self._seq or max(tops) > self._bound:
             self._check_claims(packet)
             self._notice(packet)
@@ -122,7 +123,9 @@ class Numbered(Membership):
         need = self._blocker(packet) if packet.needs or self._rough else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
-            self._hear(packet)
+            if self._rough or stamp.news is not None:
+                self._drain()
+                self._hear(packet)
             return self._flush()
         if n == expected and source not in links.ahead:
             links.prefix[source] = n
@@ -130,17 +133,40 @@ class Numbered(Membership):
             links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        if self._rough or packet.stamp.news or self._hold.waiting:
-            self._deliver(packet)
-            self._drain()
-            self._hear(packet)
-            return self._flush()
-        # What follows is _deliver() where nothing waits and nobody has left: the usual case.
+        if self._rough or stamp.news is not None or source in self._hold.waiting:
+            return self._deliver_all(packet)
+        # What follows is _deliver() where nothing waits for it and nobody has left: the usual case.
         self._events = event = self._events + 1
         self._reached[source] = key = packet.seq << roster.shift | source
         self._turns[source] = n
         self._merge(packet, key)
         return effects_of((), (delivery_of(packet, event),), event)
+
+    def _deliver_all(self, packet: Packet) -> Effects:
+        """Deliver a packet, and what waited for it."""
+        if self._rough or packet.stamp.news is not None:
+            self._deliver(packet)
+            self._drain()
+            self._hear(packet)
+            return self._flush()
+        hold, low, shift = self._hold, self._roster.low, self._roster.shift
+        deliveries: list[Delivery] = []
+        while True:
+            source = packet.source_no
+            self._events = event = self._events + 1
+            deliveries.append(delivery_of(packet, event))
+            self._reached[source] = key = packet.seq << shift | source
+            self._turns[source] = packet.n
+            self._merge(packet, key)
+            for arrival in hold.wake_at(source, key):
+                need = self._blocker(hold.packets[arrival])
+                if need == FREE:
+                    heappush(hold.ready, arrival)
+                else:
+                    hold.file_at(arrival, need & low, need)
+            if not hold.ready:
+                return effects_of((), tuple(deliveries), event)
+            packet = hold.take_out(heappop(hold.ready))
 
     def _receive_in_order(self, packet: Packet) -> Effects:
         """Accept a packet where a protocol handles those of a channel in their order."""
@@ -167,22 +193,21 @@ class Numbered(Membership):
         if self._looks_ahead:
             self._on_arrival(packet)
         self._file(self._hold.take_in(packet), packet, need)
-        self._drain()
 
     def _on_arrival(self, packet: Packet) -> None:
         """Look at a packet when it arrives, whether it is held or not."""
 
     def _blocker(self, packet: Packet) -> int:
         """Return the key of a message that the packet waits for, FREE or TURN."""
-        reached, low = self._reached, self._roster.low
+        reached, low, rough = self._reached, self._roster.low, self._rough
         for key in packet.needs:
-            if key > reached[key & low] and (not self._rough or self._may_come(key)):
+            if key > reached[key & low] and (not rough or self._may_come(key)):
                 return key
-        if self._rough and packet.n > self._turns[packet.source_no] + 1:
+        if not rough:
+            return FREE
+        if packet.n > self._turns[packet.source_no] + 1:
             return TURN
-        if self._closed and self._departures.order:
-            return self._first_behind(packet)
-        return FREE
+        return self._first_behind(packet) if self._closed and self._departures.order else FREE
 
     def _first_behind(self, packet: Packet) -> int:
         """Return FREE, or what a packet waits for whose sender knew of a restart.
@@ -209,9 +234,12 @@ class Numbered(Membership):
         source = packet.source_no
         key = packet.seq << self._roster.shift | source
         unmet = self._lost(packet, key) if self._rough else ()
-        self._events += 1
-        self._delivered.append(delivery_of(packet, self._events, unmet))
-        if self._rough and self._is_departed(packet):
+        self._events = event = self._events + 1
+        self._delivered.append(delivery_of(packet, event, unmet))
+        if not self._rough:
+            self._reached[source] = key
+            self._turns[source] = packet.n
+        elif self._is_departed(packet):
             self._turns[source] = self._departures.note_delivery(packet, key)
             if not self._gone >> source & 1 and source not in self._departures.order:
                 self._turns[source] = self._incarnation_of(source) << INCARNATION_SHIFT
@@ -220,7 +248,7 @@ class Numbered(Membership):
             self._reached[source] = max(key, self._reached[source])
             self._turns[source] = max(packet.n, self._turns[source])
         self._merge(packet, key)
-        if self._hold.waiting:
+        if self._rough or source in self._hold.waiting:
             self._rouse(source, key)
 
     def _lost(self, packet: Packet, key: int) -> tuple[Need, ...]:
@@ -262,10 +290,15 @@ class Numbered(Membership):
         else:
             self._hold.file_at(arrival, need & self._roster.low, need)
 
+    def _drain(self) -> None:
+        ready = self._hold.ready
+        while ready and not self.pull:
+            self._deliver_next()
+
     def _deliver_next(self, source: str | None = None) -> bool:
         while (ready := self._hold.pop_ready(source)) is not None:
             arrival, packet = ready
-            need = self._blocker(packet)
+            need = self._blocker(packet) if self._rough else FREE
             if need == FREE:
                 self._deliver(packet)
                 return True

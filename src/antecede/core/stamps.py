@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import ClassVar, TypeVar
 
 from antecede.core.entries import Entries
-from antecede.core.messages import ID_BYTES, PAIR_BYTES, ControlSize
+from antecede.core.messages import COMPILED, ID_BYTES, PAIR_BYTES, ControlSize
 from antecede.core.roster import UNKNOWN, Roster
 
 S = TypeVar("S", bound="Stamp")
@@ -70,6 +70,8 @@ class Stamp:
 
 def new_stamp(kind: type[S], tops: list[int], log: dict[int, int]) -> S:
     """Make a stamp; quicker than calling the class."""
+    if COMPILED:
+        return kind(tops, log)
     made = object.__new__(kind)
     made.tops = tops
     made.log = log

@@ -28,23 +28,23 @@ class Tally:
 
     def add(self, packet: Packet) -> None:
         """Count a packet that is held from now on."""
-        self._change(packet, 1)
+        source, size = packet.source, len(packet.payload)
+        self.count += 1
+        self.bytes += size
+        self.counts_of[source] = self.counts_of.get(source, 0) + 1
+        self.bytes_of[source] = self.bytes_of.get(source, 0) + size
 
     def remove(self, packet: Packet) -> None:
         """Count a packet that is no longer held."""
-        self._change(packet, -1)
-
-    def _change(self, packet: Packet, sign: int) -> None:
-        source, size = packet.source, sign * len(packet.payload)
-        self.count += sign
-        self.bytes += size
-        count = self.counts_of.get(source, 0) + sign
+        source, size = packet.source, len(packet.payload)
+        self.count -= 1
+        self.bytes -= size
+        count = self.counts_of[source] - 1
         if count:
             self.counts_of[source] = count
-            self.bytes_of[source] = self.bytes_of.get(source, 0) + size
+            self.bytes_of[source] -= size
         else:
-            self.counts_of.pop(source, None)
-            self.bytes_of.pop(source, None)
+            del self.counts_of[source], self.bytes_of[source]
 
     def is_low(self, end: Endpoint, packet: Packet) -> bool:
         """Tell whether less than half of every limit is in use, so that anything may be held."""

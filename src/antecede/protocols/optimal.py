@@ -48,9 +48,10 @@ them, because their absence would mean something.
 The paper does not say how processes leave. Here a removed process is dropped from every destination
 set. Its messages that are held are still delivered; nothing waits for the others, which are lost.
 Every message between the processes that remain is delivered, and two messages on one channel stay
-in order. A message may overtake another only if each message that could have told so was lost with
-a removed process. Its delivery then names those in ``unmet``, and so do the deliveries of messages
-that depend on it. Packets say whom their sender has removed. Once all processes have said so on
+in order. A message may overtake another only if a third message between the two, to the same
+process, was lost with a removed process: everyone who knew of the third had stopped carrying the
+first. The delivery then names what is lost in ``unmet``, and so do the deliveries of messages that
+depend on it. Packets say whom their sender has removed. Once all processes have said so on
 channels without gaps, and have delivered what they held, the removed one is forgotten, so that
 state and packets depend on the processes that are there. A group that first lets everything under
 way arrive (a flush) loses nothing.
@@ -185,7 +186,7 @@ class Optimal(Numbered):
 
     # Send.
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         """SND(2) to SND(5). SND(2) carries to all what SND(3) keeps: it is computed once."""
         known, numbers, roster, me = self._known, to.numbers, self._roster, self._me
         seq, sent = self._seq, self._links.sent
@@ -195,21 +196,19 @@ class Optimal(Numbered):
             sent[dest] = n = sent.get(dest, 0) + 1
             own = known.take_one(to.others_mask)
             stamp = known.stamp(OptimalStamp, key, to.others_mask)
-            packets = [numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)]
-        else:
-            packets = []
-            before = known.log.copy() if self._hardware else {}
-            needs, nothing = known.take(to.others_mask), list[int]()
-            stamp = known.stamp(OptimalStamp, key, to.others_mask)
-            for dest in numbers:
-                sent[dest] = n = sent.get(dest, 0) + 1
-                if self._hardware:
-                    stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
-                own = needs.get(dest, nothing)
-                packets.append(
-                    numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
-                )
-        return packets if not self._is_differential else list(map(self._shortened, packets))
+            packet = numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
+            return (packet if not self._is_differential else self._shortened(packet),)
+        packets = []
+        before = known.log.copy() if self._hardware else {}
+        needs, nothing = known.take(to.others_mask), list[int]()
+        stamp = known.stamp(OptimalStamp, key, to.others_mask)
+        for dest in numbers:
+            sent[dest] = n = sent.get(dest, 0) + 1
+            if self._hardware:
+                stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
+            own = needs.get(dest, nothing)
+            packets.append(numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own))
+        return tuple(map(self._shortened, packets) if self._is_differential else packets)
 
     def _shortened(self, packet: Packet) -> Packet:
         """Return a packet with only what differs from the one before on its channel."""

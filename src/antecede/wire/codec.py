@@ -89,14 +89,15 @@ class Codec:
         if type(packet) is not Packet and not isinstance(packet, Packet):
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
             raise UsageError(msg)
-        if not isinstance(packet.payload, bytes):
-            msg = f"payload is {type(packet.payload).__name__}; expected bytes"
+        content = packet.payload
+        if not isinstance(content, bytes):
+            msg = f"payload is {type(content).__name__}; expected bytes"
             raise UsageError(msg)
-        head = self._now.head(packet) or self._head(packet, self._now)
-        size = len(head) + len(packet.payload)
-        if size > CONTROL_BYTES_MAX:
-            self._check_size(len(head), len(packet.payload))
-        return head + packet.payload if payload else head
+        carried = content if payload else b""
+        data = self._now.head(packet, carried) or self._head(packet, self._now) + carried
+        if len(data) > CONTROL_BYTES_MAX or not payload:
+            self._check_size(len(data) - len(carried), len(content))
+        return data
 
     def _check_size(self, head: int, payload: int) -> None:
         if head > HEAD_BYTES_MAX + CONTROL_BYTES_MAX:
@@ -114,7 +115,8 @@ class Codec:
 
     def decode(self, data: bytes) -> Packet:
         """Return the packet that ``data`` encodes; raise PeerError for anything else."""
-        data = _as_bytes(data)
+        if type(data) is not bytes:
+            data = _as_bytes(data)
         if len(data) <= PACKET_BYTES_MAX:
             known = self._known.get(data[1 : 2 + DIGEST_BYTES])
             if known is None:  # more than 127 members: their number takes more bytes

@@ -41,10 +41,11 @@ def width_number(count: int, total: int) -> int:
     """Return the number of the width for ``count`` values of this sum."""
     if count <= FEW:
         return BYTES
-    for number, mean in enumerate(_MEANS):
-        if total < mean * count:
-            return number
-    return len(_MEANS)
+    if total < _MEANS[1] * count:
+        return 0 if total < _MEANS[0] * count else 1
+    if total < _MEANS[2] * count:
+        return 2
+    return 3 if total < _MEANS[3] * count else 4
 
 
 def put_column(values: list[int]) -> tuple[int, bytes]:

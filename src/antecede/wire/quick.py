@@ -14,8 +14,9 @@ from antecede.core.entries import is_entries
 from antecede.core.messages import Packet, numbered_packet
 from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
+from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
-from antecede.core.validation import are_names
+from antecede.core.validation import COUNT_MAX, are_names
 from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
 from antecede.wire.roster import PAIR_MAX, WireRoster
@@ -48,32 +49,42 @@ class Quick:
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
         self._set_bytes = (len(wire) + 7) // 8
+        self._is_paired = wire.is_paired
 
     # Write.
 
-    def head(self, packet: Packet) -> bytes | None:
-        """Return everything of a packet except its payload, or None if it is of another kind."""
-        if packet.roster is not self.roster:
+    def head(self, packet: Packet, payload: bytes = b"") -> bytes | None:
+        """Return a packet with this payload, or None if it is of another kind."""
+        roster = self.roster
+        if packet.roster is not roster:
             adopted = self._adopted(packet)
             if adopted is None:
                 return None
             packet = adopted
-        if not packet.stamp.IS_LOG:
-            return None
-        source, dest, dests = packet.source_no, packet.dest_no, packet.dest_set
-        control = self._control(packet)
+        stamp = packet.stamp
+        body = stamp.body
+        if body is None or body[0] is not roster:
+            if not stamp.IS_LOG:
+                return None
+            body = self._body(stamp, packet.seq)
+        control, needs = body[1], b""
+        if control:
+            needs = self._stamps.put_needs(stamp.tops, packet.needs) if packet.needs else b"\0"
+        dest, dests = packet.dest_no, packet.dest_set
         how, listed = ALONE, b""
-        if dests != self.roster.bits[dest]:
+        if dests != roster.bits[dest]:
             how, listed = self._dests.get(dests) or self._put_dests(dests)
         if not control:
             how += DESTS
-        if packet.stamp.news:
+        if stamp.news is not None:
             how += 2 * DESTS
-            listed += self._put_news(packet.stamp.news)
-        start = self._starts.get(how << 32 | source << 16 | dest)
+            listed += self._put_news(stamp.news)
+        start = self._starts.get((how << 16 | packet.source_no) << 16 | dest)
         if start is None:
             start = self._start(packet, how)
-        return b"".join((start, varint(packet.n), varint(packet.seq), listed, control))
+        n, seq = packet.n, packet.seq
+        numbers = bytes((n, seq)) if n < 0x80 and seq < 0x80 else varint(n) + varint(seq)
+        return b"".join((start, numbers, listed, control, needs, payload))
 
     def control_bytes(self, packet: Packet) -> int | None:
         """Return the length of a control, or None if it is of another kind."""
@@ -82,17 +93,18 @@ class Quick:
             if adopted is None:
                 return None
             packet = adopted
-        return len(self._control(packet)) if packet.stamp.IS_LOG else None
+        stamp = packet.stamp
+        if not stamp.IS_LOG:
+            return None
+        body = self._body(stamp, packet.seq)[1]
+        return len(body + self._stamps.put_needs(stamp.tops, packet.needs)) if body else 0
 
-    def _control(self, packet: Packet) -> bytes:
-        """Return an encoded control; copies share all but their needs."""
-        stamp, tops = packet.stamp, packet.stamp.tops
-        body = stamp.body
-        if body is None or body[0] is not self.roster:
-            known = max(tops) > self.roster.low
-            made = self._stamps.put(tops, stamp.log, packet.seq) if known else b""
-            stamp.body = body = self.roster, made
-        return body[1] and body[1] + self._stamps.put_needs(tops, packet.needs)
+    def _body(self, stamp: Stamp, seq: int) -> tuple[Roster, bytes]:
+        """Return what the controls of all copies share, encoded."""
+        is_known = max(stamp.tops) > self.roster.low
+        made = self._stamps.put(stamp.tops, stamp.log, seq) if is_known else b""
+        stamp.body = body = self.roster, made
+        return body
 
     def _start(self, packet: Packet, how: int) -> bytes:
         source, dest = packet.source_no, packet.dest_no
@@ -105,7 +117,7 @@ class Quick:
             put_varint(out, dest)
         if len(self._starts) >= CACHE_MAX:
             self._starts.clear()
-        start = self._starts[how << 32 | source << 16 | dest] = bytes(out)
+        start = self._starts[(how << 16 | source) << 16 | dest] = bytes(out)
         return start
 
     def _put_news(self, news: tuple[int, int]) -> bytes:
@@ -193,8 +205,8 @@ class Quick:
 
     def _packet(self, data: bytes, kind: type[Stamp], form: int) -> Packet:
         roster, at = self.roster, self._tag_at + 1
-        if self.wire.is_paired:
-            source, dest = divmod(data[at], PAIR_MAX)
+        if self._is_paired:
+            source, dest = data[at] // PAIR_MAX, data[at] % PAIR_MAX
             at += 1
         else:
             source, at = read_varint(data, at)
@@ -216,17 +228,21 @@ class Quick:
             news, at = self._get_news(data, at)
         needs: list[int] = []
         if form >= DESTS:
-            stamp = kind(list(range(len(roster))), {})
+            tops, log = list(range(len(roster))), dict[int, int]()
         else:
             tops, log, at = self._stamps.get(data, at, seq, dest)
-            needs, at = self._stamps.get_needs(data, at, tops)
-            stamp = new_stamp(kind, tops, log)
-        stamp.news = news
-        packet = numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
-        if not n or not _is_fine(packet) or at > CONTROL_BYTES_MAX:
+            if data[at]:
+                needs, at = self._stamps.get_needs(data, at, tops)
+            else:
+                at += 1
+        is_fine = tops[source] >> roster.shift < seq and source != dest and dests >> dest & 1
+        if not is_fine or not 0 < n <= COUNT_MAX or seq > COUNT_MAX or at > CONTROL_BYTES_MAX:
             msg = "says what no endpoint sends"
             raise ColumnError(msg)
-        return packet
+        stamp = new_stamp(kind, tops, log)
+        if news is not None:
+            stamp.news = news
+        return numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
 
     def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
         middle, end = at + self._set_bytes, at + 2 * self._set_bytes

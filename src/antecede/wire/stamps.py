@@ -8,11 +8,13 @@ Reading checks every choice that writing makes, so nothing is encoded again to c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Final
 
 from antecede.core.roster import Roster
+from antecede.core.validation import COUNT_MAX
 from antecede.wire.lanes import (
+    BYTES,
     FEW,
     ColumnError,
     get_column,
@@ -22,7 +24,6 @@ from antecede.wire.lanes import (
     read_varint,
     varint,
 )
-from antecede.wire.stream import INTEGER_MAX
 
 SINGLES, LISTS, BITS = range(3)
 """How destinations are written: one number each, lists, or a bit for every member."""
@@ -75,6 +76,11 @@ class Stamps:
         if not needs:
             return b"\0"
         low = self.roster.low
+        if len(needs) == 1:
+            (key,) = needs
+            place = tops[key & low] - key | key & low
+            if place < 0xFF:
+                return bytes((8 | BYTES, place))
         places = sorted([tops[key & low] - key | key & low for key in needs])
         width, gaps = put_column(_gaps(places))
         return varint(len(places) << 3 | width) + gaps
@@ -130,14 +136,14 @@ class Stamps:
             code, at = read_varint(data, at - 1)
         base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
         codes, at = get_column(data, at, count, form & 7)
-        if 1 not in codes or base < 1 or base + max(codes) > INTEGER_MAX:
-            msg = f"has clocks from {base}, but none is that"
+        if 1 not in codes or base < 1 or base + max(codes) > COUNT_MAX:
+            msg = f"has clocks from {base}, but none is that, or one above {COUNT_MAX}"
             raise ColumnError(msg)
         start = base - 1
-        tops = [start + code << shift | i for i, code in enumerate(codes)]
         if 0 in codes:
-            known = enumerate(zip(tops, codes))  # noqa: B905 - hot
-            tops = [top if code else i for i, (top, code) in known]
+            tops = [start + code << shift | i if code else i for i, code in enumerate(codes)]
+        else:
+            tops = [start + code << shift | i for i, code in enumerate(codes)]
         length = data[at]
         at += 1
         if not length:
@@ -160,8 +166,12 @@ class Stamps:
         else:
             masks, at = self._get_sets(data, at, length, form >> 6)
             is_open = not any([mask >> dest & 1 for mask in masks])  # noqa: C419 - quicker so
-        pairs = zip(_places(gaps), masks)  # noqa: B905 - hot
-        log = {tops[p & low] + (p & low) - p: mask for p, mask in pairs}
+        log: Log = {}
+        place = -1
+        for gap, mask in zip(gaps, masks):  # noqa: B905 - hot
+            place += gap + 1
+            sender = place & low
+            log[tops[sender] + sender - place] = mask
         if min(log) <= low or not is_open:
             msg = "has an entry before its sender's first message, or for its own destination"
             raise ColumnError(msg)
@@ -234,7 +244,11 @@ class Stamps:
             raise ColumnError(msg)
         gaps, at = get_column(data, at, length, code & 7)
         low = self.roster.low
-        needs = [tops[p & low] + (p & low) - p for p in _places(gaps)]
+        needs: list[int] = []
+        place = -1
+        for gap in gaps:
+            place += gap + 1
+            needs.append(tops[place & low] + (place & low) - place)
         if min(needs) <= low:
             msg = "needs a message before its sender's first"
             raise ColumnError(msg)
@@ -266,11 +280,3 @@ def _get_text(data: bytes, at: int, bits: int) -> tuple[str, int]:
 def _gaps(places: list[int]) -> list[int]:
     """Return the first of ascending places, and how many lie between one and the next."""
     return [places[0], *[b - a - 1 for a, b in zip(places, places[1:])]]  # noqa: B905, RUF007 - hot
-
-
-def _places(gaps: Sequence[int]) -> list[int]:
-    if len(gaps) == 1:
-        return [gaps[0]]
-    steps = [gap + 1 for gap in gaps]
-    steps[0] -= 1
-    return list(accumulate(steps))

@@ -129,14 +129,17 @@ def read_files(spark: SparkSession, path: Path, form: str, *, files: int | None)
 
 def run_files(
     stream: DataFrame,
-    out: Path,
+    out: Path | Callable[[DataFrame, int], None],
     *,
     checkpoint: Path,
     options: Mapping[str, Any],
     every: float | None,
     show: Callable[[Figures], None],
 ) -> Totals:
-    """Reorder a stream into the folder ``out``; without ``every``, stop when all is read."""
+    """Reorder a stream into the folder ``out``, or by calling it with each batch and its number.
+
+    Without ``every``, stop when all is read.
+    """
     spark = stream.sparkSession
     # More parts than buckets would be stores of state without anything in them.
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or BUCKETS)
@@ -149,7 +152,8 @@ def run_files(
     try:
         for attempt in range(ATTEMPTS):
             listener.ended = False
-            writer = ordered.writeStream.foreachBatch(_writer(out))
+            write = _writer(out) if isinstance(out, Path) else out
+            writer = ordered.writeStream.foreachBatch(write)
             writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
             if every is None:
                 writer = writer.trigger(availableNow=True)
