@@ -193,7 +193,7 @@ def bad_packets(packet: antecede.Packet) -> list[tuple[antecede.Packet, type[Exc
         (replace(packet, source="z"), unknown, "names process 'z'"),
         (replace(packet, source="c"), peer, "this process itself"),
         (replace(packet, n=0), peer, "number 0"),
-        (replace(packet, kind="other"), peer, "kind 'other'"),  # type: ignore[arg-type]
+        (replace(packet, kind="other"), peer, "kind 'other'"),
         (replace(packet, message=None), peer, "an invalid message id"),
         (replace(packet, message=antecede.MessageId("b", 1)), peer, "expected one of 'a'"),
         (replace(packet, dests=("b",)), peer, "for 'c'"),

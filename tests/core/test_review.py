@@ -107,7 +107,7 @@ def test_a_damaged_packet_is_our_error_and_changes_nothing(
         return  # serial sends nothing before it has the token
     before = b.state()
     with pytest.raises(BAD) as caught:
-        b.receive(replace(packets[0], **damage))  # type: ignore[arg-type]
+        b.receive(replace(packets[0], **damage))
     assert "\n" not in str(caught.value)
     assert b.state() == before
     b.receive(packets[0])

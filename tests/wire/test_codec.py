@@ -97,7 +97,7 @@ def test_shapes_that_only_some_protocols_send() -> None:
 )
 def test_what_cannot_be_encoded_is_the_callers_fault(change: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Codec(tuple("abc")).encode(replace(A_PACKET, **change))  # type: ignore[arg-type]
+        Codec(tuple("abc")).encode(replace(A_PACKET, **change))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -139,7 +139,7 @@ class Pruned(Numbered):
         """Return the entries that still name a destination."""
         return self._known.explicit()
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
+    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
         known, roster = self._known, self._roster
         needs = known.take(to.others_mask)  # S2; S3 is what CausalLog leaves out
         self._pruned["just_replaced"] += sum(map(len, needs.values()))
@@ -155,7 +155,7 @@ class Pruned(Numbered):
             packets.append(
                 numbered_packet(roster, self._me, dest, n, self._seq, to.mask, payload, stamp, own)
             )
-        return tuple(packets)
+        return packets
 
     def _check(self, packet: Packet) -> None:
         if packet.kind != "data" or not is_control(packet.control):
