@@ -55,10 +55,13 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 soak: setup ## run the protocols and nodes for long: state that must not grow, kills, faults (slow)
 	@$(BIN)/python -m tests.protocols.soak
 	@$(BIN)/python -m tests.net.soak --seconds 600
+	@$(BIN)/python -m tests.net.nats_soak --seconds 600
+	@$(BIN)/python -m tests.net.soak --changes --seconds 600
 	@$(BIN)/python -m tests.net.schedules --seconds 600
+	@$(BIN)/python -m tests.net.churn --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m docs.generate
 	@$(BIN)/zensical build --clean --strict
 
 lock: setup ## pin versions and hashes again, without addresses

@@ -1,8 +1,8 @@
-"""Write the generated pages: one per protocol, their index, and their numbers in wire.md.
+"""Write the generated pages: protocols, their index, their numbers in wire.md, the playground.
 
 ``make docs`` runs this.
 
-``python docs/generate.py --check`` writes nothing and fails if a page is out of date.
+``python -m docs.generate --check`` writes nothing and fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ import textwrap
 from pathlib import Path
 
 import antecede
+from antecede.report.overtaken import overtaken
+from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
+from docs.reference import reference_pages
 
 FOLDER = Path(__file__).parent / "algorithms"
 WIRE = Path(__file__).parent / "wire.md"
+PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
+PLAYGROUND = Path(__file__).parent / "playground.html"
 
 
 def pages() -> dict[Path, str]:
@@ -26,6 +31,9 @@ def pages() -> dict[Path, str]:
     }
     result[FOLDER / "index.md"] = index()
     result[WIRE] = with_numbers(WIRE.read_text())
+    result[PLAYGROUND] = playground_page()
+    result[PICTURE] = overtaken()
+    result |= reference_pages()
     return result
 
 
@@ -65,9 +73,9 @@ def main() -> int:
         for path in stale:
             print(f"{path.name} is out of date; run: make docs")
         return 1 if stale else 0
-    FOLDER.mkdir(exist_ok=True)
     for path in stale:
         if path in wanted:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(wanted[path])
         else:
             path.unlink()

@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,11 +124,7 @@ def test_sources_and_docs_cite_what_a_reader_can_open() -> None:
     assert not cited
 
 
-def test_a_page_has_one_title_and_is_in_the_navigation() -> None:
-    config = tomllib.loads((ROOT / "zensical.toml").read_text())
-    listed = {page for entry in config["project"]["nav"] for page in entry.values()}
-    pages = [path for path in tracked("docs/*.md") if path.parent.name == "docs"]
-    assert {path.name for path in pages} == {page for page in listed if "/" not in page}
+def test_a_page_has_one_title() -> None:
     for path in [*tracked("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
         prose = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
         assert len(re.findall(r"^# ", prose, flags=re.MULTILINE)) == 1, path
@@ -143,7 +138,8 @@ def test_no_address_of_a_package_index_is_kept() -> None:
 
 def test_the_generated_pages_are_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
+        [sys.executable, "-m", "docs.generate", "--check"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -23,10 +23,9 @@ class OwnColumnOnly(Matrix):
     """Counts a delivered message for the receiver only, not for its other destinations."""
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        rows, source = packet.control, self._positions[packet.source]
-        me = self._positions[self.process]
+        source, me = self._index[packet.source], self._me
         self._counts[source] += 1
-        for mine, theirs in zip(self._sent, cast("tuple[tuple[int, ...], ...]", rows), strict=True):
+        for mine, theirs in zip(self._sent, self._rows(packet), strict=True):
             mine[:] = map(max, mine, theirs)
         self._sent[source][me] = max(self._sent[source][me], self._counts[source])
         return (Need(packet.source, self._counts[source], "count"),)
@@ -36,7 +35,7 @@ class NoMerge(Matrix):
     """Forgets what the message knew: only FIFO order is left."""
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        source = self._positions[packet.source]
+        source = self._index[packet.source]
         self._counts[source] += 1
         return (Need(packet.source, self._counts[source], "count"),)
 
@@ -46,7 +45,8 @@ class CountsItself(Matrix):
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
         super()._stamp(sending)
-        return dict.fromkeys(sending.others, tuple(map(tuple, self._sent)))
+        rows = tuple(zip(self._names, map(tuple, self._sent), strict=True))
+        return dict.fromkeys(sending.others, rows)
 
     def _check(self, packet: Packet) -> None:
         """Accept what the mutant sends; the real one refuses it."""
@@ -98,7 +98,7 @@ class Chatty(Matrix):
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         before = self._known.log.copy()
         packets = super()._stamped(to, payload)
         self._known.log |= before
@@ -108,7 +108,7 @@ class KeepsAll(Optimal):
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
         del self._known.log[self._seq << self._roster.shift | self._me]
         return packets
@@ -126,7 +126,7 @@ class NoIntersection(Optimal):
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
         for packet in packets:
             packet.needs = []

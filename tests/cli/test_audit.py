@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from importlib import import_module
@@ -116,6 +117,30 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     with pytest.raises(UsageError, match=reason):
         raise done.exception
     assert not (tmp_path / "out").exists()
+
+
+def refused(verb: str, *words: object) -> str:
+    """Return why a call is refused."""
+    done = call(verb, *words, given="")
+    assert isinstance(done.exception, UsageError)
+    return str(done.exception)
+
+
+@pytest.mark.parametrize("verb", ["audit", "advise", "report"])
+def test_a_file_that_is_not_there_or_not_whole_is_told_as_such(tmp_path: Path, verb: str) -> None:
+    none, half, out = tmp_path / "none", tmp_path / "half.gz", ("--out", tmp_path / "out")
+    half.write_bytes(gzip.compress(b"x" * 100_000)[:40])
+    assert refused(verb, none, *out) == f"there is no log '{none}'"
+    assert refused(verb, half, *out).startswith(f"cannot read '{half}': ")
+    assert refused(verb, "-", *out) == "'standard input' has no events: the file is empty"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_list_of_events_is_recognised_and_told_what_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "events.json"
+    path.write_text(f"[{','.join(UNPAIRED.strip().splitlines())}]")
+    said = refused("audit", path, "--local", "--out", tmp_path / "out")
+    assert "it looks like an event log; write each event on a line of its own" in said
 
 
 @pytest.mark.parametrize(

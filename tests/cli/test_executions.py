@@ -138,6 +138,13 @@ def test_standard_input_is_a_log(tmp_path: Path, verb: str, words: list[str]) ->
     assert "standard input" in (tmp_path / "out" / "index.html").read_text()
 
 
+def test_standard_input_is_an_edge_list_to_replay(tmp_path: Path) -> None:
+    data = "1 2 0\n2 1 1\n1 3\n"
+    done = call("simulate", "matrix", "--edges", "-", "--out", tmp_path / "out", given=data)
+    assert done.exit_code == 0, done.output
+    assert "line 3 of standard input: expected: source destination time" in done.output
+
+
 def test_clocks_alone_prove_a_violation_and_the_words_claim_no_delivery(tmp_path: Path) -> None:
     events = [
         *('a {"a":1}', "send A", 'a {"a":2}', "told b"),

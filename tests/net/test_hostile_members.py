@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 
 import antecede
+from antecede.core.registry import restore
 from antecede.net import Limits, Node, frames
-from antecede.net.machine import Setup
+from antecede.net.copies import ALONE
 from antecede.net.peers import GAP_MAX
+from antecede.net.setups import Setup
 from antecede.testing import Network, NetworkTransport, run
 from tests.net.test_node import NAMES, take
 
@@ -30,7 +32,17 @@ class Deaf:
 def packet(source: str = "c", text: bytes = b"x") -> bytes:
     """Return the first packet from ``source`` to a."""
     end = antecede.endpoint("optimal", process=source, members=NAMES)
-    return CODEC.encode(end.send(["a"], text).packets[0])
+    return ALONE + CODEC.encode(end.send(["a"], text).packets[0])
+
+
+def poisoned(**known: int) -> bytes:
+    """Return a well-formed first packet from c to a that knows of messages never sent."""
+    ends = {name: antecede.endpoint("optimal", process=name, members=NAMES) for name in NAMES}
+    for name, count in known.items():
+        state = ends[name].state()
+        ends[name] = restore(state | {"seq": count - 1, "events": count - 1})
+        ends["c"].receive(ends[name].send(["c"], b"x").packets[0])
+    return ALONE + CODEC.encode(ends["c"].send(["a"], b"x").packets[0])
 
 
 def garbage(count: int) -> list[bytes]:
@@ -53,6 +65,8 @@ def frame(*packets: tuple[int, bytes], prefix: int = 0, above: tuple[int, ...] =
         lambda: [frame((2**62, packet()))] * 3,
         lambda: [frame()[:-1], frame()[:10], b"", frame() + b"\xff" * 50],
         lambda: [bytes([9]) + frame()[1:]] * 3,
+        lambda: [frame((1, poisoned(a=5)))] * 3,
+        lambda: [frame((1, poisoned(b=1, a=2**47)))] * 3,
         lambda: [frames.encode(HEAD._replace(setup=b"another!"), 0, (), [])] * 3,
         lambda: [frames.encode(HEAD._replace(dest=b"somebody"), 0, (), [])] * 3,
     ],
@@ -65,6 +79,8 @@ def frame(*packets: tuple[int, bytes], prefix: int = 0, above: tuple[int, ...] =
         "absurdly far ahead",
         "damaged frames",
         "another version",
+        "a clock that knows more of us than we do",
+        "a clock far in the future",
         "another setup",
         "meant for another store",
     ],

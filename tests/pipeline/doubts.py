@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from antecede.core.tables import CONTRADICTORY_SEQ
 from tests.pipeline.oracles import RETURNED, Order, oracle, order_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ def verdict(events: list[Event]) -> str:
     order, truth = order_of(events), oracle(events)
     if order.cyclic:
         return "undecidable"
+    assert not any(kind == CONTRADICTORY_SEQ for kind, *_ in truth.findings), "not judged here"
     if truth.violations or truth.missing:
         return "broken"
     return "undecidable" if not order.paired or hides(order) else "ordered"

@@ -97,3 +97,28 @@ def test_a_log_without_deliveries_is_undecidable() -> None:
     assert (found.verdict, found.violations.num_rows) == ("undecidable", 0)
     assert found.summary["causally_ordered"] is None
     assert "no deliveries" in found.reason
+
+
+def test_events_of_one_seq_leave_the_order_open() -> None:
+    restarted = [Event("a", 1, "send", "m3", ("b",)), Event("b", 9, "deliver", "m3")]
+    found = audit(*SENDS, *deliveries("m1", "m2"), *restarted)
+    assert found.verdict == "undecidable"
+    assert "have the same seq, so their order is unknown: a at seq 1." in found.reason
+    both = [Event("b", 1, "deliver", "m1"), Event("b", 1, "deliver", "m2")]
+    assert audit(*SENDS, *both).verdict == "undecidable"
+
+
+def test_a_violation_that_rests_on_no_unknown_order_is_certain() -> None:
+    elsewhere = [Event("a", 7, "send", "x", ("b",)), Event("a", 7, "send", "y", ("b",))]
+    late = [*SENDS, *deliveries("m2", "m1")]
+    assert audit(*late, *elsewhere).verdict == "broken"
+    assert audit(*late, Event("a", 1, "send", "x", ("b",))).verdict == "undecidable"
+
+
+@pytest.mark.parametrize(
+    "same", [[*SENDS, *deliveries("m1")], [Event("b", 1, "local", None)]], ids=["repeated", "local"]
+)
+def test_an_event_that_is_in_the_log_twice_and_a_local_one_leave_no_doubt(
+    same: list[Event],
+) -> None:
+    assert audit(*SENDS, *deliveries("m1", "m2"), *same).verdict == "ordered"

@@ -13,6 +13,7 @@ from antecede.errors import LogError
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs import sources
 from antecede.pipeline.logs.sources import Source
+from tests.pipeline.traces import S, otlp
 
 
 def span(name: str, kind: int | str, start: int, **more: Any) -> dict[str, Any]:
@@ -104,3 +105,12 @@ def test_a_span_is_known_by_its_trace_and_itself(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     row = audit_table(sources.read(Source(path)).events).tables["violations"].to_pylist()[0]
     assert (row["message"], row["overtaker"]) == ("t1/1", "t2/1")
+
+
+def test_metrics_and_logs_in_the_same_file_are_passed_over(tmp_path: Path) -> None:
+    others = [{"resourceMetrics": []}, {"resourceLogs": [{}]}, {"resource_metrics": [{}]}]
+    spans = otlp([S("shop", "PRODUCER", "a1", 1, 2, "publish")], lines=True)
+    path = tmp_path / "signals"
+    path.write_text("\n".join([*map(json.dumps, others), spans]), encoding="utf-8")
+    found = sources.read(Source(path))
+    assert (len(found.events), found.bad, found.form) == (1, 0, "otlp")

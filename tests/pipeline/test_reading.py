@@ -240,6 +240,13 @@ def test_every_format_is_told_by_content_but_text() -> None:
     assert {*KNOWN, "text"} == set(FORMATS)
 
 
+def test_a_list_of_objects_with_numbers_is_not_a_clock(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    span = {"traceId": "1", "id": "2", "localEndpoint": {"serviceName": "a"}, "tags": {"n": 5}}
+    path.write_text(json.dumps([span]))
+    assert form_of(Source(path)) == "zipkin"
+
+
 def test_words_alone_tell_no_format(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("three words here\nand some more\n")

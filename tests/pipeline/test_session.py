@@ -178,16 +178,23 @@ def test_what_executors_run_needs_only_what_is_shipped(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_the_embedded_session_runs_this_very_package(spark: SparkSession) -> None:
+    import pyspark
+
     import antecede
 
     def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark
+
         import antecede
 
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"path": [antecede.__file__]})
+            row = {"path": [antecede.__file__], "spark": [pyspark.__file__]}
+            yield pa.RecordBatch.from_pydict(row)
 
-    found = spark.range(1).mapInArrow(where, "path string").toArrow().to_pylist()
+    found = spark.range(1).mapInArrow(where, "path string, spark string").toArrow().to_pylist()
     assert {row["path"] for row in found} == {antecede.__file__}
+    # Not the copy in a zip file, which each worker would compile again.
+    assert {row["spark"] for row in found} == {pyspark.__file__}
     assert session.parallelism(spark) == 2
 
 

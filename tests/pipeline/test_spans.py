@@ -236,10 +236,41 @@ def test_a_link_to_a_span_outside_the_log_is_not_a_message_if_the_parent_is_one(
 
 def test_calls_whose_other_end_is_not_in_the_log_are_local_events(tmp_path: Path) -> None:
     spans = [
-        S("shop", "SERVER", "a1", 1, 9, "GET /", "ff"),
+        S("shop", "SERVER", "a1", 1, 9, "GET /"),
         S("shop", "CLIENT", "a2", 2, 3, "SELECT", "a1"),
     ]
     assert [row[1] for row in kinds(read(tmp_path, spans))] == ["local", "local"]
+
+
+def test_what_came_from_a_span_that_is_not_in_the_log_is_a_delivery_without_a_send(
+    tmp_path: Path,
+) -> None:
+    served = S("shop", "SERVER", "a1", 1, 9, "GET /", "ff")
+    assert [row[1] for row in kinds(read(tmp_path, [served]))] == ["deliver"]
+    # The server span is lost, but another process has spans of the same trace.
+    sent = S("shop", "PRODUCER", "a2", 2, 3, "publish", "ff")
+    inner = S("shop", "INTERNAL", "a3", 2, 5, "work", "ff")
+    other = S("mail", "INTERNAL", "b1", 1, 9, "job")
+    assert [row[1] for row in kinds(read(tmp_path, [sent, inner, other]))] == ["deliver", "send"]
+    # A parent that was left out, inside a span of the same process, brought nothing.
+    around = replace(served, parent="", start=0)
+    assert [row[1] for row in kinds(read(tmp_path, [around, sent, other]))] == ["local", "send"]
+    assert [row[1] for row in kinds(read(tmp_path, [sent]))] == ["send"]
+
+
+def test_a_span_called_receive_that_handles_a_message_delivers_it_when_it_starts(
+    tmp_path: Path,
+) -> None:
+    spans = [
+        S("shop", "PRODUCER", "a1", 1, 2, "orders send"),
+        S("billing", "CONSUMER", "b1", 3, 20, "orders receive", "a1"),
+        S("billing", "PRODUCER", "b2", 10, 11, "invoices send", "b1"),
+    ]
+    found = [row[:2] for row in kinds(read(tmp_path, spans)) if row[0] == "billing"]
+    assert found == [("billing", "deliver"), ("billing", "send")]
+    after = [*spans[:2], replace(spans[2], start=30, end=31, parent="")]
+    time = read(tmp_path, after).events.column("time").to_pylist()[0]
+    assert time - 1_700_000_000 == pytest.approx(0.020, abs=1e-3)
 
 
 def test_a_parent_in_another_service_orders_without_a_message(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -15,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import antecede
 from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
 from antecede.pipeline.runs import RunFolder
+from antecede.pipeline.studies.measures import unpack
 from antecede.pipeline.studies.request import Request
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
@@ -85,6 +88,12 @@ def test_traffic_that_is_none_is_told_with_the_name_of_its_file(tmp_path: Path) 
     assert "\n" not in str(caught.value)
 
 
+def test_traffic_may_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 2 5\n2 1 6\n")))
+    rows = Request.of({"experiment": ["traffic"], "traffic": "-"}, None, resume=False).rows()
+    assert {unpack(row).schedule.messages for row in rows[:2]} == {2}
+
+
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "lokal"])
 def test_a_study_that_cannot_start_leaves_nothing(tmp_path: Path, master: str) -> None:
     with pytest.raises(UsageError, match=master):
@@ -104,6 +113,7 @@ def test_doctor_names_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
     doctor(as_json=True)
     found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert {"Python", "Java", "Spark", "Cores", "Memory", "Chromium"} <= set(found)
+    assert found["antecede"]["seen"].startswith(antecede.__version__)
     assert all(row["ok"] or row["mend"] for row in found.values())
     doctor()
     assert "Python" in capsys.readouterr().out

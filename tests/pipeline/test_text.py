@@ -13,7 +13,7 @@ import pytest
 from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs.base import Source
 from antecede.pipeline.logs.files import sources_in
-from antecede.pipeline.logs.patterns import seconds
+from antecede.pipeline.logs.patterns import compile_pattern, seconds
 from antecede.pipeline.logs.sources import form_of, read
 from tests.cli.test_audit import call
 
@@ -65,6 +65,23 @@ def test_the_verdict_on_an_application_log_says_what_was_left_out(tmp_path: Path
     assert said in done.output
 
 
+def test_a_file_of_several_processes_that_no_group_names_decides_nothing(tmp_path: Path) -> None:
+    log = "a sent m1\nb got m1\nb sent m2\nc got m2\nc got m1\n"
+    path = tmp_path / "all.log"
+    path.write_text(log)
+    pattern = r"(?<process>\w) (?<kind>\w+) (?<message>\w+)"
+    words = (path, "--local", "--out", tmp_path / "out", "--pattern")
+    assert call("audit", *words, pattern).exit_code == 1
+    done = call("audit", *words, pattern.replace("process", "proc"))
+    assert done.exit_code == 2
+    assert "one process, 'all' after the name of the file" in done.output
+    (tmp_path / "a.log").write_text("sent m1\n")
+    (tmp_path / "b.log").write_text("got m1\n")
+    own = r"(?<kind>\w+) (?<message>\w+)"
+    done = call("audit", tmp_path / "a.log", tmp_path / "b.log", *words[1:], own)
+    assert done.exit_code == 0, done.output
+
+
 def test_sends_and_deliveries_may_have_patterns_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("12 put x into m1 for b\n")
     (tmp_path / "b.log").write_text("noise\n17 took m1 of a\n18 took m1 of a\n")
@@ -106,6 +123,22 @@ def test_the_order_of_a_process_is_its_seq_its_lines_or_its_times(tmp_path: Path
     (one / "y.log").unlink()
     found = read(sources_in([one], Source(Path(), pattern=timed)))
     assert found.events.column("message").to_pylist() == ["c", "a"]
+
+
+def test_equal_texts_are_paired_in_the_order_of_time_however_files_are_named(
+    tmp_path: Path,
+) -> None:
+    new, old = tmp_path / "app.log", tmp_path / "app.log.1"
+    new.write_text("3 a sent ping to b\n4 b got ping from a\n")
+    old.write_text("1 a sent ping to b\n2 b got ping from a\n")
+    pattern = (
+        r"(?<time>\d) (?<process>\w) (?<kind>\w+) (?<message>\w+) "
+        r"(?:to (?<to>\w)|from (?<from>\w))"
+    )
+    like = Source(tmp_path, pattern=pattern)
+    events = read(sources_in([new, old], like)).events.to_pylist()
+    found = {event["time"]: event["message"] for event in events}
+    assert found == {1: "a>b ping", 2: "a>b ping", 3: "a>b ping #2", 4: "a>b ping #2"}
 
 
 def test_executions_in_a_text_are_apart(tmp_path: Path) -> None:
@@ -196,6 +229,26 @@ def test_the_recipes_of_the_docs_find_what_they_say(
     assert done.exit_code == 1, done.output
     result = json.loads(done.stdout)["result"]
     assert (result["verdict"], result["violations"]) == ("broken", 1 + ("kafka/" in words[2]))
+    assert result["paired_deliveries"] == result["deliveries"]
+    assert result["paired_sends"] == result["messages"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "orders/0/41\tid=m,origin=shop\t{}",
+        "orders/0/41\torigin=shop,id=m\t",
+        "Partition:0\tOffset:41\tid:m\t{}",
+        "CreateTime:1772445601210\tPartition:0\tOffset:41\torigin:shop,id:m,n:1\tkey\t{}",
+        "LogAppendTime:1772445601210\tPartition:0\tOffset:41\tDelivery:NONE\tid:m\tnull\tnull",
+    ],
+)
+def test_the_recipe_for_kafka_finds_the_id_wherever_it_is_printed(line: str) -> None:
+    words = next(words for words in recipes() if "kafka" in words[2])
+    deliver = compile_pattern(words[words.index("--deliver") + 1], "--deliver")
+    assert [match["message"] for match in deliver.finditer(f"{line}\n")] == ["m"]
+    headless = line.replace("id:m", "NO_HEADERS").replace("id=m", "")
+    assert not deliver.search(headless)
 
 
 def test_the_docs_have_a_recipe_for_each_broker() -> None:

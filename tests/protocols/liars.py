@@ -16,8 +16,10 @@ MEMBERS = ("a", "b", "c", "m")
 WITH_CONTROL = [
     name
     for name in PROTOCOLS
-    if name not in {"buffered", "central", "hierarchy", "serial", "synchronous"}
+    if name not in {"buffered", "central", "hierarchy", "permits", "serial", "synchronous"}
 ]
+#: Acknowledgements end what there is to say; so in a lie of m nobody acknowledges.
+ANSWERING = {"acknowledged"}
 #: Broadcasts: a process delivers nothing before all that it is told about.
 TRANSITIVE = {"broadcast", "context", "phases", "zones"}
 
@@ -32,6 +34,7 @@ class Net:
 
     def __init__(self, name: str, **options: object) -> None:
         self.casts = PROTOCOLS[name].casts
+        self.drops_control = False
         self.endpoints = {
             process: antecede.endpoint(
                 name, process=process, members=MEMBERS, pull=False, **options
@@ -39,6 +42,7 @@ class Net:
             for process in MEMBERS
         }
         self.flying: list[Packet] = []
+        self.sent: list[Packet] = []
         self.delivered: dict[str, list[tuple[MessageId, bytes]]] = {p: [] for p in MEMBERS}
 
     def send(self, process: str, dest: str, *more: str, payload: bytes = b"") -> None:
@@ -64,8 +68,12 @@ class Net:
     def has(self, process: str, sender: str) -> bool:
         return any(message.sender == sender for message, _ in self.delivered[process])
 
+    def last_number(self, source: str, dest: str) -> int:
+        return max((p.n for p in self.sent if (p.source, p.dest) == (source, dest)), default=0)
+
     def _take(self, process: str, effects: antecede.Effects) -> None:
-        self.flying += effects.packets
+        self.sent += effects.packets
+        self.flying += [p for p in effects.packets if not self.drops_control or p.kind == "data"]
         self.delivered[process] += [(d.message, d.payload) for d in effects.deliveries]
 
 
@@ -74,6 +82,7 @@ def lie(
 ) -> dict[str, Packet]:
     """Return what m sends to ``dests`` after the events that ``tell`` makes up."""
     fiction = Net(name)
+    fiction.drops_control = name in ANSWERING
     tell(fiction)
     fiction.run(hold)
     fiction.flying.clear()

@@ -9,9 +9,11 @@ may take a few more bytes than before, but nothing may accumulate.
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from random import Random
 from typing import NamedTuple
 
@@ -101,18 +103,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--protocol", action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at a time")
     asked = parser.parse_args()
     grown = []
-    for protocol in asked.protocol or antecede.PROTOCOLS:
-        sizes, seconds = soak(protocol, asked.messages)
-        flat = is_flat(sizes[0], sizes[-1])
-        grown += [] if flat else [protocol]
-        print(
-            f"{protocol:<12} {asked.messages} messages, {seconds:6.1f} s; snapshots of four "
-            f"{sizes[0].snapshot} -> {sizes[-1].snapshot} bytes, objects {sizes[0].pickled} -> "
-            f"{sizes[-1].pickled} bytes: {'flat' if flat else 'GROWS'}",
-            flush=True,
-        )
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        runs = {
+            pool.submit(soak, protocol, asked.messages): protocol
+            for protocol in asked.protocol or antecede.PROTOCOLS
+        }
+        for run in as_completed(runs):
+            (sizes, seconds), protocol = run.result(), runs[run]
+            flat = is_flat(sizes[0], sizes[-1])
+            grown += [] if flat else [protocol]
+            print(
+                f"{protocol:<12} {asked.messages} messages, {seconds:6.1f} s; snapshots of four "
+                f"{sizes[0].snapshot} -> {sizes[-1].snapshot} bytes, objects {sizes[0].pickled} "
+                f"-> {sizes[-1].pickled} bytes: {'flat' if flat else 'GROWS'}",
+                flush=True,
+            )
     return 1 if grown else 0
 
 

@@ -35,9 +35,9 @@ def test_worked_example_of_one_group() -> None:
     world.check()
 
     assert delivered(world, "c") == [("a", 1), ("b", 1)]
-    assert control_of(world, "a", 1, "c") == ((1, 0, 0),)
-    assert control_of(world, "b", 1, "c") == ((1, 1, 0),)
-    assert control_of(world, "c", 1, "a") == ((1, 1, 1),)
+    assert control_of(world, "a", 1, "c") == (("a", 1), ("b", 0), ("c", 0))
+    assert control_of(world, "b", 1, "c") == (("a", 1), ("b", 1), ("c", 0))
+    assert control_of(world, "c", 1, "a") == (("a", 1), ("b", 1), ("c", 1))
 
 
 def triangle(endpoint_class: type[Broadcast] | None = None) -> World:
@@ -123,6 +123,16 @@ def test_malformed_control_is_refused_and_changes_nothing() -> None:
         ((1, -1), *good[1:]),
     ]
     bad += [((1, 0.0), *good[1:]), ([1, 0], *good[1:])]
+    assert_refused(world.endpoints["b"], world.in_flight[0], bad)
+
+
+def test_malformed_control_of_one_group_is_refused_and_changes_nothing() -> None:
+    world = World("broadcast", "abc")
+    world.send("a", "all")
+    good = (("a", 1), ("b", 0), ("c", 0))
+    bad: list[object] = [None, (), good[:1], good[::-1], (("a", 0), *good[1:]), (1, 0, 0)]
+    bad += [(*good, ("d", 1)), (*good, ("d", -1)), (("a", 1), ("b", 1), ("c", 0))]
+    bad += [(None, (), (), good), (None, ("c",), ("b",), good), (None, "c", (), good)]
     assert_refused(world.endpoints["b"], world.in_flight[0], bad)
 
 

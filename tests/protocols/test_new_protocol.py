@@ -100,7 +100,7 @@ def test_the_tests_cover_it_once_the_docs_are_written(package: Path, tmp_path: P
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copytree(package / "antecede", tmp_path / "src" / "antecede", ignore=IGNORED)
     source = tmp_path / "src"
-    run(source, "docs/generate.py")
+    run(source, "-m", "docs.generate")
     files = ("wire/test_format.py", "protocols/test_properties.py", "protocols/test_records.py")
     tests = [f"tests/{file}" for file in files]
     wanted = "newcomer or numbers"

@@ -26,9 +26,9 @@ def chain_of_three(world: World) -> None:
 class Forgets(Optimal):
     """Leaves one instance of information, "d is a destination of m's message", out of messages."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
-        return [replace(packet, control=_without_m(packet)) for packet in packets]
+        return tuple(replace(packet, control=_without_m(packet)) for packet in packets)
 
 
 def _without_m(packet: Packet) -> object:

@@ -311,7 +311,7 @@ class WithoutConstraints(Pruned):
 class WithoutEntering(Pruned):
     """S5 left out: the sender forgets what it sent."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
         info = self._info
         del info[self.process][self._seq]
@@ -332,7 +332,7 @@ class WithoutReceived(Pruned):
 class WithoutReplacing(Pruned):
     """S2 carries the constraints, but the sender does not prune them."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         info = self._info
         packets = super()._stamped(to, payload)
         info.setdefault(self.process, {})[self._seq] = frozenset(to.others)

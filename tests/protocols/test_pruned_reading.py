@@ -9,14 +9,14 @@ from antecede.protocols.pruned import Pruned, PrunedStamp
 class EntersFirst(Pruned):
     """Enters the message before it is sent, so that its own entry travels with it."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         packets = super()._stamped(to, payload)
         stamp = PrunedStamp(self._known.tops.copy(), self._known.log.copy())
         roster, me, seq = self._roster, self._me, self._seq
-        return [
+        return tuple(
             numbered_packet(roster, me, p.dest_no, p.n, seq, p.dest_set, payload, stamp, p.needs)
             for p in packets
-        ]
+        )
 
 
 def test_a_message_does_not_carry_its_own_entry() -> None:

@@ -14,6 +14,10 @@ from tests.protocols.rig import (
 )
 
 
+def time(*counts: int) -> tuple[tuple[str, int], ...]:
+    return tuple(zip("abc", counts, strict=True))
+
+
 def test_triangle() -> None:
     """The example T1: c waits for a, by the vector that b passed on."""
     world = World("vectors", "abc")
@@ -27,9 +31,9 @@ def test_triangle() -> None:
     world.check()
 
     assert delivered(world, "c") == [("a", 1), ("b", 1)]
-    assert control_of(world, "a", 1, "c") == ((1, 0, 0), ())
-    assert control_of(world, "a", 2, "b") == ((2, 0, 0), (("c", (1, 0, 0)),))
-    assert control_of(world, "b", 1, "c") == ((2, 2, 0), (("c", (1, 0, 0)),))
+    assert control_of(world, "a", 1, "c") == (time(1, 0, 0), ())
+    assert control_of(world, "a", 2, "b") == (time(2, 0, 0), (("c", (1, 0, 0)),))
+    assert control_of(world, "b", 1, "c") == (time(2, 2, 0), (("c", (1, 0, 0)),))
 
 
 def test_multicast() -> None:
@@ -42,8 +46,8 @@ def test_multicast() -> None:
     world.drain()
     world.check()
 
-    assert control_of(world, "a", 1, "c") == ((1, 0, 0), ())
-    assert control_of(world, "b", 1, "c") == ((1, 2, 0), (("c", (1, 0, 0)),))
+    assert control_of(world, "a", 1, "c") == (time(1, 0, 0), ())
+    assert control_of(world, "b", 1, "c") == (time(1, 2, 0), (("c", (1, 0, 0)),))
     assert delivered(world, "c") == [("a", 1), ("b", 1)]
 
 
@@ -61,17 +65,19 @@ def test_every_cast_under_the_oracle_within_its_bound() -> None:
 def test_malformed_control_is_refused_and_changes_nothing() -> None:
     world = World("vectors", "abc")
     world.send("a", [*"b"])
-    stamp = (1, 0, 0)
+    stamp, row = time(1, 0, 0), (0, 0, 0)
     bad: list[object] = [
         None,
         stamp,
         (stamp,),
-        ((1, 0), ()),
+        (stamp[:1], ()),
+        (stamp[::-1], ()),
         (stamp, []),
-        (stamp, (("b", (1, 0)),)),
+        (stamp, (("b", (0, 0)),)),
     ]
-    bad += [(stamp, (("x", stamp),)), (stamp, (("c", stamp), ("b", stamp))), ((1, 0, -1), ())]
-    bad += [(stamp, (("b",),)), (stamp, ((1, stamp),))]
+    bad += [(stamp, (("x", row),)), (stamp, (("c", row), ("b", row))), (time(1, 0, -1), ())]
+    bad += [(stamp, (("b",),)), (stamp, ((1, row),)), (stamp, (("b", (1, 0, 0)),))]
+    bad += [(None, ("c",), ("b",), (stamp, ())), (None, (), (), (stamp, ()))]
     assert_refused(world.endpoints["b"], world.in_flight[0], bad)
 
 
@@ -84,8 +90,7 @@ class ReplacesItsClock(Vectors):
 
     def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
         reached = super()._absorb(packet)
-        assert isinstance(packet.control, tuple)
-        self._clock = packet.control[0]
+        self._clock, _ = self._carried(packet)
         return reached
 
     def _check(self, packet: Packet) -> None:

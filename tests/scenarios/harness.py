@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from antecede.check import BrokenPromiseError, World, causal_violations, crown, history_class
 from antecede.check.world import shown
+from antecede.core.hooks import Hooks
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import AntecedeError
 
@@ -191,7 +192,7 @@ class Story:
             f"{process} holds {self._label(message)}: waits for {', '.join(map(str, needs))}"
             for message, needs in one.waiting().items()
         ]
-        if "necessity" in one.INFO.promises:
+        if type(one).dependencies is not Hooks.dependencies:
             kept = {self._label(m): names for m, names in one.dependencies().items()}
             trace.append(f"{process} keeps {shown(kept)}")  # type: ignore[arg-type]
         return trace or [f"{process} holds nothing"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,6 +208,18 @@ def test_compressed_edges_are_read(tmp_path: Path, packing: str) -> None:
     with pa.CompressedOutputStream(str(path), packing) as file:
         file.write(b"1 2 3\n2 1 4\n")
     assert replay_edges(path).messages == 2
+
+
+def test_standard_input_is_an_edge_list_however_often_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for text in (b"1 2 3\n2 1 4\n", b"1 2 3\n"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        lines = text.count(b"\n")
+        assert [replay_edges("-").messages for _ in range(2)] == [lines, lines]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(UsageError, match="no line of 'standard input' is a message"):
+        replay_edges("-")
 
 
 def test_a_real_edge_list(shared: Path) -> None:

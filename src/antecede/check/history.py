@@ -20,8 +20,10 @@ from antecede.errors import UsageError
 class Event:
     """A send or a delivery.
 
-    ``after`` matters for sends only: the number of the last local event that the message depends
-    on; None means everything so far.
+    The rest matters for sends only. ``after`` is the number of the last local event that the
+    message depends on; None means everything so far. ``is_part`` is None where there are no
+    non-atomic events; otherwise it tells whether the message belongs to the same one as its
+    process's previous message, so that neither comes first.
     """
 
     process: str
@@ -29,6 +31,7 @@ class Event:
     message: MessageId
     dests: tuple[str, ...] = ()
     after: int | None = None
+    is_part: bool | None = None
 
     def __str__(self) -> str:
         if self.kind == "send":
@@ -69,6 +72,8 @@ class History:
         self._dests: list[tuple[str, ...]] = []
         self._past: list[Knowledge] = []
         self._sent: list[Knowledge] = []
+        self._parts: dict[str, int] = {}
+        self._unordered_at: list[str] = []
         self._local: dict[str, list[Knowledge]] = {}
         self._copies: dict[tuple[int, str], int] = {}
         self._copy_names: list[tuple[MessageId, str]] = []
@@ -88,10 +93,16 @@ class History:
         self.events.append(event)
 
     def send(
-        self, process: str, message: MessageId, dests: Iterable[str], after: int | None = None
+        self,
+        process: str,
+        message: MessageId,
+        dests: Iterable[str],
+        after: int | None = None,
+        *,
+        is_part: bool | None = None,
     ) -> None:
         """Add a send."""
-        self.append(Event(process, "send", message, tuple(dests), after))
+        self.append(Event(process, "send", message, tuple(dests), after, is_part))
 
     def deliver(self, process: str, message: MessageId) -> None:
         """Add a delivery."""
@@ -113,7 +124,7 @@ class History:
         self.messages.append(event.message)
         self._number[event.message] = number
         self._dests.append(event.dests)
-        self._past.append(before)
+        self._past.append(self._ordered_past(event, number, before))
         mine = 0
         for dest in event.dests:
             bit = 1 << len(self._copy_names)
@@ -132,6 +143,19 @@ class History:
         own = Knowledge(before.messages | 1 << number, before.delivered, before.replaced | replaced)
         self._sent.append(own)
         local.append(local[-1].joined(own))
+
+    def _ordered_past(self, event: Event, number: int, before: Knowledge) -> Knowledge:
+        """Return the past without the parts of the message's own non-atomic event.
+
+        A message to oneself is delivered at once. So a process's own messages wait for nothing at
+        that process: it may know of parts that it has not delivered.
+        """
+        self._unordered_at.append("" if event.is_part is None else event.process)
+        if event.is_part is None or event.dests == (event.process,):
+            return before
+        parts = self._parts.get(event.process, 0) if event.is_part else 0
+        self._parts[event.process] = parts | 1 << number
+        return Knowledge(before.messages & ~parts, before.delivered, before.replaced)
 
     def _append_delivery(self, event: Event) -> None:
         number = self._number.get(event.message)
@@ -183,18 +207,28 @@ class History:
         """Return the messages whose send happened before this one's send."""
         return self._named(self._past[self._number[message]].messages)
 
+    def causes_at(self, process: str, message: MessageId) -> frozenset[MessageId]:
+        """Return the messages for ``process`` that must be delivered there before this one."""
+        number = self._number[message]
+        if self._unordered_at[number] == process:
+            return frozenset()
+        return self._named(self._past[number].messages & self._addressed.get(process, 0))
+
     def is_delivered(self, process: str, message: MessageId) -> bool:
         """Tell whether ``process`` has delivered ``message``."""
         return bool(self._delivered.get(process, 0) >> self._number[message] & 1)
 
     def missing_causes(self, process: str, message: MessageId) -> frozenset[MessageId]:
         """Return the causes of ``message`` that are for ``process`` and not delivered there."""
+        number = self._number[message]
         missing = (
-            self._past[self._number[message]].messages
+            self._past[number].messages
             & self._addressed.get(process, 0)
             & ~self._delivered.get(process, 0)
         )
-        return self._named(missing) if missing else frozenset()
+        if not missing or self._unordered_at[number] == process:
+            return frozenset()
+        return self._named(missing)
 
     def undelivered(self, process: str) -> frozenset[MessageId]:
         """Return the messages for ``process`` that it has not delivered."""

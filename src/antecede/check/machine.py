@@ -36,12 +36,16 @@ _LEFT_OUT = frozenset(
 
 
 class Node(NamedTuple):
-    """A message as the oracle sees it: with the past of its send, so computations do not mix."""
+    """A message as the oracle sees it: with the past of its send, so computations do not mix.
+
+    ``known`` are the nodes that it must follow, ``past`` all that whoever delivers it learns of.
+    """
 
     message: MessageId
     dests: tuple[str, ...]
     known: frozenset[int]
     delivered: frozenset[tuple[int, str]]
+    past: frozenset[int]
 
 
 class View(NamedTuple):
@@ -49,12 +53,16 @@ class View(NamedTuple):
 
     ``known`` are the nodes in its past, ``delivered`` the copies whose delivery is in its past;
     ``prefixes`` (for protocols that order by ``after``) is ``known`` after each local event.
+    ``parts`` and ``began`` (for protocols with non-atomic events) are the messages of the one that
+    is open, and the number of the last local event before it.
     """
 
     known: frozenset[int] = frozenset()
     delivered: frozenset[tuple[int, str]] = frozenset()
     pending: frozenset[int] = frozenset()
     prefixes: tuple[frozenset[int], ...] = (frozenset(),)
+    parts: frozenset[int] = frozenset()
+    began: int = -1
 
 
 class Outcome(NamedTuple):
@@ -127,15 +135,23 @@ class Machine:
     def _send(self, local: int, dests: tuple[str, ...], after: int | None) -> Outcome | None:
         one, view = self._revive(local), self.views[local]
         message = MessageId(one.process, self._seqs[local] + 1)
-        known = view.known if after is None else view.prefixes[after]
-        node = _number(self.nodes, self._node_ids, Node(message, dests, known, view.delivered))
+        known = past = view.known if after is None else view.prefixes[after]
+        is_part = self.info.groups_by_after and after is not None and after <= view.began
+        if self.info.groups_by_after:
+            known, past = view.known - view.parts if is_part else view.known, view.known
+        entered = Node(message, dests, known, view.delivered, past)
+        node = _number(self.nodes, self._node_ids, entered)
         try:
             effects = one.send(dests, b"%d" % node, after=after)
         except UsageError:
             if not self.info.blocking:
                 raise
             return None
-        view = self._grown(view, view.known | known | {node})
+        if self.info.groups_by_after and dests != (one.process,):
+            parts = (view.parts if is_part else frozenset()) | {node}
+            began = view.began if is_part else self.event_counts[local]
+            view = view._replace(parts=parts, began=began)
+        view = self._grown(view, view.known | past | {node})
         return self._outcome(one, view, effects)
 
     def _receive(self, local: int, number: int) -> Outcome:
@@ -159,7 +175,7 @@ class Machine:
             node = int(delivery.payload)
             broken = broken or self._broken_by(one.process, view, node)
             past = self.nodes[node]
-            view = self._grown(view, view.known | past.known | {node})
+            view = self._grown(view, view.known | past.past | {node})
             view = view._replace(
                 delivered=view.delivered | past.delivered | {(node, one.process)},
                 pending=view.pending - {node},
@@ -196,6 +212,8 @@ class Machine:
 
     def missing(self, process: str, view: View, number: int) -> list[int]:
         """Return the causes of a message that are for ``process`` and not delivered there."""
+        if self.info.groups_by_after and self.nodes[number].message.sender == process:
+            return []  # a message to oneself is delivered at once
         return [
             cause
             for cause in self.nodes[number].known
@@ -220,7 +238,7 @@ class Machine:
         return result
 
     def _grown(self, view: View, known: frozenset[int]) -> View:
-        if not self.info.orders_by_after:
+        if not self.info.orders_by_after or self.info.groups_by_after:
             return view._replace(known=known)
         return view._replace(known=known, prefixes=(*view.prefixes, known))
 

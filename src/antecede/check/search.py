@@ -280,6 +280,8 @@ class Explorer:
     def _afters(self, local: int) -> tuple[int | None, ...]:
         if not self.machine.info.orders_by_after:
             return (None,)
+        if self.machine.info.groups_by_after:
+            return (None, 0)
         return tuple(range(self.machine.event_counts[local] + 1))
 
     def _used_after(self, used: int, place: int, dests: tuple[str, ...]) -> int | None:

@@ -76,10 +76,8 @@ def _violations_at(history: History, process: str) -> list[Violation]:
     overtaken: dict[MessageId, MessageId] = {}
     seen: set[MessageId] = set()
     for effect in order:
-        due = history.causes(effect)
-        for cause in sorted(due - seen):
-            if process in history.dests(cause):
-                overtaken.setdefault(cause, effect)
+        for cause in sorted(history.causes_at(process, effect) - seen):
+            overtaken.setdefault(cause, effect)
         seen.add(effect)
     result = []
     for cause, effect in overtaken.items():

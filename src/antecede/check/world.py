@@ -50,6 +50,7 @@ class World:
         self.steps: list[Step] = []
         self.removed: set[str] = set()
         self._sends: dict[str, int] = {}
+        self._began: dict[str, int] = {}
         self._payloads: dict[MessageId, bytes] = {}
         self._arrived: dict[str, dict[MessageId, None]] = {member: {} for member in first}
         self.endpoints = {member: self._endpoint(member, first) for member in first}
@@ -78,14 +79,28 @@ class World:
         message = MessageId(process, self._sends.get(process, 0) + 1)
         self._sends[process] = message.seq
         self._payloads[message] = payload
-        basis = after if self.info.orders_by_after else None
-        self.history.send(process, message, self._targets(process, names), basis)
+        targets = self._targets(process, names)
+        basis = after if self.info.orders_by_after and not self.info.groups_by_after else None
+        is_part = self._is_part(process, targets, after, count)
+        self.history.send(process, message, targets, basis, is_part=is_part)
         if effects.event != count + 1:
             self._broken(
                 "integrity", f"the send of {message} is event {count + 1}, not {effects.event}"
             )
         self._carry_out(process, effects)
         return message
+
+    def _is_part(
+        self, process: str, targets: tuple[str, ...], after: int | None, count: int
+    ) -> bool | None:
+        """Tell whether a send continues a non-atomic event; None if the protocol has none."""
+        if not self.info.groups_by_after:
+            return None
+        if after is not None and after <= self._began.get(process, -1):
+            return True
+        if targets != (process,):
+            self._began[process] = count
+        return False
 
     def arrive(self, index: int, *, keep: bool = False) -> bool:
         """Let a packet in flight arrive; return False if it was refused and stays in flight.

@@ -89,7 +89,6 @@ def audit(
     from antecede.pipeline.audits.allowance import allowance, compiled
     from antecede.pipeline.audits.entry import require_windows
     from antecede.pipeline.audits.files import audit_here, audit_on, write_results
-    from antecede.pipeline.logs.sources import require_file
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
 
@@ -107,8 +106,6 @@ def audit(
         "ignore": ignore or [],
         "master": None if local else master or "local[*]",
     }
-    for source in sources:
-        require_file(source)
     with (
         RunFolder.open(out, "audit", options=options) as folder,
         nullcontext()

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from antecede import __version__
 from antecede.errors import UsageError
 
 _MEMORY_WANTED = 4.0
@@ -118,6 +119,7 @@ def _program(name: str, programs: tuple[str, ...], mend: str) -> Finding:
 def _findings() -> list[Finding]:
     chromium = "only for the browser tests: install the package chromium"
     return [
+        Finding("antecede", ok=True, needed=True, seen=f"{__version__} on {platform.platform()}"),
         _python(),
         _java(),
         _library("Spark", "pyspark", "spark"),

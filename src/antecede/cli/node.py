@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,11 +23,15 @@ from rich.table import Table
 
 from antecede.errors import AntecedeError, UsageError
 
+if TYPE_CHECKING:
+    from antecede.net import Node
+
 Words = Annotated[
     list[str],
     typer.Argument(help="FILE.toml, or: certs FOLDER NAME..., or: top ADDRESS...", metavar="WHAT"),
 ]
 COLUMNS = {
+    "view": "view",
     "sent_total": "sent",
     "delivered_total": "delivered",
     "done_total": "done",
@@ -55,7 +59,8 @@ def node(
     `antecede node a.toml` runs the node that the file describes. It reads messages to send from
     standard input, one JSON object a line, such as `{"dests": ["b"], "text": "hello"}`, and prints
     what was sent and delivered in the same form. A delivery is marked done when it is printed.
-    It runs until it is interrupted or terminated.
+    `{"add": "d", "address": "127.0.0.1:7004"}` and `{"remove": "c"}` change the group. It runs
+    until it is interrupted or terminated.
 
     `antecede node certs certs a b c` makes a small certificate authority and certificates.
 
@@ -106,15 +111,19 @@ async def _serve(path: Path) -> int:
         lines: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
         Thread(target=_read_lines, args=(lines, loop), daemon=True).start()
 
+        async def obey(line: bytes) -> None:
+            try:
+                done = await _obey(running, line)
+            except AntecedeError as error:
+                done = {"kind": "refused", "reason": str(error)}
+            typer.echo(json.dumps(done))
+
         async def send_all() -> None:
             while line := await lines.get():
-                try:
-                    dests, payload = _order(line)
-                    message = await running.send(dests, payload)
-                except AntecedeError as error:
-                    typer.echo(json.dumps({"kind": "refused", "reason": str(error)}))
+                if b'"add"' in line or b'"remove"' in line:  # these may wait for long
+                    jobs.append(loop.create_task(obey(line)))
                 else:
-                    typer.echo(json.dumps({"kind": "sent", "message": str(message)}))
+                    await obey(line)
 
         async def print_all() -> None:
             async for delivery in running:
@@ -144,16 +153,22 @@ def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) ->
         asyncio.run_coroutine_threadsafe(lines.put(b""), loop).result()
 
 
-def _order(line: bytes) -> tuple[list[str] | str, bytes]:
-    """Return destinations and payload of a line of input."""
+async def _obey(running: Node, line: bytes) -> dict[str, str]:
+    """Do what a line of input says; return what to print."""
     try:
         row = json.loads(line)
+        if "add" in row:
+            await running.add(row["add"], row.get("address", ""))
+            return {"kind": "added", "process": row["add"]}
+        if "remove" in row:
+            await running.remove(row["remove"])
+            return {"kind": "removed", "process": row["remove"]}
         dests = row["dests"]
         payload = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         msg = f'expected {{"dests": ["b"], "text": "hello"}} or base64 in place of text; {error!r}'
         raise UsageError(msg) from error
-    return dests, payload
+    return {"kind": "sent", "message": str(await running.send(dests, payload))}
 
 
 def _shown(payload: bytes) -> dict[str, str]:

@@ -82,11 +82,14 @@ def sources_of(
 ) -> list[Source]:
     """Return the files to read; ``patterns`` are those of events, sends, deliveries, delimiters."""
     from antecede.pipeline.logs.base import Source
-    from antecede.pipeline.logs.files import aliases_of, sources_in
+    from antecede.pipeline.logs.files import aliases_of, require_file, sources_in
 
     pattern, send, deliver, delimiter = patterns
     like = Source(Path(), form, pattern, send, deliver, strict, delimiter, aliases_of(alias or []))
-    return sources_in(logs, like)
+    sources = sources_in(logs, like)
+    for source in sources:
+        require_file(source)
+    return sources
 
 
 def log_options(sources: list[Source]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import typer
 
 from antecede.cli.options import AsJson, Master, Wait
 from antecede.errors import UsageError
+from antecede.pipeline.streams.places import is_url, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,16 +22,20 @@ if TYPE_CHECKING:
 #: How many held rows the terminal lists.
 SHOWN = 20
 
+Source = Annotated[
+    str | None,
+    typer.Argument(help="Folder whose files are read as they come, or nats://HOST/STREAM."),
+]
+Out = Annotated[
+    str | None,
+    typer.Argument(help="Folder for ordered/ and rejected/ (Parquet), or nats://HOST/STREAM."),
+]
 Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
 
 
 def reorder(
-    source: Annotated[
-        Path | None, typer.Argument(help="Folder whose files are read as they come.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Argument(help="Folder for ordered/ and rejected/, as Parquet.")
-    ] = None,
+    source: Source = None,
+    out: Out = None,
     *,
     form: Annotated[str, typer.Option("--format", help="Format of the files: parquet, json.")] = (
         "parquet"
@@ -41,6 +46,9 @@ def reorder(
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between batches.")] = 1.0,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
+    messages: Annotated[
+        int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
+    ] = None,
     on_missing: Annotated[
         str, typer.Option(help="wait for a missing cause, or release after --timeout.")
     ] = "wait",
@@ -76,6 +84,9 @@ def reorder(
     position. Stop with Ctrl-C; the same call goes on where it stopped.
 
     Example: `antecede reorder incoming/ sorted/ --once`
+
+    Messages of a NATS stream hold such rows as JSON, or are those of a reader of nodes (give
+    --members and --readers).
     """
     from antecede.pipeline.spark.session import session
     from antecede.pipeline.streams.noise import without_remarks
@@ -87,9 +98,11 @@ def reorder(
         "buckets": buckets,
         **_names(name or []),
     }
+    if packet is None and members is not None and source is not None and is_url(source):
+        packet = "packet"
     if packet is not None:
         options |= {"packet": packet, "members": _split(members), "readers": _split(readers)}
-    _require_places(source, out, waiting, form)
+    _require_places(source, out, waiting, form, checkpoint)
     with (
         without_remarks(),
         session(master, app="antecede-reorder", memory=memory, wait=wait) as spark,
@@ -97,44 +110,69 @@ def reorder(
         if waiting is not None:
             _show_waiting(spark, waiting, as_json=as_json)
         elif source is not None and out is not None:
-            job = _Job(source, out, form, checkpoint or out / "checkpoint", files)
+            job = _Job(source, out, form, checkpoint or Path(out) / "checkpoint", files, messages)
             _run(spark, job, options, None if once else every, as_json=as_json)
 
 
-def _require_places(source: Path | None, out: Path | None, waiting: Path | None, form: str) -> None:
+def _require_places(
+    source: str | None, out: str | None, waiting: Path | None, form: str, checkpoint: Path | None
+) -> None:
     """Refuse missing folders before Spark starts."""
-    from antecede.pipeline.streams.places import require_checkpoint, require_folder
+    from antecede.pipeline.streams.places import (
+        require_checkpoint,
+        require_folder,
+        require_stream,
+    )
 
     if waiting is not None:
         require_checkpoint(waiting)
-    elif source is None or out is None:
-        msg = "reorder needs two folders, one to read and one to write; or --waiting CHECKPOINT"
+        return
+    if source is None or out is None:
+        msg = (
+            "reorder needs two folders or streams, one to read and one to write; or --waiting "
+            "CHECKPOINT"
+        )
         raise UsageError(msg)
+    if is_url(source):
+        require_stream(source)
     else:
-        require_folder(source, form)
+        require_folder(Path(source), form)
+    if is_url(out):
+        require_stream(out)
+        if checkpoint is None:
+            msg = f"{shown(out)} has no room for the query's state; give a folder by --checkpoint"
+            raise UsageError(msg)
 
 
 class _Job(NamedTuple):
-    source: Path
-    out: Path
+    source: str
+    out: str
     form: str
     checkpoint: Path
     files: int | None
+    messages: int | None
 
 
 def _run(
     spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
 ) -> None:
     from antecede.pipeline.streams.files import read_files, run_files
+    from antecede.pipeline.streams.nats_rows import read_stream, stream_writer
 
     begun = time.monotonic()
-    stream = read_files(spark, job.source, job.form, files=job.files)
+    if is_url(job.source):
+        stream = read_stream(
+            spark, job.source, most=job.messages, names=options, packets="packet" in options
+        )
+    else:
+        stream = read_files(spark, Path(job.source), job.form, files=job.files)
+    out = stream_writer(job.out, options) if is_url(job.out) else Path(job.out)
     totals = run_files(
-        stream, job.out, checkpoint=job.checkpoint, options=options, every=every, show=_show
+        stream, out, checkpoint=job.checkpoint, options=options, every=every, show=_show
     )
     result = {
         "verb": "reorder",
-        "options": {"source": str(job.source), "out": str(job.out), **options},
+        "options": {"source": shown(job.source), "out": shown(job.out), **options},
         "seconds": time.monotonic() - begun,
         "result": {
             "batches": totals.batches,
@@ -148,9 +186,10 @@ def _run(
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
+        place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
         typer.echo(
             f"{totals.rows_in:,} rows in, {totals.rows_out:,} out, {totals.duplicates:,} "
-            f"duplicates, {totals.rejected:,} rejected; ordered rows: {job.out / 'ordered'}"
+            f"duplicates, {totals.rejected:,} rejected; ordered rows: {place}"
         )
 
 

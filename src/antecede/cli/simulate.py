@@ -43,7 +43,8 @@ def simulate(
     option: Annotated[list[str] | None, typer.Option(help="Protocol option NAME=VALUE, for all "
                                                           "protocols that have it. May be "
                                                           "repeated.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="Replay an edge list instead.")] = None,
+    edges: Annotated[Path | None, typer.Option(help="Replay an edge list instead; - is "
+                                                       "standard input.")] = None,
     schedule: Annotated[Path | None, typer.Option(help="Replay a schedule (Parquet) "
                                                        "instead.")] = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or plain.")] = "auto",
@@ -97,6 +98,7 @@ def simulate(
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     from antecede.eventlog import left_out
+    from antecede.eventlog.edges import title_of
     from antecede.sim import Schedule
     from antecede.sim.workloads import (
         WORKLOADS,
@@ -118,7 +120,7 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
             asked["edges"], seed=seed, delay=asked["delay"], fifo=asked["fifo"], rejected=bad
         )
         if bad:
-            typer.echo(f"{left_out(len(bad), bad[0], asked['edges'])}.", err=True)
+            typer.echo(f"{left_out(len(bad), bad[0], title_of(asked['edges']))}.", err=True)
     elif asked["workload"] in WORKLOADS:
         make = WORKLOADS[asked["workload"]]
         names = ("n", "cast", "received", "warm_up", "delay", "fifo")

@@ -31,7 +31,8 @@ def study(
         list[str] | None, typer.Option(help="Run only this protocol; may be repeated.")
     ] = None,
     traffic: Annotated[
-        Path | None, typer.Option(help="An edge list (source destination time) to replay.")
+        Path | None,
+        typer.Option(help="An edge list (source destination time) to replay; - is standard input."),
     ] = None,
     n: Annotated[
         list[int] | None,
@@ -101,12 +102,13 @@ def study(
 def _say_rejected(traffic: Path) -> None:
     """Say how many lines of an edge list are left out, if any, and quote the first."""
     from antecede.eventlog import Rejected, left_out
+    from antecede.eventlog.edges import title_of
     from antecede.sim.workloads import replay_edges
 
     bad: list[Rejected] = []
     replay_edges(traffic, rejected=bad)
     if bad:
-        typer.echo(f"{left_out(len(bad), bad[0], str(traffic))}.", err=True)
+        typer.echo(f"{left_out(len(bad), bad[0], title_of(traffic))}.", err=True)
 
 
 @contextlib.contextmanager

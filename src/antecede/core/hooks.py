@@ -17,8 +17,12 @@ class Hooks:
     """The part of an endpoint that protocols fill in; :class:`Endpoint` calls it."""
 
     INFO: ClassVar[ProtocolInfo]
-    STATE: ClassVar[tuple[str, ...]] = ()
-    """The attributes that hold the protocol's own state, all of them plain data."""
+    STATE: ClassVar[tuple[str, ...] | dict[str, object]] = ()
+    """The attributes that hold the protocol's own state, all of them plain data.
+
+    As a dict it also says what each looks like, so that snapshots with other values are refused;
+    see :mod:`antecede.core.kinds`.
+    """
     FIFO: ClassVar[bool] = False
     """Whether the base hands packets to the protocol in channel order.
 

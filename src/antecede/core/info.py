@@ -137,6 +137,8 @@ class ProtocolInfo:
     """Whether position or an option gives a process a role, so that renaming matters."""
     orders_by_after: bool = False
     """Whether it orders by ``send(..., after=)``; the others order by everything so far."""
+    groups_by_after: bool = False
+    """Whether ``after`` tells which sends form a non-atomic event (see ``non_atomic``)."""
     carries_messages: bool = False
     """Whether other messages travel with a message, payloads included."""
 

@@ -6,17 +6,12 @@ A removed process keeps its number until nothing can name it any more; see
 
 from __future__ import annotations
 
-from typing import Final
-
-from antecede.core.farewells import Farewell
+from antecede.core.farewells import FORGOTTEN_MAX, Farewell
 from antecede.core.messages import Packet
 from antecede.core.numbered_restarts import NumberedRestarts
 from antecede.core.numbered_state import OWN
 from antecede.core.roster import UNKNOWN, Roster, roster_of
 from antecede.core.stamps import Translation
-
-FORGOTTEN_MAX: Final = 1024
-"""How many names are remembered after they were forgotten, for packets of those who join late."""
 
 
 class Membership(NumberedRestarts):

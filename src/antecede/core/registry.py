@@ -103,8 +103,11 @@ def endpoint(
     return cls(process=process, members=names, options=chosen, pull=flag, removed=gone, **limits)
 
 
-def restore(state: State) -> Endpoint:
-    """Make an endpoint that continues from a state taken by ``Endpoint.state()``."""
+def restore(state: State, *, checked: bool = False) -> Endpoint:
+    """Make an endpoint that continues from a state taken by ``Endpoint.state()``.
+
+    With ``checked=True``, a state that no endpoint of this protocol has raises ValueError.
+    """
     made = protocol_class(state["protocol"])(
         process=state["process"],
         members=state["members"],
@@ -114,6 +117,11 @@ def restore(state: State) -> Endpoint:
         held_bytes_max=state["held_bytes_max"],
         queue_max=state["queue_max"],
     )
+    if checked:
+        from antecede.core.kinds import ANY, check_state
+
+        kinds = made.STATE if isinstance(made.STATE, dict) else dict.fromkeys(made.STATE, ANY)
+        check_state(state, kinds, {} if state["removed"] else made.state()["own"])
     made.load(state)
     return made
 

@@ -15,7 +15,7 @@ class Relayed(Endpoint):
     ever wait: the application might ask for another one first.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("_arrived", "_taken")
+    STATE: ClassVar[dict[str, object]] = {"_arrived": int, "_taken": int}
     FIFO: ClassVar = True
     RELAYS: ClassVar = True
 

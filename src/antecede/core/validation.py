@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from antecede.core.messages import MessageId, Packet
 from antecede.errors import PeerError, UsageError
@@ -134,12 +134,37 @@ def is_count(value: object, least: int = 0) -> bool:
 
 def is_counts(value: object, length: int) -> bool:
     """Tell whether ``value`` is a tuple of ``length`` counts."""
-    return type(value) is tuple and len(value) == length and all(is_count(x) for x in value)
+    if type(value) is not tuple or len(value) != length:
+        return False
+    if not value:
+        return True
+    return set(map(type, value)) == {int} and min(value) >= 0 and max(value) <= COUNT_MAX
+
+
+def are_keyed(value: object, expected: tuple[str, ...]) -> bool:
+    """Tell whether ``value`` is a tuple of pairs (name, ...), sorted, each name once.
+
+    ``expected`` are the names that it probably has, so that they need not be compared.
+    """
+    if type(value) is not tuple or set(map(type, value)) != {tuple}:
+        return False
+    if set(map(len, value)) != {2}:
+        return False
+    names = tuple([pair[0] for pair in value])
+    return names == expected or are_names(names)
+
+
+def is_records(value: object, expected: tuple[str, ...]) -> bool:
+    """Tell whether ``value`` is a tuple of pairs (name, count), sorted, each name once."""
+    if not are_keyed(value, expected):
+        return False
+    pairs = cast("tuple[tuple[str, object], ...]", value)
+    return is_counts(tuple([count for _, count in pairs]), len(pairs))
 
 
 def are_names(value: object) -> bool:
     """Tell whether ``value`` is a tuple of names, sorted, each once."""
-    if type(value) is not tuple or any(type(name) is not str for name in value):
+    if type(value) is not tuple or not set(map(type, value)) <= {str}:
         return False
     return all(a < b for a, b in pairwise(value))
 

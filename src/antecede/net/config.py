@@ -14,14 +14,16 @@ from antecede.net.node import Node
 
 PATHS: Final = ("store", "tls", "events")
 """Settings that are files or folders; relative ones are meant from the folder of the TOML file."""
-_TYPES: Final[dict[str, type]] = {
+_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "process": str,
     "listen": str,
     "protocol": str,
+    "transport": str,
     "metrics": str,
     **dict.fromkeys(PATHS, str),
     "allow_plaintext": bool,
-    "peers": dict,
+    "joining": bool,
+    "peers": (dict, list),
     "options": dict,
     "limits": dict,
 }
@@ -64,10 +66,21 @@ def read_settings(path: Path) -> dict[str, Any]:
     return found
 
 
-_WORDS: Final = {str: "a string", bool: "true or false", dict: "a table"}
+_WORDS: Final[dict[type | tuple[type, ...], str]] = {
+    str: "a string",
+    bool: "true or false",
+    dict: "a table",
+    (dict, list): "a table of addresses, or a list of names",
+}
 
 
-def _check_peers(path: Path, peers: dict[str, Any]) -> None:
+def _check_peers(path: Path, peers: dict[str, Any] | list[Any]) -> None:
+    if isinstance(peers, list):
+        for name in peers:
+            if not isinstance(name, str):
+                msg = f"{path}: peers has {name!r}; expected a list of names"
+                raise UsageError(msg)
+        return
     for name, address in peers.items():
         if not isinstance(address, str):
             msg = f"{path}: the address of peer {name!r} is {address!r}; expected 'host:port'"

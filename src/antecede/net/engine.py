@@ -22,8 +22,10 @@ from antecede.errors import (
 )
 from antecede.eventlog import EventLog
 from antecede.net import frames, records
+from antecede.net.changing import Changing
 from antecede.net.limits import Limits
-from antecede.net.machine import Machine, Step
+from antecede.net.machine import was_removed
+from antecede.net.members import Members
 from antecede.net.outgoing import Outgoing
 from antecede.net.peers import GAP_MAX, Peer
 from antecede.net.records import Logged
@@ -38,7 +40,7 @@ class Engine:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Changing,
         transport: Transport,
         store: Store | None,
         *,
@@ -57,12 +59,21 @@ class Engine:
         }
         self.ready: deque[Delivery] = deque(machine.inbox.values())
         self.watch = Watch(machine, limits.long_wait_seconds)
+        self.transport = transport
         self.outgoing = Outgoing(machine, transport, chance)
         self.failure: Exception | None = None
         self.is_closed = False
-        self.counts = dict.fromkeys(("sent", "delivered", "done", "duplicates", "refused"), 0)
+        self.counts = dict.fromkeys(("delivered", "done", "duplicates", "refused"), 0)
+        self._sends_before = machine.sends
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
         self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
+        self.members = Members(
+            machine,
+            self.peers,
+            self.saving,
+            self.outgoing,
+            is_full=lambda: self._is_inbox_full,
+        )
         self._has_pending = False
         self._consumers: deque[asyncio.Future[None]] = deque()
         self._arrival_waiters: deque[asyncio.Future[None]] = deque()
@@ -71,12 +82,12 @@ class Engine:
 
     def send(self, dests: tuple[str, ...] | str, payload: bytes, after: int | None) -> MessageId:
         """Apply a send."""
-        step = self.machine.send(dests, payload, after)
+        machine = self.machine
+        machine.send(dests, payload, after)
         if self.is_durable:
             self.saving.batch.records.append(records.send_record(dests, payload, after))
-        self.counts["sent"] += 1
-        self._take(step)
-        return MessageId(self.machine.setup.process, self.machine.sends)
+        self.saving.schedule()
+        return MessageId(machine.label, machine.sends)
 
     def done(self, event: int) -> None:
         """Apply that the application has dealt with a delivery; again does nothing."""
@@ -93,14 +104,20 @@ class Engine:
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
-        names = self.peers if isinstance(dests, str) else dests
-        for name in names:
-            peer = self.peers.get(name)
-            if peer is not None and peer.channel.outbox and peer.is_full:
+        limits, peers, me = self.limits, self.peers, self.machine.setup.process
+        for name in peers if isinstance(dests, str) else dests:
+            peer = peers.get(name)
+            if peer is None:
+                if name == me and self._is_inbox_full:
+                    return self.next_input()
+                continue
+            channel = peer.channel
+            if (
+                len(channel.outbox) >= limits.outbox_count
+                or channel.outbox_bytes >= limits.outbox_bytes
+            ):
                 peer.waiters.append(waiter := self.loop.create_future())
                 return waiter
-        if self.machine.setup.process in dests and self._is_inbox_full:
-            return self.next_input()
         return None
 
     def next_input(self) -> asyncio.Future[None]:
@@ -112,6 +129,11 @@ class Engine:
         """Return a future that is done when there may be a delivery."""
         self._consumers.append(waiter := self.loop.create_future())
         return waiter
+
+    @property
+    def sent(self) -> int:
+        """How many messages were sent since the node was opened."""
+        return self.machine.sends - self._sends_before
 
     def unacknowledged(self) -> int:
         """Return how many packets peers have not acknowledged."""
@@ -128,15 +150,26 @@ class Engine:
 
     def received(self, peer: str, frame: bytes) -> None:
         """Take a frame from a peer."""
-        found = self.peers.get(peer)
-        if found is None or self.is_closed or self.failure is not None:
+        if self.is_closed or self.failure is not None:
             return
         try:
-            self._take_frame(found, frame)
+            found = self.peers.get(peer)
+            if found is None:
+                self._answer_stranger(peer)
+            else:
+                self._take_frame(found, frame)
         except PeerError as error:
-            self._refuse(found, str(error))
+            self._refuse(peer, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the node must not go on
             self.fail(error)
+
+    def _answer_stranger(self, name: str) -> None:
+        """Tell a process that was removed that it was."""
+        note = self.members.stranger(name)
+        if note is not None:
+            machine = self.machine
+            head = frames.Head(machine.group.digest, machine.identity, b"", self.outgoing.view)
+            self.transport.send(name, frames.encode(head, 0, (), (), [note]))
 
     # Arrivals.
 
@@ -147,35 +180,60 @@ class Engine:
 
     def _take_frame(self, peer: Peer, data: bytes) -> None:
         frame = frames.decode(data)
-        self._check_head(peer, frame.head)
-        peer.acknowledge(frame.prefix, frame.above, self.loop.time())
-        channel = peer.channel
-        for n, packet in frame.packets:
-            if channel.has(n):
+        head, channel = frame.head, peer.channel
+        self._check_setup(peer, head)
+        if head.view < channel.joined:
+            self._answer_stranger(peer.name)  # an earlier incarnation
+            return
+        for note in frame.notes:
+            self.members.note(peer, note)
+        if self.members.told_removed:
+            self._stop_as_removed()
+        if self.peers.get(peer.name) is not peer:
+            return
+        is_usual = head.view == peer.view == self.machine.group.number
+        if not is_usual and not self.members.is_level(peer, head.view):
+            return
+        self._check_identities(peer, head)
+        peer.acknowledge(self.machine, frame.prefix, frame.above, self.loop.time())
+        if channel.kept:
+            channel.settle(head.stable)
+        if frame.packets:
+            self._take_packets(peer, frame.packets)
+        if self._arrival_waiters:
+            _wake_all(self._arrival_waiters)
+
+    def _take_packets(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
+        channel, machine, name = peer.channel, self.machine, peer.name
+        count_max, bytes_max = self.limits.inbox_count, self.limits.inbox_bytes
+        for n, parcel in packets:
+            if n <= channel.prefix or n in channel.above:
                 self.counts["duplicates"] += 1
-                self._owe(peer)
             elif n > channel.prefix + GAP_MAX:
-                self._refuse(peer, f"packet {n} is too far ahead of packet {channel.prefix + 1}")
-            elif self._is_inbox_full:
-                peer.put_aside(n, packet)
+                reason = f"packet {n} is too far ahead of packet {channel.prefix + 1}"
+                self._refuse(name, reason)
+            elif len(machine.inbox) >= count_max or machine.inbox_bytes >= bytes_max:
+                peer.put_aside(n, parcel)
                 self._has_pending = True
             else:
-                self._arrive(peer, n, packet)
-        _wake_all(self._arrival_waiters)
+                self._arrive(peer, n, parcel)
+        self._owe(peer)
 
-    def _check_head(self, peer: Peer, head: frames.Head) -> None:
-        if head.setup != self.machine.setup.digest:
+    def _check_setup(self, peer: Peer, head: frames.Head) -> None:
+        if head.setup != self.machine.group.digest:
             msg = (
                 f"{peer.name!r} runs another setup than {self.machine.setup.sentence}; give all "
                 "nodes the same members, protocol and options"
             )
             raise PeerError(msg)
+
+    def _check_identities(self, peer: Peer, head: frames.Head) -> None:
         known, mine = peer.channel.identity, self.machine.identity
         if (known and head.source != known) or (head.dest and head.dest != mine):
             who = f"{peer.name!r} has" if known and head.source != known else "this node has"
             msg = (
                 f"{who} lost its store since {peer.name!r} and this node last met; put the store "
-                "back, or give all nodes new stores"
+                "back, or remove the process and add it again"
             )
             raise PeerError(msg)
         if not known:
@@ -183,21 +241,19 @@ class Engine:
             if self.is_durable:
                 self.saving.batch.records.append(records.meet_record(peer.name, head.source))
 
-    def _arrive(self, peer: Peer, n: int, packet: bytes) -> None:
+    def _arrive(self, peer: Peer, n: int, parcel: bytes) -> None:
         try:
-            step = self.machine.arrive(peer.name, n, packet)
+            self.machine.arrive(peer.name, n, parcel)
         except (HoldFullError, UnknownProcessError) as error:
             # Not acknowledged, so the peer sends it again; by then there may be room.
             self.counts["refused"] += 1
             self.watch.tell_once(peer.name, type(error).__name__, f"from {peer.name}: {error}")
-            return
         except PeerError as error:
-            self._refuse(peer, str(error))
-            return
-        if self.is_durable:
-            self.saving.batch.records.append(records.arrive_record(peer.name, n, packet))
-        self._owe(peer)
-        self._take(step)
+            self._refuse(peer.name, str(error))
+        else:
+            if self.is_durable:
+                record = records.arrive_record(peer.name, n, parcel)
+                self.saving.batch.records.append(record)
 
     def _admit_pending(self) -> None:
         """Take in packets that waited for room, in turn."""
@@ -207,6 +263,7 @@ class Engine:
             n, packet = peer.take_pending()
             if not peer.channel.has(n):
                 self._arrive(peer, n, packet)
+                self._owe(peer)
             if peer.pending:
                 waiting.append(peer)
         self._has_pending = bool(waiting)
@@ -216,32 +273,22 @@ class Engine:
         self.saving.batch.arrivals[peer.name] = None
         self.saving.schedule()
 
-    def _refuse(self, peer: Peer, reason: str) -> None:
+    def _refuse(self, name: str, reason: str) -> None:
         self.counts["refused"] += 1
-        self.watch.tell_once(peer.name, "refused", f"turned away what {peer.name} sent: {reason}")
+        self.watch.tell_once(name, "refused", f"turned away what {name} sent: {reason}")
+
+    def _stop_as_removed(self) -> None:
+        self.fail(NodeClosedError(was_removed(self.machine.setup.process)))
 
     # Batches.
 
-    def _take(self, step: Step) -> None:
-        batch = self.saving.batch
-        for dest, n, data in step.packets:
-            if dest in batch.packets:
-                batch.packets[dest].append((n, data))
-            else:
-                batch.packets[dest] = [(n, data)]
-            self.counts["packet_bytes"] += len(data)
-        if step.control:
-            self.counts["control_bytes"] += step.control
-        if step.held is not None or self.watch.since:
-            self.watch.note(step)
-        if step.deliveries:
-            batch.deliveries += step.deliveries
-        if step.logged:
-            batch.logged += step.logged
-        self.saving.schedule()
-
     def _seal(self, batch: Batch) -> None:
         """Complete a batch with what is true now."""
+        self.members.seal(batch)
+        if batch.held or self.watch.since:
+            self.watch.note(batch)
+        self.counts["packet_bytes"] += batch.size
+        self.counts["control_bytes"] += batch.control
         for name in batch.arrivals:
             channel = self.peers[name].channel
             batch.arrivals[name] = (channel.prefix, tuple(sorted(channel.above)))
@@ -254,20 +301,27 @@ class Engine:
     def _finish(self, batch: Batch) -> None:
         """Let out what is saved now."""
         self.log(batch.logged)
-        for name, arrivals in batch.arrivals.items():
-            assert arrivals is not None
-            self.peers[name].saved = arrivals
-        for name in {**batch.packets, **batch.arrivals}:
+        self.members.release(batch)
+        for name in {**batch.packets, **batch.arrivals, **batch.notes}:
+            peer = self.peers.get(name) or self.members.former.get(name)
+            if peer is None:
+                continue
+            if (arrivals := batch.arrivals.get(name)) is not None:
+                peer.saved = arrivals
             packets = batch.packets.get(name, [])
-            peer = self.peers[name]
             if packets:
                 peer.released = packets[-1][0]
-            self.outgoing.transmit(peer, packets)
+            if packets or name in batch.notes:
+                self.outgoing.transmit(peer, packets, batch.notes.get(name))
+            else:
+                self.outgoing.owe(peer)
         if batch.deliveries:
             self.counts["delivered"] += len(batch.deliveries)
             self.ready += batch.deliveries
             _wake_all(self._consumers)
         _wake_all(deque(batch.waiters))
+        if self.machine.group.is_removed:
+            self._stop_as_removed()
 
     def log(self, logged: Iterable[Logged]) -> None:
         """Write events to the event log, unless they are there."""
@@ -289,6 +343,7 @@ class Engine:
             self.failure = error
             LOG.error("%s: the node stops: %s", self.machine.setup.process, error)
         self.outgoing.stop(list(self.peers.values()))
+        self.members.stop()
         self.saving.stop(error)
         self.wake_everyone()
 
@@ -307,6 +362,7 @@ class Engine:
         await self.saving.settle()
         self.watch.stop()
         self.outgoing.stop(list(self.peers.values()))
+        self.members.stop()
         if self.failure is None:
             await self.saving.checkpoint()
 

@@ -9,16 +9,19 @@ packets under the same numbers.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Self
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Delivery, Effects, MessageId
+from antecede.core.messages import Delivery, Effects, MessageId, Packet
+from antecede.core.registry import PROTOCOLS
 from antecede.core.registry import endpoint as make_endpoint
-from antecede.errors import PeerError, SnapshotError, StoreError
-from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_numbers
+from antecede.errors import PeerError, SnapshotError, StoreError, UsageError
+from antecede.net.channels import Channel
+from antecede.net.copies import ALONE, heading, packet_in
+from antecede.net.fields import Fields, put_bytes, put_names, put_number
+from antecede.net.groups import Group, Welcome, founding
+from antecede.net.outcomes import Outcome
 from antecede.net.records import (
     ACKNOWLEDGED,
     ARRIVE,
@@ -34,154 +37,124 @@ from antecede.net.records import (
     sealed,
     unsealed,
 )
+from antecede.net.setups import Setup
 from antecede.wire.codec import Codec
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
-DIGEST_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What all members must agree on, and this process's name."""
-
-    process: str
-    members: tuple[str, ...]
-    protocol: str
-    options: Mapping[str, Any]
-
-    @property
-    def digest(self) -> bytes:
-        """A short digest of what all members must agree on."""
-        text = repr((self.protocol, _plain(self.options), self.members))
-        return hashlib.blake2b(
-            text.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES
-        ).digest()
-
-    @property
-    def sentence(self) -> str:
-        """The setup as an error message names it."""
-        options = "".join(f", {key}={value!r}" for key, value in self.options.items())
-        return f"{self.process} of {', '.join(self.members)} ({self.protocol}{options})"
-
-
-def _plain(value: object) -> object:
-    """Return options in one form, however they were written: as lists, tuples or sets."""
-    if isinstance(value, Mapping):
-        return tuple(sorted((str(key), _plain(item)) for key, item in value.items()))
-    if isinstance(value, (list, tuple)):
-        return tuple(_plain(item) for item in value)
-    if isinstance(value, (set, frozenset)):
-        return tuple(sorted(map(str, value)))
-    return value
-
-
-@dataclass(slots=True)
-class Channel:
-    """What is known about the packets to and from one peer."""
-
-    identity: bytes = b""
-    outbox: dict[int, bytes] = field(default_factory=dict)
-    outbox_bytes: int = 0
-    prefix: int = 0
-    above: set[int] = field(default_factory=set)
-
-    def has(self, n: int) -> bool:
-        """Tell whether the peer's packet of this number has arrived."""
-        return n <= self.prefix or n in self.above
-
-    def accept(self, n: int) -> None:
-        """Note that a packet has arrived."""
-        self.above.add(n)
-        while self.prefix + 1 in self.above:
-            self.prefix += 1
-            self.above.remove(self.prefix)
-
-    def put(self, n: int, packet: bytes) -> None:
-        """Keep a packet until the peer has acknowledged it."""
-        self.outbox[n] = packet
-        self.outbox_bytes += len(packet)
-
-    def drop(self, numbers: Iterable[int]) -> list[int]:
-        """Forget acknowledged packets; return the numbers that were still here."""
-        gone = []
-        for n in numbers:
-            packet = self.outbox.pop(n, None)
-            if packet is not None:
-                self.outbox_bytes -= len(packet)
-                gone.append(n)
-        return gone
-
-    def acknowledged(self, prefix: int, above: Iterable[int]) -> list[int]:
-        """Forget the packets up to ``prefix`` and those ``above``; return their numbers."""
-        low = []
-        for n in self.outbox:
-            if n > prefix:
-                break
-            low.append(n)
-        return self.drop((*low, *above))
-
-
-class Step(NamedTuple):
-    """The outcome of an input.
-
-    ``packets`` are for peers; ``logged`` is for the event log. ``held`` is the message that arrived
-    and has to wait; ``control`` counts the bytes of the packets that are not payload.
-    """
-
-    packets: list[tuple[str, int, bytes]]
-    deliveries: tuple[Delivery, ...]
-    logged: list[Logged]
-    control: int
-    held: MessageId | None = None
 
 
 class Machine:
     """A node's whole state; :meth:`restored` makes it from a store's contents."""
 
-    def __init__(self, setup: Setup, identity: bytes) -> None:
+    def __init__(self, setup: Setup, identity: bytes, start: Welcome | None = None) -> None:
         self.setup = setup
         self.identity = identity
-        self.codec = Codec(setup.members)
-        self.endpoint: Endpoint = make_endpoint(
-            setup.protocol, process=setup.process, members=setup.members, **setup.options
+        self.is_dynamic = (
+            PROTOCOLS[setup.protocol].dynamic if setup.protocol in PROTOCOLS else False
         )
-        self.channels = {name: Channel() for name in setup.members if name != setup.process}
+        first = start or founding(setup.digest, setup.rules, setup.members)
+        self.group = Group(first)
+        self.codec = Codec(first.labels)
+        self.label = first.members[setup.process].label
+        labels = tuple(member.label for member in first.members.values())
+        gone = tuple(label for label in first.labels if label not in labels)
+        options = {**setup.options, "removed": gone} if gone else setup.options
+        self.endpoint: Endpoint = make_endpoint(
+            setup.protocol, process=self.label, members=labels, **options
+        )
+        self.channels = {
+            name: Channel(member.label, member.joined)
+            for name, member in first.members.items()
+            if name != setup.process
+        }
+        self._index()
         self.inbox: dict[int, Delivery] = {}
         self.inbox_bytes = 0
         self.sends = 0
+        self.unstable: dict[int, int] = {}
+        """How many copies of our messages are not acknowledged, if there is more than one."""
+        self.into = Outcome()
+        """Where the outcome of inputs goes."""
         self.keeps_log = True
-        """Whether steps tell what to log; a node without an event log does not ask for it."""
+        """Whether events are collected for the event log."""
+
+    def _index(self) -> None:
+        """Find channels and numbers by label quickly."""
+        self.by_label = {channel.label: (name, channel) for name, channel in self.channels.items()}
+        self.numbers = {label: number for number, label in enumerate(self.codec.members)}
+
+    @property
+    def stable(self) -> int:
+        """The number of the message up to which all destinations have all of ours."""
+        return next(iter(self.unstable)) - 1 if self.unstable else self.sends
 
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
-    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> Step:
+    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
         """Send a message."""
+        if not self.group.is_plain and not isinstance(dests, str):
+            dests = self._labels(tuple(dests))
         effects = self.endpoint.send(dests, payload, after=after)
         self.sends += 1
-        logged = []
         if self.keeps_log:
-            message = MessageId(self.setup.process, self.sends)
+            message = MessageId(self.label, self.sends)
             named = dests if not isinstance(dests, str) else _dests_of(effects)
-            logged.append(Logged(effects.event, message, tuple(named)))
-        return self._carry_out(effects, logged, None)
+            self.into.logged.append(Logged(effects.event, message, tuple(named)))
+        self._carry_out(effects)
 
-    def arrive(self, peer: str, n: int, data: bytes) -> Step:
+    def _labels(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the labels of members."""
+        members = self.group.members
+        for name in names:
+            if name not in members:
+                msg = f"process {name!r} is not a member; the members are {', '.join(members)}"
+                raise UsageError(msg)
+        if set(names) == set(members) and "multicast" not in PROTOCOLS[self.setup.protocol].casts:
+            return self.endpoint.members  # perhaps one more, which is being removed
+        return tuple(members[name].label for name in names)
+
+    def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet that ``peer`` sent under number ``n`` and that is new."""
-        packet = self.codec.decode(data)
-        if packet.source != peer or packet.n != n:
+        self._take_in(self.channels[peer], n, parcel)
+
+    def _take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
+        is_alone = parcel.startswith(ALONE)
+        packet = self.codec.decode(parcel[1:] if is_alone else packet_in(parcel))
+        if packet.n != n or packet.source != channel.label:
+            peer = channel.label
             msg = f"{peer!r} sent packet {n}, but it says packet {packet.n} of {packet.source!r}"
             raise PeerError(msg)
         effects = self.endpoint.receive(packet)
-        self.channels[peer].accept(n)
-        held, deliveries = None, effects.deliveries
-        if not deliveries or deliveries[0].message != packet.message:
-            held = self._held(packet.message, packet.dests, deliveries)
-        return self._carry_out(effects, [], held)
+        if n == channel.prefix + 1 and not channel.above:
+            channel.prefix = n
+        else:
+            channel.accept(n)
+        if not is_alone and packet.message is not None:
+            channel.kept[packet.message.seq] = parcel
+        if not effects.deliveries and packet.message is not None and self.label in packet.dests:
+            self.into.held.append(packet.message)
+        self._carry_out(effects)
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
-        return self.channels[peer].drop(numbers)
+        channel = self.channels.get(peer)
+        return [] if channel is None else self._settled(channel, channel.drop(numbers))
+
+    def acknowledged(self, peer: str, prefix: int, above: Iterable[int]) -> list[int]:
+        """Forget packets up to ``prefix`` and those ``above``; return their numbers."""
+        channel = self.channels[peer]
+        return self._settled(channel, channel.acknowledged(prefix, above))
+
+    def _settled(self, channel: Channel, numbers: list[int]) -> list[int]:
+        if channel.seqs:
+            for n in numbers:
+                seq = channel.seqs.pop(n, 0)
+                if seq:
+                    self.unstable[seq] -= 1
+                    if not self.unstable[seq]:
+                        del self.unstable[seq]
+        return numbers
 
     def done(self, event: int) -> Delivery | None:
         """Forget a delivery that the application has dealt with; None if it was forgotten."""
@@ -192,29 +165,44 @@ class Machine:
 
     def meet(self, peer: str, identity: bytes) -> None:
         """Remember a peer's identity."""
-        self.channels[peer].identity = identity
+        if peer in self.channels:
+            self.channels[peer].identity = identity
 
-    def _held(
-        self, message: MessageId | None, dests: tuple[str, ...], deliveries: tuple[Delivery, ...]
-    ) -> MessageId | None:
-        """Return the message that arrived if it is for us and has not been delivered."""
-        if message is None or self.setup.process not in dests:
-            return None
-        return message if all(message != delivery.message for delivery in deliveries) else None
-
-    def _carry_out(self, effects: Effects, logged: list[Logged], held: MessageId | None) -> Step:
-        packets, control = [], 0
-        for packet in effects.packets:
-            dest, n, data = packet.dest, packet.n, self.codec.encode(packet)
-            self.channels[dest].put(n, data)
-            packets.append((dest, n, data))
-            control += len(data) - len(packet.payload)
+    def _carry_out(self, effects: Effects) -> None:
+        """Put packets into outboxes and deliveries into the inbox, and both into the outcome."""
+        into, packets = self.into, effects.packets
+        if packets:
+            before = ALONE
+            if len(packets) > 1 and self.is_dynamic:
+                before = heading(self.codec, packets, self.numbers)
+            for packet in packets:
+                self._post(packet, before)
         for delivery in effects.deliveries:
             self.inbox[delivery.event] = delivery
             self.inbox_bytes += len(delivery.payload)
+            into.deliveries.append(delivery)
             if self.keeps_log:
-                logged.append(Logged(delivery.event, delivery.message, None))
-        return Step(packets, effects.deliveries, logged, control, held)
+                into.logged.append(Logged(delivery.event, delivery.message, None))
+
+    def _post(self, packet: Packet, before: bytes) -> None:
+        data = before + self.codec.encode(packet)
+        found = self.by_label.get(packet.dest)
+        if found is None:  # it is being removed
+            return
+        name, channel = found
+        n, into, size = packet.n, self.into, len(data)
+        channel.outbox[n] = data
+        channel.outbox_bytes += size
+        channel.sent = n
+        into.size += size
+        into.control += size - len(packet.payload)
+        if before is not ALONE and packet.message is not None:
+            seq = channel.seqs[n] = packet.message.seq
+            self.unstable[seq] = self.unstable.get(seq, 0) + 1
+        if name in into.packets:
+            into.packets[name].append((n, data))
+        else:
+            into.packets[name] = [(n, data)]
 
     # The store's contents.
 
@@ -222,17 +210,12 @@ class Machine:
         """Return the whole state as bytes, with the events that are not in the event log yet."""
         out = bytearray((FORMAT,))
         put_names(out, (self.setup.process, self.setup.sentence))
-        put_bytes(out, self.setup.digest)
         put_bytes(out, self.identity)
+        self.group.write(out)
         put_number(out, self.sends)
         put_bytes(out, self.codec.snapshot(self.endpoint))
         for channel in self.channels.values():
-            put_bytes(out, channel.identity)
-            put_number(out, channel.prefix)
-            put_numbers(out, sorted(channel.above))
-            put_numbers(out, channel.outbox)
-            for packet in channel.outbox.values():
-                put_bytes(out, packet)
+            channel.write(out)
         put_number(out, len(self.inbox))
         for delivery in self.inbox.values():
             put_delivery(out, delivery)
@@ -245,7 +228,7 @@ class Machine:
     @classmethod
     def restored(
         cls, setup: Setup, checkpoint: bytes, journal: Iterable[bytes]
-    ) -> tuple[Machine, list[Logged]]:
+    ) -> tuple[Self, list[Logged]]:
         """Return the machine that was saved, and the events since then for the event log."""
         reader = unsealed(checkpoint, "the checkpoint")
         try:
@@ -255,11 +238,15 @@ class Machine:
             raise StoreError(msg) from error
         for entry in journal:
             for kind, fields in records(entry):
-                logged += machine._replay(kind, fields)
+                machine._replay(kind, fields)
+        logged += machine.into.logged
+        machine.into = Outcome()
+        if machine.group.is_removed:
+            raise StoreError(was_removed(setup.process))
         return machine, logged
 
     @classmethod
-    def _loaded(cls, setup: Setup, reader: Fields) -> tuple[Machine, list[Logged]]:
+    def _loaded(cls, setup: Setup, reader: Fields) -> tuple[Self, list[Logged]]:
         if (form := reader.byte()) != FORMAT:
             msg = (
                 f"the store is in format {form}, this version of antecede reads format {FORMAT}; "
@@ -267,40 +254,41 @@ class Machine:
             )
             raise StoreError(msg)
         process, sentence = reader.names()
-        if process != setup.process or reader.bytes() != setup.digest:
+        identity, group = reader.bytes(), Group.read(reader)
+        if group.is_removed:
+            raise StoreError(was_removed(process))
+        if process != setup.process or not _is_group_of(setup, group):
             msg = (
                 f"the store belongs to {sentence}, not to {setup.sentence}; start the node as it "
                 "was, or give it another store"
             )
             raise StoreError(msg)
-        machine = cls(setup, reader.bytes())
+        machine = cls(setup, identity, group.welcome())
+        machine.group = group
         machine.sends = reader.number()
         # The journal holds every send since the checkpoint: the endpoint goes on as the same one.
         machine.endpoint = machine.codec.restore(reader.bytes(), resumed=True)
-        for channel in machine.channels.values():
-            channel.identity, channel.prefix = reader.bytes(), reader.number()
-            channel.above = set(reader.numbers())
-            for n in reader.numbers():
-                channel.put(n, reader.bytes())
+        for name in machine.channels:
+            channel = machine.channels[name] = Channel.read(reader)
+            for seq in channel.seqs.values():
+                machine.unstable[seq] = machine.unstable.get(seq, 0) + 1
+        machine.unstable = dict(sorted(machine.unstable.items()))
+        machine._index()
         for _ in range(reader.count("deliveries")):
             delivery = get_delivery(reader)
             machine.inbox[delivery.event] = delivery
             machine.inbox_bytes += len(delivery.payload)
         return machine, [get_logged(reader) for _ in range(reader.count("events"))]
 
-    def _replay(self, kind: int, fields: tuple[Any, ...]) -> list[Logged]:
-        if kind == SEND:
-            return self.send(*fields).logged
-        if kind == ARRIVE:
-            return self.arrive(*fields).logged
-        if kind == ACKNOWLEDGED:
-            self.drop(*fields)
-        elif kind == DONE:
-            self.done(*fields)
-        else:
-            assert kind == MEET
-            self.meet(*fields)
-        return []
+    def _replay(self, kind: int, fields: tuple[Any, ...]) -> None:
+        inputs: dict[int, Callable[..., object]] = {
+            SEND: self.send,
+            ARRIVE: self.arrive,
+            ACKNOWLEDGED: self.drop,
+            DONE: self.done,
+            MEET: self.meet,
+        }
+        inputs[kind](*fields)
 
 
 def _dests_of(effects: Effects) -> tuple[str, ...]:
@@ -308,3 +296,24 @@ def _dests_of(effects: Effects) -> tuple[str, ...]:
     found = [packet.dests for packet in effects.packets if packet.message is not None]
     found += [delivery.dests for delivery in effects.deliveries]
     return found[0] if found else ()
+
+
+def was_removed(process: str) -> str:
+    """Return what to do for a process that was removed."""
+    return (
+        f"process {process!r} was removed from its group; to come back, start it with an empty "
+        "store and joining=True, and let a member add it"
+    )
+
+
+def _is_group_of(setup: Setup, group: Group) -> bool:
+    """Tell whether a saved group is the one that a node is started for.
+
+    Its members may have changed since. A founder is started with the founders or with the members
+    as they are now; whoever joined later may name any of them.
+    """
+    if setup.rules != group.rules:
+        return False
+    if setup.process in group.members and group.members[setup.process].joined:
+        return True
+    return setup.digest == group.digest or set(setup.members) == set(group.members)

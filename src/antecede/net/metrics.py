@@ -47,7 +47,7 @@ def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) 
     def gauge(name: str, help_text: str, value: float) -> Figure:
         return name, "gauge", help_text, {"": value}
 
-    yield counter("sent", "Messages sent by the application.", counts["sent"])
+    yield counter("sent", "Messages sent by the application.", engine.sent)
     yield counter("delivered", "Messages delivered.", counts["delivered"])
     yield counter("done", "Deliveries marked done.", counts["done"])
     yield counter("control_bytes", "Bytes of packets without payloads.", counts["control_bytes"])
@@ -57,6 +57,10 @@ def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) 
     yield counter("duplicates", "Packets that arrived again.", counts["duplicates"])
     yield counter("refused", "Packets or frames turned away.", counts["refused"])
     yield counter("commits", "Transactions of the store.", engine.saving.commits)
+    group = machine.group
+    yield gauge("view", "How often the members have changed.", group.number)
+    is_flushing = group.flush is not None and not group.flush.is_done
+    yield gauge("removing", "1 while a removal waits for others.", is_flushing)
     yield gauge("held", "Messages that wait for their causes.", machine.endpoint.held)
     yield gauge("held_seconds", "Age of the oldest held message.", engine.watch.oldest())
     yield gauge("inbox", "Deliveries not marked done.", len(machine.inbox))

@@ -6,57 +6,31 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from antecede.core import messages
-from antecede.core.messages import MessageId, Need
+from antecede.core.messages import MessageId
+from antecede.core.registry import PROTOCOLS
 from antecede.errors import NodeClosedError, QueueFullError, UsageError
 from antecede.eventlog import EventLog
+from antecede.net.carriers import transport_for
+from antecede.net.changing import Changing
+from antecede.net.deliveries import Delivery
 from antecede.net.engine import Engine
 from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.limits import Limits
-from antecede.net.machine import Machine, Setup
+from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
+from antecede.net.nats_names import PAYLOAD_BYTES
 from antecede.net.records import Logged
+from antecede.net.setups import Setup
 from antecede.net.stores import SqliteStore, Store
-from antecede.net.tcp import TcpTransport
 from antecede.net.tls import Tls
-from antecede.net.transports import Transport
+from antecede.net.transports import Changeable, Transport
 from antecede.net.watch import LOG, Waiting
-
-
-class Delivery:
-    """A message handed to the application, which calls :meth:`done` when it has dealt with it."""
-
-    __slots__ = ("_engine", "dests", "event", "message", "payload", "unmet")
-
-    def __init__(self, delivery: messages.Delivery, engine: Engine) -> None:
-        self.message: MessageId = delivery.message
-        self.dests: tuple[str, ...] = delivery.dests
-        self.payload: bytes = delivery.payload
-        self.event: int = delivery.event
-        self.unmet: tuple[Need, ...] = delivery.unmet
-        self._engine = engine
-
-    @property
-    def source(self) -> str:
-        """The process that sent the message."""
-        return self.message.sender
-
-    def done(self) -> Awaitable[None]:
-        """Mark the delivery as dealt with; it is not delivered again, even after a restart.
-
-        The mark is made at the call. Awaiting the result waits until the mark is saved.
-        """
-        self._engine.check()
-        self._engine.done(self.event)
-        return self._engine.saving.saved()
-
-    def __repr__(self) -> str:
-        return f"Delivery({self.message}, {len(self.payload)} bytes)"
 
 
 class Node:
@@ -90,7 +64,12 @@ class Node:
         connects on loopback only, unless ``allow_plaintext`` is true: then whoever reaches the port
         can read and forge messages.
     transport
-        Use this instead of TCP.
+        Use this instead of TCP: ``nats://host:port/group``, with ``antecede[nats]`` installed, or
+        any :class:`Transport`.
+    joining
+        The node is new in a running group: wait, when it is opened, until a member has added it.
+        ``peers`` names some of the members; the others become known. A node that finds itself in
+        its store has joined before, and goes on.
     events
         A file to which sends and deliveries are logged, for ``antecede audit``.
     metrics
@@ -111,11 +90,12 @@ class Node:
         options: Mapping[str, Any] | None = None,
         store: str | os.PathLike[str] | Store | None = None,
         tls: Tls | str | os.PathLike[str] | None = None,
-        transport: Transport | None = None,
+        transport: Transport | str | None = None,
         events: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         limits: Limits | None = None,
         allow_plaintext: bool = False,
+        joining: bool = False,
         seed: int | None = None,
     ) -> None:
         addresses = dict(peers) if isinstance(peers, Mapping) else dict.fromkeys(peers, "")
@@ -123,22 +103,29 @@ class Node:
         members = tuple(sorted((process, *addresses)))
         self.setup = Setup(process, members, protocol, dict(options or {}))
         self.limits = limits or Limits()
+        if isinstance(transport, str) and self.limits.payload_bytes == Limits().payload_bytes:
+            self.limits = replace(self.limits, payload_bytes=PAYLOAD_BYTES)
         self._chance = random.Random(seed)  # noqa: S311 - jitter needs no secrecy
         self._identity = (
             secrets.token_bytes(IDENTITY_BYTES)
             if seed is None
             else self._chance.randbytes(IDENTITY_BYTES)
         )
-        Machine(self.setup, self._identity)  # refuses a wrong setup before anything is opened
+        Changing(self.setup, self._identity)  # refuses a wrong setup before anything is opened
+        self._joining = joining
+        if joining:
+            self._check_dynamic()
         self._store: Store | None = (
             SqliteStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
         )
-        self._transport = transport or TcpTransport(
+        self._transport = transport_for(
             process,
+            transport,
             listen=listen,
             peers=addresses,
             tls=Tls.of(tls, process),
             allow_plaintext=allow_plaintext,
+            payload_bytes=self.limits.payload_bytes,
             chance=self._chance,
         )
         self._events = None if events is None else Path(events)
@@ -146,6 +133,9 @@ class Node:
         self._metrics_server: MetricsServer | None = None
         self._engine: Engine | None = None
         self._is_used = False
+        self._is_started = False
+        self._addresses = addresses
+        self._listen = listen
 
     @property
     def process(self) -> str:
@@ -154,8 +144,75 @@ class Node:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """All processes, this one included."""
-        return self.setup.members
+        """All processes, this one included, in the order in which they joined."""
+        return self.setup.members if self._engine is None else self._engine.machine.group.names
+
+    @property
+    def view(self) -> int:
+        """How often the members have changed, as far as this node knows."""
+        return self._opened(is_ending=True).machine.group.number
+
+    async def add(self, process: str, address: str = "") -> None:
+        """Add a process to the group; return when the members have agreed.
+
+        Start the process with ``joining=True``, before or after. A majority of the members must be
+        up. Cancelled while it waits, the change may happen or not.
+        """
+        engine = self._opened()
+        self._check_dynamic()
+        if not isinstance(process, str) or not process:
+            msg = f"process {process!r} is not a name; expected a string that is not empty"
+            raise UsageError(msg)
+        if process in engine.machine.group.members:
+            msg = f"process {process!r} is a member already; remove it before you add it again"
+            raise UsageError(msg)
+        self._check_transport(address)
+        await self._change(engine, is_add=True, process=process, address=address)
+
+    async def remove(self, process: str) -> None:
+        """Remove a process for good; return when that has taken effect here.
+
+        A majority of the members must agree. Then the members that remain pass on to each other
+        what they have from the process and others lack. So this waits for members that are down.
+        To take the process in again, start it with an empty store and add it.
+        """
+        engine = self._opened()
+        self._check_dynamic()
+        if process == self.process:
+            msg = f"process {process!r} cannot remove itself; let another member remove it"
+            raise UsageError(msg)
+        if process not in engine.machine.group.members:
+            msg = f"process {process!r} is not a member; the members are {', '.join(self.members)}"
+            raise UsageError(msg)
+        self._check_transport(None)
+        await self._change(engine, is_add=False, process=process)
+
+    async def _change(
+        self, engine: Engine, *, is_add: bool, process: str, address: str = ""
+    ) -> None:
+        wish = engine.machine.group.wish(is_add=is_add, name=process, address=address)
+        waiter = engine.members.want(wish)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if engine.failure is None and not engine.is_closed:
+                engine.members.unwant(wish)
+            raise
+        engine.check()
+
+    def _check_transport(self, address: str | None) -> None:
+        if isinstance(self._transport, Changeable):
+            self._transport.check(address)
+
+    def _check_dynamic(self) -> None:
+        info = PROTOCOLS[self.setup.protocol]
+        if not info.dynamic:
+            others = ", ".join(name for name, other in PROTOCOLS.items() if other.dynamic)
+            msg = (
+                f"under {info.name} processes cannot join or leave ({info.fixed_because}); "
+                f"choose one of {others}"
+            )
+            raise UsageError(msg)
 
     async def send(
         self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
@@ -166,7 +223,9 @@ class Node:
         or later. It waits while a destination's outbox is full. Cancelled while it waits, the
         message may be sent or not.
         """
-        engine = self._opened()
+        engine = self._engine
+        if engine is None or engine.is_closed or engine.failure is not None:
+            engine = self._opened()
         names = dests if isinstance(dests, str) else tuple(dests)
         if isinstance(payload, bytes) and len(payload) > self.limits.payload_bytes:
             msg = (
@@ -192,7 +251,7 @@ class Node:
         return self
 
     async def __anext__(self) -> Delivery:
-        engine = self._opened(is_ending=True)
+        engine = self._engine or self._opened(is_ending=True)
         while not engine.ready:
             if engine.failure is not None:
                 engine.check()
@@ -222,9 +281,12 @@ class Node:
             msg = f"the node {self.process!r} has been started already; make a new Node"
             raise UsageError(msg)
         self._is_used = True
-        events = None if self._events is None else EventLog(self._events, process=self.process)
+        events: EventLog | None = None
+        lobby = Lobby(self.setup)
         try:
-            machine, logged = await self._machine()
+            machine, logged = await self._machine(lobby)
+            if self._events is not None:
+                events = EventLog(self._events, process=machine.label)
             engine = self._engine = Engine(
                 machine,
                 self._transport,
@@ -235,7 +297,11 @@ class Node:
             )
             engine.log(logged)
             await engine.saving.checkpoint()
-            await self._transport.start(engine)
+            self._get_to_know(machine)
+            if not self._is_started:
+                await self._transport.start(lobby)
+            lobby.open(engine)
+            engine.members.start()
             if self._metrics is not None:
                 self._metrics_server = MetricsServer(self._metrics, self.metrics)
                 await self._metrics_server.start()
@@ -260,12 +326,32 @@ class Node:
         if error is None and engine.failure is not None:
             raise engine.failure
 
-    async def _machine(self) -> tuple[Machine, list[Logged]]:
+    async def _machine(self, lobby: Lobby) -> tuple[Changing, list[Logged]]:
         if self._store is not None:
             saved = await self._store.open()
             if saved.checkpoint is not None:
-                return Machine.restored(self.setup, saved.checkpoint, saved.journal)
-        return Machine(self.setup, self._identity), []
+                return Changing.restored(self.setup, saved.checkpoint, saved.journal)
+        if not self._joining:
+            return Changing(self.setup, self._identity), []
+        self._is_started = True
+        await self._transport.start(lobby)
+        return Changing(self.setup, self._identity, await lobby.welcome), []
+
+    def _get_to_know(self, machine: Changing) -> None:
+        """Let the transport reach the members as they are now, not as they once were."""
+        machine.group.locate({**self._addresses, self.process: self._listen or ""})
+        if not isinstance(self._transport, Changeable) or not machine.group.number:
+            return
+        members = machine.group.members
+        for name in self._addresses:
+            if name not in members:
+                self._transport.leave(name)
+        for name, member in members.items():
+            if name != self.process and name not in self._addresses:
+                try:
+                    self._transport.join(name, member.address)
+                except UsageError as error:
+                    LOG.warning("%s: cannot reach %s yet: %s", self.process, name, error)
 
     async def _linger(self, engine: Engine) -> None:
         """Give messages that are only in memory a little time to reach their peers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Final
 
 from antecede.net import frames
@@ -13,6 +14,8 @@ from antecede.net.transports import Transport
 
 FRAME_BYTES: Final = 1 << 18
 """Packets are packed into frames of about this size."""
+ACKNOWLEDGE_SECONDS: Final = 0.002
+"""For how long an acknowledgement waits for packets to travel with."""
 
 
 class Outgoing:
@@ -25,17 +28,43 @@ class Outgoing:
         self.loop = asyncio.get_running_loop()
         self.is_stopped = False
         self.frames = self.resent = 0
+        self.view = self.stable = 0
+        """Our view, and our message up to which all have all of ours, as far as they are saved."""
+        self.notes_for: Callable[[Peer], list[bytes]] = lambda _: []
+        """Returns what a peer with another view has missed."""
+        self._owed: dict[str, Peer] = {}
+        self._owing: asyncio.TimerHandle | None = None
 
-    def transmit(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
+    def owe(self, peer: Peer) -> None:
+        """Acknowledge soon what a peer has sent, with packets if there are any by then."""
+        self._owed[peer.name] = peer
+        if self._owing is None:
+            self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
+
+    def _pay(self) -> None:
+        self._owing = None
+        for peer in list(self._owed.values()):
+            self.transmit(peer, [])
+
+    def transmit(
+        self, peer: Peer, packets: list[tuple[int, bytes]], notes: list[bytes] | None = None
+    ) -> None:
         """Send packets with the latest acknowledgement; without packets, only that."""
-        head = frames.Head(self.machine.setup.digest, self.machine.identity, peer.channel.identity)
+        machine = self.machine
+        self._owed.pop(peer.name, None)
+        head = frames.Head(
+            machine.group.digest, machine.identity, peer.channel.identity, self.view, self.stable
+        )
+        told = notes or []
+        if peer.view != self.view:
+            told = self.notes_for(peer) + told
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
-                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end]))
-                begin, size = end, 0
+                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end], told))
+                begin, size, told = end, 0, []
             size += len(packet)
-        self._send(peer, frames.encode(head, *peer.saved, packets[begin:]))
+        self._send(peer, frames.encode(head, *peer.saved, packets[begin:], told))
         if packets and peer.timer is None:
             peer.last_progress = self.loop.time()
             self._set_timer(peer)
@@ -53,7 +82,11 @@ class Outgoing:
 
     def stop(self, peers: list[Peer]) -> None:
         """Send nothing more."""
+        if not self.is_stopped:
+            self._pay()
         self.is_stopped = True
+        if self._owing is not None:
+            self._owing.cancel()
         for peer in peers:
             if peer.timer is not None:
                 peer.timer.cancel()

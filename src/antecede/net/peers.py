@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
+from antecede.net.channels import Channel
 from antecede.net.limits import Limits
-from antecede.net.machine import Channel
+from antecede.net.machine import Machine
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,7 +37,8 @@ class Peer:
         self.acknowledged: list[int] = []
         """Packets acknowledged since the last journal entry."""
         self.waiters: deque[asyncio.Future[None]] = deque()
-        self.refusals = 0
+        self.view = -1
+        """The peer's view as it last said; -1 before that."""
         self.last_progress = 0.0
         self.patience = limits.resend_seconds
         self.timer: asyncio.TimerHandle | None = None
@@ -68,11 +70,12 @@ class Peer:
         self.pending_bytes -= len(packet)
         return n, packet
 
-    def acknowledge(self, prefix: int, above: Iterable[int], now: float) -> None:
+    def acknowledge(self, machine: Machine, prefix: int, above: Iterable[int], now: float) -> None:
         """Forget packets that the peer has saved; let those who wait for room go on."""
         channel, first = self.channel, next(iter(self.channel.outbox), 0)
         limit = self.released
-        gone = channel.acknowledged(min(prefix, limit), (n for n in above if n <= limit))
+        above = [n for n in above if n <= limit]
+        gone = machine.acknowledged(self.name, min(prefix, limit), above)
         if not gone:
             return
         self.acknowledged += gone

@@ -12,10 +12,38 @@ from typing import Final, NamedTuple
 
 from antecede.core.messages import Delivery, MessageId, Need
 from antecede.errors import PeerError, StoreError
-from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_numbers, put_text
+from antecede.net.fields import (
+    Fields,
+    names,
+    number,
+    put_bytes,
+    put_names,
+    put_number,
+    put_numbers,
+    put_text,
+)
 
 CHECKSUM_BYTES: Final = 8
-SEND, ARRIVE, ACKNOWLEDGED, DONE, MEET = b"SAKDM"
+SEND, ARRIVE, ACKNOWLEDGED, DONE, MEET, CHANGE = b"SAKDMG"
+PROMISE, ACCEPT, WISH, UNWISH, LEARN, RELAY, REPORT, ANSWERED, FINISHED = b"pawulrcxf"
+"""The kinds of inputs that concern the group."""
+_ARRIVE, _DONE = bytes((ARRIVE,)), bytes((DONE,))
+
+
+class Input(NamedTuple):
+    """An input that concerns the group; what its fields mean depends on its kind.
+
+    For votes, ``a`` is the number of the view voted on, ``name`` and ``b`` the ballot, ``data`` the
+    change. For wishes and changes learnt, ``data`` is the change. For copies that are passed on,
+    ``name`` is the removed process, ``a`` the number of the packet, ``data`` the parcel. For the
+    flush, ``name`` is a survivor, ``a`` the view, ``b`` the survivor's cut.
+    """
+
+    kind: int
+    name: str = ""
+    a: int = 0
+    b: int = 0
+    data: bytes = b""
 
 
 class Logged(NamedTuple):
@@ -86,20 +114,15 @@ def get_logged(reader: Fields) -> Logged:
 
 def send_record(dests: Iterable[str] | str, payload: bytes, after: int | None) -> bytes:
     """Return the record of a call of ``send``."""
-    out = bytearray((SEND, isinstance(dests, str), after is not None))
-    put_names(out, [dests] if isinstance(dests, str) else dests)
-    put_number(out, after or 0)
-    put_bytes(out, payload)
-    return bytes(out)
+    is_group = isinstance(dests, str)
+    listed = (dests,) if isinstance(dests, str) else tuple(dests)
+    head = bytes((SEND, is_group, after is not None))
+    return b"".join((head, names(listed), number(after or 0), number(len(payload)), payload))
 
 
 def arrive_record(peer: str, n: int, packet: bytes) -> bytes:
     """Return the record of a packet that was accepted."""
-    out = bytearray((ARRIVE,))
-    put_text(out, peer)
-    put_number(out, n)
-    put_bytes(out, packet)
-    return bytes(out)
+    return b"".join((_ARRIVE, names((peer,)), number(n), number(len(packet)), packet))
 
 
 def acknowledged_record(peer: str, numbers: Iterable[int]) -> bytes:
@@ -112,9 +135,7 @@ def acknowledged_record(peer: str, numbers: Iterable[int]) -> bytes:
 
 def done_record(event: int) -> bytes:
     """Return the record of a delivery that the application has dealt with."""
-    out = bytearray((DONE,))
-    put_number(out, event)
-    return bytes(out)
+    return _DONE + number(event)
 
 
 def meet_record(peer: str, identity: bytes) -> bytes:
@@ -122,6 +143,16 @@ def meet_record(peer: str, identity: bytes) -> bytes:
     out = bytearray((MEET,))
     put_text(out, peer)
     put_bytes(out, identity)
+    return bytes(out)
+
+
+def change_record(given: Input) -> bytes:
+    """Return the record of an input that concerns the group."""
+    out = bytearray((CHANGE, given.kind))
+    put_text(out, given.name)
+    put_number(out, given.a)
+    put_number(out, given.b)
+    put_bytes(out, given.data)
     return bytes(out)
 
 
@@ -143,11 +174,14 @@ def _fields(kind: int, reader: Fields) -> tuple[object, ...]:
         names, after, payload = reader.names(), reader.number(), reader.bytes()
         return (names[0] if is_group else names, payload, after if has_after else None)
     if kind == ARRIVE:
-        return reader.text(), reader.number(), reader.bytes()
+        (peer,) = reader.names()
+        return peer, reader.number(), reader.bytes()
     if kind == ACKNOWLEDGED:
         return reader.text(), reader.numbers()
     if kind == DONE:
         return (reader.number(),)
+    if kind == CHANGE:
+        return reader.byte(), reader.text(), reader.number(), reader.number(), reader.bytes()
     if kind != MEET:
         reader.fail(f"hold a record of kind {kind}")
     return reader.text(), reader.bytes()

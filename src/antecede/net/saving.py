@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from antecede.core.messages import Delivery
 from antecede.net.limits import Limits
 from antecede.net.machine import Machine
+from antecede.net.outcomes import Outcome
 from antecede.net.records import Logged, sealed
 from antecede.net.stores import Store
 
@@ -29,21 +29,27 @@ NOW: Final = Now()
 
 
 @dataclass(slots=True)
-class Batch:
+class Batch(Outcome):
     """Inputs that are saved together, and what may happen once they are."""
 
     records: list[bytes] = field(default_factory=list)
-    packets: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
     arrivals: dict[str, tuple[int, tuple[int, ...]] | None] = field(default_factory=dict)
-    deliveries: list[Delivery] = field(default_factory=list)
-    logged: list[Logged] = field(default_factory=list)
+    notes: dict[str, list[bytes]] = field(default_factory=dict)
+    """What peers must hear that concerns the group; an empty list stands for a frame."""
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    view: int = 0
+    stable: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits for this batch."""
         return not (
-            self.records or self.packets or self.arrivals or self.deliveries or self.waiters
+            self.records
+            or self.packets
+            or self.arrivals
+            or self.deliveries
+            or self.notes
+            or self.waiters
         )
 
 
@@ -66,7 +72,7 @@ class Saving:
         self.machine = machine
         self.store = store
         self.limits = limits
-        self.batch = Batch()
+        self.batch = machine.into = Batch()
         self.commits = 0
         self.journal_bytes = self.checkpoint_bytes = 0
         self._seal, self._finish, self._fail = seal, finish, fail
@@ -131,8 +137,9 @@ class Saving:
         self._idle.set()
 
     def _next(self) -> Batch:
-        batch, self.batch = self.batch, Batch()
+        batch = self.batch
         self._seal(batch)
+        self.batch = self.machine.into = Batch()
         return batch
 
     def _let_out(self, batch: Batch) -> None:

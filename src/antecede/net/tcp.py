@@ -25,6 +25,8 @@ from antecede.net.wires import (
 LOG: Final = logging.getLogger("antecede.net")
 STRANGERS_MAX: Final = 64
 """How many connections may be open that have not said who they are."""
+BACKLOG: Final = 1024
+"""How many connections the system may keep until we look at them."""
 BACK_OFF_MIN: Final = 0.05
 BACK_OFF_MAX: Final = 10.0
 STABLE_SECONDS: Final = 5.0
@@ -59,8 +61,9 @@ class TcpTransport:
                 msg = f"peer {name!r} has no address; write peers={{{name!r}: 'host:port', ...}}"
                 raise UsageError(msg)
         self.addresses = {name: parsed(text) for name, text in peers.items()}
-        if tls is None and not allow_plaintext:
-            self._check_loopback()
+        self._is_local = tls is None and not allow_plaintext
+        named = {"listen": self.listen} if self.listen is not None else {}
+        self._check_loopback({**named, **self.addresses})
         self._server_context = None if tls is None else tls.context(is_server=True)
         self._client_context = None if tls is None else tls.context(is_server=False)
         self._chance = chance or random.Random()  # noqa: S311 - jitter needs no secrecy
@@ -72,6 +75,7 @@ class TcpTransport:
         self._handshakes: set[asyncio.Task[None]] = set()
         self._hints: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._connecting: dict[str, asyncio.Task[None]] = {}
         self._counts = dict.fromkeys(("connects", "reconnects", "turned_away"), 0)
         self._met: set[str] = set()
         self._told: set[str] = set()
@@ -89,9 +93,36 @@ class TcpTransport:
             self._listener = _listening(self.listen)
             self._tasks.append(loop.create_task(self._accept_all(self._listener)))
         for peer, address in self.addresses.items():
-            self._hints[peer] = asyncio.Event()
-            self._tasks.append(loop.create_task(self._stay_connected(peer, address)))
+            self._begin(peer, address)
         self._tasks.append(loop.create_task(self._sweep()))
+
+    def check(self, address: str | None) -> None:
+        """Raise UsageError unless the address is one, and allowed."""
+        if address is not None:
+            self._check_loopback({"address": parsed(address)})
+
+    def join(self, peer: str, address: str) -> None:
+        """Connect to another peer from now on."""
+        where = parsed(address)
+        self.leave(peer)
+        self.addresses[peer] = where
+        self._begin(peer, self.addresses[peer])
+
+    def leave(self, peer: str) -> None:
+        """Disconnect from a peer, and turn it away from now on."""
+        self.addresses.pop(peer, None)
+        self._hints.pop(peer, None)
+        self._met.discard(peer)
+        if (task := self._connecting.pop(peer, None)) is not None:
+            task.cancel()
+        for wire in (self._outbound.pop(peer, None), self._inbound.pop(peer, None)):
+            if wire is not None:
+                wire.abort()
+
+    def _begin(self, peer: str, address: Address) -> None:
+        self._hints[peer] = asyncio.Event()
+        task = asyncio.get_running_loop().create_task(self._stay_connected(peer, address))
+        self._connecting[peer] = task
 
     def send(self, peer: str, frame: bytes) -> bool:
         """Write a frame to the peer's connection, if there is one with room."""
@@ -104,7 +135,7 @@ class TcpTransport:
 
     async def close(self) -> None:
         """Close all connections; what was written is still sent."""
-        tasks = [*self._tasks, *self._handshakes]
+        tasks = [*self._tasks, *self._handshakes, *self._connecting.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -139,7 +170,8 @@ class TcpTransport:
                 assert self._receiver is not None
                 self._receiver.connected(peer)
                 await wire.closed
-                del self._outbound[peer]
+                if self._outbound.get(peer) is wire:
+                    del self._outbound[peer]
                 LOG.info("%s: the connection to %s broke", self.process, peer)
             if loop.time() - begin > STABLE_SECONDS:
                 back_off = BACK_OFF_MIN
@@ -160,7 +192,8 @@ class TcpTransport:
                 await wire.welcome
             except BaseException:
                 wire.abort()
-                del self._outbound[peer]
+                if self._outbound.get(peer) is wire:
+                    del self._outbound[peer]
                 raise
         return wire
 
@@ -269,10 +302,9 @@ class TcpTransport:
                 elif wire.buffer and now - wire.last_data > SILENCE_SECONDS_MAX:
                     wire.turn_away("it stopped within a frame")
 
-    def _check_loopback(self) -> None:
-        named = {"listen": self.listen} if self.listen is not None else {}
-        for name, address in {**named, **self.addresses}.items():
-            if not address.is_loopback:
+    def _check_loopback(self, named: Mapping[str, Address]) -> None:
+        for name, address in named.items():
+            if self._is_local and not address.is_loopback:
                 msg = (
                     f"{name} {address} is not on loopback, and without TLS anyone could read and "
                     "forge messages; give tls=, or allow_plaintext=True if that is what you want"
@@ -283,7 +315,7 @@ class TcpTransport:
 def _listening(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        listener = socket.create_server(address, family=family, backlog=128)
+        listener = socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         reason = error.strerror or str(error)
         msg = (

@@ -10,7 +10,7 @@ transport is small enough to write one's own. It must do two things right:
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Receiver(Protocol):
@@ -37,3 +37,17 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Carry no more frames. Frames that were accepted may still arrive."""
+
+
+@runtime_checkable
+class Changeable(Protocol):
+    """A transport that has to know its peers; one that reaches any name needs none of this."""
+
+    def check(self, address: str | None) -> None:
+        """Raise UsageError if it cannot reach such an address; None: if it cannot lose a peer."""
+
+    def join(self, peer: str, address: str) -> None:
+        """Carry frames to and from another peer from now on."""
+
+    def leave(self, peer: str) -> None:
+        """Carry no more frames to or from a peer."""

@@ -7,7 +7,8 @@ import logging
 from typing import Final, NamedTuple
 
 from antecede.core.messages import MessageId, Need
-from antecede.net.machine import Machine, Step
+from antecede.net.machine import Machine
+from antecede.net.outcomes import Outcome
 
 LOG: Final = logging.getLogger("antecede.net")
 
@@ -36,13 +37,14 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
         self._set_timer()
 
-    def note(self, step: Step) -> None:
+    def note(self, outcome: Outcome) -> None:
         """Note what arrived and was held, and what was delivered."""
-        for delivery in step.deliveries:
+        now = self.loop.time()
+        for message in outcome.held:
+            self.since[message] = now
+        for delivery in outcome.deliveries:
             self.since.pop(delivery.message, None)
-        if step.held is not None:
-            self.since[step.held] = self.loop.time()
-            self._set_timer()
+        self._set_timer()
 
     def waiting(self) -> list[Waiting]:
         """Return what is held, the longest first."""

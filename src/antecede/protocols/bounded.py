@@ -57,6 +57,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
+from antecede.core.kinds import PLACE
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import COUNT_MAX, check_claim, is_count, malformed
@@ -87,7 +88,10 @@ class Bounded(Endpoint):
                 CHOICES,
             ),
         },
-        fixed_because="counts are told apart by the positions of members, on which all must agree",
+        fixed_because=(
+            "a message stands for what it replaced; if it is lost, later ones do not show that "
+            "they rest on it"
+        ),
         wire_number=4,
         bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
         formula=Formula(
@@ -99,7 +103,7 @@ class Bounded(Endpoint):
             Variant("rotating", lambda members: {"k": len(members) + 1, "column": "rotating"}),
         ),
     )
-    STATE: ClassVar = ("_columns", "_counts", "_turn")
+    STATE: ClassVar = {"_columns": [{PLACE: int}], "_counts": [int], "_turn": int}
 
     def _start(self) -> None:
         n = len(self.members)

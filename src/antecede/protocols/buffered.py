@@ -57,9 +57,10 @@ References
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from antecede.core.endpoint import Endpoint
+from antecede.core.counted import Retiring
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import NAME
 from antecede.core.messages import MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import malformed
@@ -69,7 +70,7 @@ Posting = tuple[str, MessageId, tuple[str, ...], bytes]
 
 
 @register
-class Buffered(Endpoint):
+class Buffered(Retiring):
     """One process's output buffer; the base's holding buffer is its input buffer."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -92,13 +93,18 @@ class Buffered(Endpoint):
         queueing=True,
         variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
     )
-    STATE: ClassVar = ("_output", "_receiver", "_awaited")
+    STATE: ClassVar = {
+        "_output": [(NAME, MessageId, (str, ...), bytes)],
+        "_receiver": str,
+        "_awaited": int,
+    }
 
     def _start(self) -> None:
         self._pipelined = self._fifo = as_flag("pipelined", self.options["pipelined"])
         self._output: list[Posting] = []
         self._receiver = ""
         self._awaited = 0
+        self._retire(set(self._removed))  # no packet names those who left before we joined
 
     def kept_entries(self) -> int:
         """Return 0: it keeps messages, but no control information."""
@@ -145,8 +151,9 @@ class Buffered(Endpoint):
         """
         self._output = [posting for posting in self._output if posting[0] != process]
         if self._receiver == process:
-            self._awaited = 0
+            self._awaited, self._receiver = 0, ""
         self._post_due()
+        self._retire({process})
 
     def _check(self, packet: Packet) -> None:
         if packet.control != () or type(packet.control) is not tuple:

@@ -44,6 +44,7 @@ from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_pairs, malformed
@@ -63,12 +64,12 @@ class Context(Endpoint):
         assumptions="one fixed group; every packet arrives eventually",
         cost="one id per direct predecessor; at most n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        fixed_because="a broadcast goes to all members, so all must agree who they are",
+        fixed_because="a newcomer could not tell which predecessors it will never get",
         wire_number=10,
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
     )
-    STATE: ClassVar = ("_newest", "_leaves")
+    STATE: ClassVar = {"_newest": {NAME: int}, "_leaves": {NAME: int}}
 
     def _start(self) -> None:
         self._newest: dict[str, int] = {}

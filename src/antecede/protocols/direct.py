@@ -61,6 +61,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_choice
 from antecede.core.info import Formula, Option, ProtocolInfo, Variant
+from antecede.core.kinds import NAME
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_pairs, malformed
@@ -95,7 +96,10 @@ class Direct(Endpoint):
         },
         reconstruction=True,
         short_name="PRS",
-        fixed_because="sets are told apart by the positions of members, on which all must agree",
+        fixed_because=(
+            "a message stands for those it follows; if it is lost, later ones do not show that "
+            "they rest on it"
+        ),
         wire_number=7,
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(
@@ -107,7 +111,7 @@ class Direct(Endpoint):
             Variant("kept", lambda _: {"own_slot": "kept"}),
         ),
     )
-    STATE: ClassVar = ("_known", "_barriers")
+    STATE: ClassVar = {"_known": {NAME: {NAME: int}}, "_barriers": {NAME: {NAME: int}}}
 
     def _start(self) -> None:
         self._prune = as_choice("prune", self.options["prune"], PRUNES)

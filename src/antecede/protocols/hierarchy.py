@@ -49,6 +49,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_choice, as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import ANY, Maybe
 from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import endpoint, register, restore, size
 from antecede.core.relayed import Relayed
@@ -85,7 +86,7 @@ class Hierarchy(Relayed):
         has_roles=True,
         variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
     )
-    STATE: ClassVar = (*Relayed.STATE, "_transit", "_inner_state")
+    STATE: ClassVar = Relayed.STATE | {"_transit": {MessageId: ANY}, "_inner_state": Maybe(dict)}
 
     def _start(self) -> None:
         super()._start()

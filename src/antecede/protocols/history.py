@@ -49,6 +49,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.entries import size_of
 from antecede.core.info import ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import are_names, check_claim, is_count, is_pairs, malformed
@@ -85,7 +86,11 @@ class History(Endpoint):
         bytes_per_entry=None,
         carries_messages=True,
     )
-    STATE: ClassVar = ("_past", "_seen", "_known")
+    STATE: ClassVar = {
+        "_past": {MessageId: ((str, ...), bytes)},
+        "_seen": {NAME: int},
+        "_known": {NAME: {NAME: int}},
+    }
 
     def _start(self) -> None:
         self._past: dict[MessageId, tuple[Names, bytes]] = {}

@@ -48,9 +48,10 @@ them, because their absence would mean something.
 The paper does not say how processes leave. Here a removed process is dropped from every destination
 set. Its messages that are held are still delivered; nothing waits for the others, which are lost.
 Every message between the processes that remain is delivered, and two messages on one channel stay
-in order. A message may overtake another only if each message that could have told so was lost with
-a removed process. Its delivery then names those in ``unmet``, and so do the deliveries of messages
-that depend on it. Packets say whom their sender has removed. Once all processes have said so on
+in order. A message may overtake another only if a third message between the two, to the same
+process, was lost with a removed process: everyone who knew of the third had stopped carrying the
+first. The delivery then names what is lost in ``unmet``, and so do the deliveries of messages that
+depend on it. Packets say whom their sender has removed. Once all processes have said so on
 channels without gaps, and have delivered what they held, the removed one is forgotten, so that
 state and packets depend on the processes that are there. A group that first lets everything under
 way arrive (a flush) loses nothing.

@@ -56,6 +56,7 @@ from typing import ClassVar, Final, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Option, ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, is_counts, malformed
@@ -89,7 +90,13 @@ class Phases(Endpoint):
         wire_number=18,
         bytes_per_entry=CLOCK_BYTES,
     )
-    STATE: ClassVar = ("_clock", "_stamps", "_heard", "_asked", "_pending")
+    STATE: ClassVar = {
+        "_clock": int,
+        "_stamps": {str: int},
+        "_heard": {NAME: int},
+        "_asked": {NAME: int},
+        "_pending": {str: [(int, NAME, int)]},
+    }
     FIFO: ClassVar = True
 
     def _start(self) -> None:

@@ -67,7 +67,7 @@ from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Packet, n
 from antecede.core.numbered import Numbered
 from antecede.core.registry import register
 from antecede.core.stamps import Stamp, Translation
-from antecede.core.validation import check_claim, malformed
+from antecede.core.validation import are_names, check_claim, malformed
 
 if TYPE_CHECKING:
     from antecede.core.casts import Targets
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 
 Constraint = tuple[str, int]
 Control = tuple[Entries, tuple[Constraint, ...]]
+Names = tuple[str, ...]
 
 KINDS = ("just_delivered", "just_replaced", "already")
 
@@ -86,11 +87,19 @@ class PrunedStamp(Stamp):
 
     PROTOCOL: ClassVar = "pruned"
 
-    def control(self, roster: Roster, dest: int, needs: list[int]) -> Control:
-        """Return CI_m as sorted entries, and DC as sorted pairs (sender, clock)."""
+    def control(
+        self, roster: Roster, dest: int, needs: list[int]
+    ) -> Control | tuple[Control, Names, Names]:
+        """Return CI_m as sorted entries, and DC as sorted pairs (sender, clock).
+
+        While someone who left is not forgotten, they are followed by who left and who is done.
+        """
         names, low, shift = roster.names, roster.low, roster.shift
         constraints = sorted([(names[key & low], key >> shift) for key in needs])
-        return self.entries(roster, dest, []), tuple(constraints)
+        control = self.entries(roster, dest, []), tuple(constraints)
+        if self.news is None:
+            return control
+        return control, roster.sorted_names(self.news[0]), roster.sorted_names(self.news[1])
 
 
 @register
@@ -158,11 +167,16 @@ class Pruned(Numbered):
         return packets
 
     def _check(self, packet: Packet) -> None:
-        if packet.kind != "data" or not is_control(packet.control):
+        control, left, done = parts(packet.control)
+        if packet.kind != "data" or not is_control(control) or not is_news(left, done):
             raise malformed(
                 packet, "sorted entries (sender, clock, destinations) and pairs (sender, clock)"
             )
-        entries, constraints = cast("Control", packet.control)
+        entries, constraints = cast("Control", control)
+        if done:  # what concerns those with whom the sender is done does not matter
+            known = frozenset(self._roster.names).union(_named(entries, constraints)) - {*done}
+            entries = restricted(entries, known)
+            constraints = tuple(pair for pair in constraints if pair[0] in known)
         for sender, clock, dests in entries:
             self._check_names(packet, (sender, *dests))
             if self.process in dests:
@@ -185,9 +199,10 @@ class Pruned(Numbered):
     def _numbered(self, packet: Packet) -> Packet:
         roster = self._roster
         numbers, shift = roster.numbers, roster.shift
-        entries, constraints = cast("Control", packet.control)
+        control, left, done = parts(packet.control)
+        entries, constraints = cast("Control", control)
         all_dests = packet.dests
-        if self._forgotten:  # nobody needs to know about them any more
+        if self._forgotten or done:  # nobody needs to know about them any more
             entries = restricted(entries, numbers)
             constraints = tuple(pair for pair in constraints if pair[0] in numbers)
             all_dests = tuple(name for name in all_dests if name in numbers)
@@ -200,6 +215,10 @@ class Pruned(Numbered):
         needs = [clock << shift | numbers[sender] for sender, clock in constraints]
         for key in needs:  # a constraint is at most its sender's newest message
             known.tops[key & roster.low] = max(key, known.tops[key & roster.low])
+        stamp = PrunedStamp(known.tops, known.log)
+        if left:
+            gone, over = ([n for n in some if n in numbers] for some in (left, done))
+            stamp.news = roster.mask_of(tuple(gone)), roster.mask_of(tuple(over))
         return numbered_packet(
             roster,
             numbers[packet.source],
@@ -208,7 +227,7 @@ class Pruned(Numbered):
             packet.message_id.seq,
             roster.mask_of(all_dests),
             packet.payload,
-            PrunedStamp(known.tops, known.log),
+            stamp,
             needs,
         )
 
@@ -240,7 +259,7 @@ class Pruned(Numbered):
             entries, dests, model_bytes = packet.stamp.size(packet.roster, [])
             pairs = len(packet.needs)
             return ControlSize(entries + pairs, dests, model_bytes + PAIR_BYTES * pairs)
-        control, constraints = cast("Control", packet.control)
+        control, constraints = cast("Control", parts(packet.control)[0])
         return size_of(control, len(constraints))
 
 
@@ -260,6 +279,25 @@ def already_pruned(known: CausalLog, stamp: Stamp, key: int, remaining: int) -> 
         if k <= known.tops[k & low]:
             count += (mask & ~mine.get(k, 0)).bit_count()
     return count
+
+
+def parts(control: object) -> tuple[object, Names, Names]:
+    """Return a control, and who left and who is done, if it is followed by that."""
+    if type(control) is tuple and len(control) == 3:
+        return control
+    return control, (), ()
+
+
+def is_news(left: Names, done: Names) -> bool:
+    """Tell whether these are sorted names, and the second among the first."""
+    return are_names(left) and are_names(done) and set(done) <= set(left)
+
+
+def _named(entries: Entries, constraints: tuple[Constraint, ...]) -> set[str]:
+    """Return all processes that a control names."""
+    return {name for sender, _, dests in entries for name in (sender, *dests)} | {
+        sender for sender, _ in constraints
+    }
 
 
 def is_control(control: object) -> bool:

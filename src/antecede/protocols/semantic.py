@@ -61,6 +61,7 @@ from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
+from antecede.core.kinds import PLACE
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import COUNT_MAX, check_claim, is_counts, malformed
@@ -86,7 +87,15 @@ class Semantic(Endpoint):
         formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
         orders_by_after=True,
     )
-    STATE: ClassVar = ("_prev", "_conc", "_counts", "_ahead", "_covered", "_open", "_copies")
+    STATE: ClassVar = {
+        "_prev": [[int]],
+        "_conc": [[int]],
+        "_counts": [int],
+        "_ahead": {PLACE: {int}},
+        "_covered": int,
+        "_open": [(int, int)],
+        "_copies": int,
+    }
 
     def _start(self) -> None:
         n = len(self.members)

@@ -52,6 +52,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_choice
 from antecede.core.info import Option, ProtocolInfo
+from antecede.core.kinds import NAME, Maybe
 from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import are_names, check_claim, is_count, malformed
@@ -88,7 +89,13 @@ class Serial(Endpoint):
         has_roles=True,
         queueing=True,
     )
-    STATE: ClassVar = ("_queue", "_token", "_wishes", "_has_asked", "_newest")
+    STATE: ClassVar = {
+        "_queue": [(MessageId, (str, ...), bytes)],
+        "_token": Maybe({NAME: (NAME, int)}),
+        "_wishes": [NAME],
+        "_has_asked": bool,
+        "_newest": {NAME: int},
+    }
 
     def _start(self) -> None:
         self._home = self.members[0]

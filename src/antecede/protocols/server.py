@@ -75,7 +75,7 @@ class Server(Endpoint):
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
         has_roles=True,
     )
-    STATE: ClassVar = ("_counts", "_served")
+    STATE: ClassVar = {"_counts": [int], "_served": [int]}
 
     def _start(self) -> None:
         self._server = as_member("server", self.options["server"], self.members)

@@ -47,6 +47,7 @@ from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
+from antecede.core.kinds import NAME, Maybe
 from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import is_count, malformed
@@ -74,7 +75,7 @@ class Synchronous(Endpoint):
         bytes_per_entry=0,
         blocking=True,
     )
-    STATE: ClassVar = ("_awaited",)
+    STATE: ClassVar = {"_awaited": Maybe((NAME, int))}
 
     def _start(self) -> None:
         self._awaited: tuple[str, int] | None = None

@@ -69,7 +69,7 @@ class TwoHop(Endpoint):
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
     )
-    STATE: ClassVar = ("_sent", "_newest")
+    STATE: ClassVar = {"_sent": [[int]], "_newest": [int]}
 
     def _start(self) -> None:
         n = len(self.members)

@@ -10,7 +10,8 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+Every packet arrives eventually; the network may reorder and duplicate packets. Processes may join
+and leave.
 
 Cost
 ----
@@ -24,7 +25,7 @@ paper             here
 ================  ==================================================
 ``T_P``           ``Vectors._clock``
 ``V_P``           ``Vectors._latest``
-``t_M``, ``V_M``  ``Packet.control``: a vector, then (dest, vector)
+``t_M``, ``V_M``  ``Packet.control``: (process, count), then (dest, vector)
 ================  ==================================================
 
 Differences from the paper
@@ -34,6 +35,14 @@ so does a delivery; otherwise order is lost. A message to oneself is delivered b
 leaves no trace in clock or table; the literal rules would lose order. The clock also ticks at a
 delivery, which does not change when messages are delivered.
 
+Processes may join and leave, which is our extension; see :mod:`antecede.core.counted`. Vectors
+count the processes that the message's own time names, sorted. A vector for a destination is the
+maximum over messages to it. If one of these is lost with a process that left, the vector may ask
+for events of others that no message to this process will ever bring. So a receiver that holds a
+message which rests on a lost one asks the others, by a control packet, and they answer with their
+clock. Everything that they sent before has a smaller number on the channel. When all of that has
+arrived, nothing more can come from events up to that clock.
+
 References
 ----------
 .. [SES89] A. Schiper, J. Eggli and A. Sandoz. "A new algorithm to implement causal ordering". 3rd
@@ -41,34 +50,43 @@ References
    https://doi.org/10.1007/3-540-51687-5_45
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
+from antecede.core.counted import Counted, aligned
 from antecede.core.info import Formula, ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, check_claim, is_counts, malformed
+from antecede.core.validation import (
+    are_keyed,
+    check_claim,
+    is_count,
+    is_counts,
+    is_records,
+    malformed,
+)
 
 Vector = tuple[int, ...]
-Control = tuple[Vector, tuple[tuple[str, Vector], ...]]
+Control = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, Vector], ...]]
+
+ASK, PROMISE = "ask", "promise"
 
 
 @register
-class Vectors(Endpoint):
+class Vectors(Counted):
     """One process's clock, and the latest vector time of a message to each other process."""
 
     INFO: ClassVar = ProtocolInfo(
         name="vectors",
         idea="a vector clock and one vector per destination",
         paper="Schiper, Eggli, Sandoz 1989",
+        assumptions="every packet arrives eventually; processes may join and leave",
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        dynamic=True,
         short_name="SES",
-        fixed_because=(
-            "after a removal nobody can tell which clocks will still rise, so messages could "
-            "wait for ever"
-        ),
         wire_number=9,
         bytes_per_entry=None,
         formula=Formula(
@@ -79,73 +97,236 @@ class Vectors(Endpoint):
             cubic=True,
         ),
     )
-    STATE: ClassVar = ("_clock", "_latest")
+    STATE: ClassVar = Counted.STATE | {
+        "_clock": (int, ...),
+        "_latest": {NAME: (int, ...)},
+        "_lost_events": {NAME: [int]},
+        "_asked": {NAME: int},
+        "_promised": {NAME: (int, int)},
+        "_assured": {NAME: int},
+    }
+    UNIT: ClassVar = "event"
 
     def _start(self) -> None:
-        self._clock: Vector = (0,) * len(self.members)
+        self._clock: Vector = (0,) * len(self._names)
         self._latest: dict[str, Vector] = {}
+        self._lost_events: dict[str, list[int]] = {}
+        """Of those who left: events whose messages to us are lost, and on which something rests."""
+        self._asked: dict[str, int] = {}
+        self._promised: dict[str, tuple[int, int]] = {}
+        """Answers that arrived before earlier packets of their channel: their number and clock."""
+        self._assured: dict[str, int] = {}
+        """The clock up to which everything that a process sent us has arrived."""
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
         self._tick()
-        control: Control = (self._clock, tuple(sorted(self._latest.items())))
+        time = tuple(zip(self._names, self._clock, strict=True))
+        control: Control = (time, tuple(sorted(self._latest.items())))
         self._latest.update(dict.fromkeys(sending.others, self._clock))
         return dict.fromkeys(sending.others, control)
 
+    # Checks.
+
     def _check(self, packet: Packet) -> None:
-        if packet.kind != "data" or not self._is_stamp(packet.control):
-            n = len(self.members)
-            raise malformed(packet, f"{n} counts and sorted pairs (destination, {n} counts)")
-        stamp, table = cast("Control", packet.control)
-        self._check_names(packet, (dest for dest, _ in table))
-        me = self._positions[self.process]
-        for vector in (stamp, *(vector for _, vector in table)):
-            check_claim(self, packet, vector[me], self._clock[me])
+        if packet.kind == "data":
+            super()._check(packet)
+            return
+        control = packet.control
+        if type(control) is not tuple or len(control) != 2 or not is_count(control[1]):
+            raise malformed(packet, "a vector time and sorted vectors, or a question or answer")
+        if control[0] not in (ASK, PROMISE):
+            raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
 
-    def _is_stamp(self, control: object) -> bool:
-        n = len(self.members)
-        if type(control) is not tuple or len(control) != 2 or not is_counts(control[0], n):
-            return False
-        if type(control[1]) is not tuple:
-            return False
-        for row in control[1]:
-            if type(row) is not tuple or len(row) != 2 or not is_counts(row[1], n):
-                return False
-        return are_names(tuple(dest for dest, _ in control[1]))
+    def _check_levels(self, packet: Packet, control: object) -> None:
+        if not _is_stamp(control, self._names):
+            raise malformed(
+                packet,
+                "sorted pairs (process, count), and sorted pairs (destination, a count for each)",
+            )
+        stamp, table = cast("Control", control)
+        names = tuple([name for name, _ in stamp])
+        if not set(names).issuperset([dest for dest, _ in table]):
+            raise malformed(packet, "vectors for processes that it counts")
+        time, vectors = carried = self._aligned(cast("Control", control))
+        me, source = self._me, self._index.get(packet.source, self._me)
+        made, own = self._clock[me], time[source]
+        for vector in (time, *vectors.values()):
+            if vector[me] > made:
+                check_claim(self, packet, vector[me], made)
+        if source != me and (own < 1 or any(v[source] >= own for v in vectors.values())):
+            raise malformed(packet, f"earlier events of {packet.source!r} than its own")
+        self._last = packet, carried
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
+    @staticmethod
+    def _names_in(control: object) -> tuple[str, ...]:
+        return tuple([name for name, _ in cast("Control", control)[0]])
+
+    @staticmethod
+    def _counted(control: object) -> set[str]:
+        stamp, table = cast("Control", control)
+        found = {dest for dest, _ in table}
+        for vector in ([count for _, count in stamp], *(vector for _, vector in table)):
+            found.update([pair[0] for pair, count in zip(stamp, vector, strict=True) if count])
+        return found
+
+    def _carried(self, packet: Packet) -> tuple[Vector, dict[str, Vector]]:
+        """Return the time of a message and its vectors, by our names."""
+        if self._last[0] is not packet:
+            self._last = packet, self._aligned(cast("Control", self._bare(packet)))
+        return cast("tuple[Vector, dict[str, Vector]]", self._last[1])
+
+    def _aligned(self, control: Control) -> tuple[Vector, dict[str, Vector]]:
+        stamp, table = control
+        names = tuple([name for name, _ in stamp])
+        counts = tuple([count for _, count in stamp])
+        if names == self._names:
+            return counts, dict(table)
+        ours = self._names
+        vectors = {d: aligned(v, names, ours) for d, v in table if d in self._index}
+        return aligned(counts, names, ours), vectors
+
+    # Deliver.
+
+    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         """[SES89]: the clock must have passed the vector carried for this process."""
-        _, table = cast("Control", packet.control)
-        wanted = dict(table).get(self.process)
+        _, table = self._carried(packet)
+        wanted = table.get(self.process)
         if wanted is None:
             return
-        for member, mine, level in zip(self.members, self._clock, wanted, strict=True):
+        for name, mine, level in zip(self._names, self._clock, wanted, strict=True):
             if mine < level:
-                yield Need(member, level, "event")
+                yield name, level
+
+    def _level(self, packet: Packet) -> int:
+        return self._known(packet, packet.source)
+
+    def _known(self, packet: Packet, process: str) -> int:
+        return dict(cast("Control", self._bare(packet))[0]).get(process, 0)
+
+    def _reached(self, process: str) -> int:
+        return self._clock[self._index[process]]
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        stamp, table = cast("Control", packet.control)
-        for dest, vector in table:
+        stamp, table = self._carried(packet)
+        for dest, vector in table.items():
             self._note(dest, vector)
         for dest in packet.dests:
-            if dest != packet.source:
+            if dest != packet.source and dest in self._index:
                 self._note(dest, stamp)
         before, self._clock = self._clock, tuple(map(max, self._clock, stamp))
         self._tick()
-        levels = zip(self.members, before, self._clock, strict=True)
-        return [Need(member, now, "event") for member, was, now in levels if now > was]
+        levels = zip(self._names, before, self._clock, strict=True)
+        return [Need(name, now, "event") for name, was, now in levels if now > was]
 
     def _note(self, dest: str, vector: Vector) -> None:
-        if dest != self.process:
+        if dest != self.process and dest not in self._removed:
             self._latest[dest] = tuple(map(max, self._latest.get(dest, vector), vector))
 
     def _tick(self) -> None:
-        me = self._positions[self.process]
+        me = self._me
         self._clock = (*self._clock[:me], self._clock[me] + 1, *self._clock[me + 1 :])
+
+    # What is lost with those who left.
+
+    def _lost(self, packet: Packet) -> Iterator[Need]:
+        for name, level in self._wanted(packet):
+            if name in self._removed:
+                events = self._lost_events.setdefault(name, [])
+                if level not in events:
+                    insort(events, level)
+        yield from super()._lost(packet)
+
+    def _newest_lost(self, process: str, level: int) -> int:
+        events = self._lost_events.get(process, [])
+        place = bisect_right(events, level)
+        return events[place - 1] if place else 0
+
+    def _is_assured(self, process: str, level: int) -> bool:
+        return self._assured.get(process, 0) >= level
+
+    def _refile(self, arrivals: Iterable[int]) -> None:
+        arrivals = list(arrivals)
+        super()._refile(arrivals)
+        if self._removed:
+            for arrival in arrivals:
+                self._inquire(self._hold.packets[arrival])
+
+    def _inquire(self, packet: Packet) -> None:
+        """Ask others how far they have come, if a packet rests on what is lost."""
+        wanted = dict(self._wanted(packet))
+        if self._removed.isdisjoint(wanted):
+            return
+        for name, level in wanted.items():
+            if name in self._removed or level <= self._assured.get(name, 0):
+                continue
+            if level > self._asked.get(name, 0):
+                self._asked[name] = level
+                self._emit_control(name, (ASK, level))
+
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
+        word, clock = cast("tuple[str, int]", packet.control)
+        if word == ASK:
+            self._emit_control(packet.source, (PROMISE, self._clock[self._me]))
+            return ()
+        if clock < self._asked.get(packet.source, clock + 1):
+            return ()  # nobody asks any more, or this is not an answer
+        self._promised[packet.source] = (packet.n, clock)
+        return self._kept_promise(packet.source)
+
+    def _on_data(self, packet: Packet) -> None:
+        super()._on_data(packet)
+        if packet.source in self._promised:
+            self._advance(self._kept_promise(packet.source))
+
+    def _kept_promise(self, source: str) -> Iterable[Need]:
+        """Note that everything that a process sent before its answer has arrived."""
+        n, clock = self._promised[source]
+        if self._channels.prefix.get(source, 0) < n:
+            return ()
+        del self._promised[source]
+        self._assured[source] = max(clock, self._assured.get(source, 0))
+        return (Need(source, clock, "event"),)
+
+    # Membership.
+
+    def _left(self, process: str) -> None:
+        for kept in (self._latest, self._asked, self._promised, self._assured):
+            kept.pop(process, None)
+
+    def _settled(self) -> None:
+        super()._settled()
+        self._asked.clear()
+        self._promised.clear()
+        self._assured.clear()
+
+    def _renamed(self, before: tuple[str, ...]) -> None:
+        ours = self._names
+        self._clock = aligned(self._clock, before, ours)
+        self._latest = {d: aligned(v, before, ours) for d, v in self._latest.items()}
+        self._lost_events = {k: v for k, v in self._lost_events.items() if k in self._removed}
+
+    def _check_own_state(self) -> bool:
+        n = len(self._names)
+        vectors = (self._clock, *self._latest.values())
+        return all(is_counts(vector, n) for vector in vectors) and set(self._latest) <= set(
+            self.members
+        )
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
         """Return the message's vector, and a vector with an id for each known destination."""
-        stamp, table = cast("Control", packet.control)
+        if packet.kind == "control":
+            return ControlSize(1, 0, CLOCK_BYTES)
+        stamp, table = cast("Control", cls._bare(packet))
         vector_bytes = CLOCK_BYTES * len(stamp)
         model_bytes = vector_bytes + (ID_BYTES + vector_bytes) * len(table)
         return ControlSize(1 + len(table), 0, model_bytes)
+
+
+def _is_stamp(control: object, expected: tuple[str, ...]) -> bool:
+    if type(control) is not tuple or len(control) != 2 or not is_records(control[0], expected):
+        return False
+    n, table = len(control[0]), control[1]
+    if type(table) is tuple and not table:
+        return True
+    return are_keyed(table, ()) and all(is_counts(row, n) for _, row in table)

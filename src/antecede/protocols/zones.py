@@ -45,6 +45,7 @@ from typing import ClassVar, cast
 from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_counts, malformed
@@ -77,7 +78,7 @@ class Zones(Endpoint):
         has_roles=True,
         variants=(Variant("chain", lambda members: {"zones": _chain(members)}),),
     )
-    STATE: ClassVar = ("_vectors",)
+    STATE: ClassVar = {"_vectors": {int: {NAME: int}}}
     RELAYS: ClassVar = True
 
     def _start(self) -> None:

@@ -1,6 +1,6 @@
 """A protocol's page in Markdown, from its record and its module's docstring.
 
-``antecede protocols NAME`` prints it and docs/generate.py writes it, so both say the same.
+``antecede protocols NAME`` prints it and `make docs` writes it, so both say the same.
 """
 
 from __future__ import annotations

@@ -84,7 +84,11 @@ def _endpoint(state: object, roster: WireRoster) -> Endpoint:
             msg = f"snapshot has {type(state[name]).__name__} as {name}; expected {kind.__name__}"
             raise SnapshotError(msg)
     members = state["members"]
-    if len(set(members)) != len(members) or not set(members) <= set(roster.names):
+    if (
+        not all(type(name) is str for name in members)
+        or len(set(members)) != len(members)
+        or not set(members) <= set(roster.names)
+    ):
         msg = f"snapshot is of members {members}; expected members of this Codec, each once"
         raise SnapshotError(msg)
     if state["process"] not in members:
@@ -95,7 +99,7 @@ def _endpoint(state: object, roster: WireRoster) -> Endpoint:
         msg = f"snapshot of protocol {protocol!r} does not fit this version of antecede"
         raise SnapshotError(msg)
     try:
-        return restored(cast("State", state))
+        return restored(cast("State", state), checked=True)
     except (
         ArithmeticError,
         AssertionError,

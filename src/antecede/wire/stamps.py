@@ -24,6 +24,7 @@ from antecede.wire.lanes import (
     read_varint,
     varint,
 )
+from antecede.wire.stream import CONTROL_BYTES_MAX
 
 SINGLES, LISTS, BITS = range(3)
 """How destinations are written: one number each, lists, or a bit for every member."""
@@ -292,8 +293,8 @@ def _as_bytes(text: str) -> bytes:
 def _get_text(data: bytes, at: int, bits: int) -> tuple[str, int]:
     """Read bits as text of 0 and 1; what fills them up must be zeros."""
     end = at + (bits + 7 >> 3)
-    if end > len(data):
-        msg = f"claims {bits} bits, but {len(data) - at} bytes are left"
+    if end > min(len(data), CONTROL_BYTES_MAX):
+        msg = f"claims {bits} bits, but {len(data) - at} bytes are left, or the control is too long"
         raise ColumnError(msg)
     text = format(int.from_bytes(data[at:end], "big"), f"0{8 * (end - at)}b")
     if "1" in text[bits:]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.pipeline.audits.entry import Audit, audit_table
-from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, REASON, SEQ, TIME
+from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
 from antecede.pipeline.streams.packets import number_of
 
 
@@ -132,7 +132,7 @@ class Oracle:
         return self.out - before
 
 
-def table_of(rows: Sequence[Sent], now: int = 0, reasons: Sequence[str | None] = ()) -> pa.Table:
+def table_of(rows: Sequence[Sent], reasons: Sequence[str | None] = ()) -> pa.Table:
     """Return rows as a bucket takes them."""
     columns: dict[str, Any] = {
         "id": [row.id for row in rows],
@@ -141,7 +141,6 @@ def table_of(rows: Sequence[Sent], now: int = 0, reasons: Sequence[str | None] =
         KEY: [number_of(row.dest, row.id) for row in rows],
         CHANNEL: [number_of(row.dest, row.source) for row in rows],
         SEQ: [row.seq for row in rows],
-        TIME: [now] * len(rows),
     }
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
     causes = [[number_of(row.dest, cause) for cause in row.causes] for row in rows]

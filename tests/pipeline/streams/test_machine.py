@@ -36,7 +36,7 @@ class Driver:
         self.out: list[dict[str, Any]] = []
 
     def give(self, *rows: Sent, at: float | None = None, **more: Any) -> list[dict[str, Any]]:
-        return self._done(self.bucket.offer(table_of(rows, self._time(at), **more), self.now))
+        return self._done(self.bucket.offer(table_of(rows, **more), self._time(at)))
 
     def wait(self, at: float) -> list[dict[str, Any]]:
         self._time(at)

@@ -13,7 +13,6 @@ import antecede
 from antecede.errors import UsageError
 from antecede.pipeline import reorder
 from antecede.pipeline.streams.bucket import Bucket, Policy
-from antecede.pipeline.streams.layout import TIME
 from antecede.pipeline.streams.packets import (
     CONTROL,
     UNFIT,
@@ -98,7 +97,6 @@ def test_rows_leave_in_causal_order_whatever_the_protocol(protocol: str) -> None
                 "name": [str(packet.message) for packet in rows[start : start + 25]],
                 "dest": [packet.dest for packet in rows[start : start + 25]],
                 "packet": pa.array(data, pa.binary()),
-                TIME: [start] * len(data),
             }
         )
         table = pa.Table.from_batches(list(numbered([batch], plan, 1)))

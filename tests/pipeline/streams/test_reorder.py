@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 
 from antecede.errors import UsageError
 from antecede.pipeline import reorder
+from antecede.pipeline.streams.hashing import hash_lists
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
 
 if TYPE_CHECKING:
@@ -94,12 +96,14 @@ def test_rows_that_are_not_messages_are_rejected_with_their_reason(spark: SparkS
         ("6", "d", "a", "6", [""]),
         ("7", "d", "a", "7", ["7"]),
         ("8", "d", "a", "8", None),
+        ("9", "d", "a", "9", ["1", None]),
     ]
     frame = spark.createDataFrame(
         rows, "id string, dest string, source string, seq string, causes array<string>"
     ).selectExpr("id", "dest", "source", "try_cast(seq as long) as seq", "causes")
     found = reorder(frame, keep_rejected=True).collect()
     assert sorted(row.rejected for row in found if row.rejected) == [
+        "causes has an empty id",
         "causes has an empty id",
         "dest is missing",
         "id is missing",
@@ -109,6 +113,27 @@ def test_rows_that_are_not_messages_are_rejected_with_their_reason(spark: SparkS
     ]
     assert all((row.position is None) == (row.rejected is not None) for row in found)
     assert [row.id for row in reorder(frame).orderBy("position").collect()] == ["1", "8"]
+
+
+def test_hashes_of_causes_are_those_that_spark_computes(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    rng, sizes = random.Random(1), (0, 1, 3, 4, 7, 8, 9, 31, 32, 33, 64, 70)
+    lists: list[list[str] | None] = [
+        ["".join(rng.choices("abé漢 ", k=size)) for size in rng.sample(sizes, rng.randint(0, 5))]
+        for _ in range(200)
+    ]
+    lists[7] = None
+    table = pa.table({"dest": [f"d{at % 7}" for at in range(200)], "causes": lists})
+    hashes = F.transform("causes", lambda cause: F.xxhash64("dest", cause))
+    frame = spark.createDataFrame(table).select(
+        "causes", F.xxhash64("dest").alias("seed"), F.coalesce(hashes, F.array()).alias("hashes")
+    )
+    found = frame.toArrow().combine_chunks()
+    causes, seeds, expected = (found.column(at).combine_chunks() for at in range(3))
+    assert hash_lists(causes, np.asarray(seeds)).to_pylist() == expected.to_pylist()
+    part = hash_lists(causes.slice(5, 60), np.asarray(seeds)[5:65])
+    assert part.to_pylist() == expected.to_pylist()[5:65]
 
 
 def test_a_wrong_call_is_refused_before_anything_runs(spark: SparkSession) -> None:

@@ -34,6 +34,7 @@ METRICS = (
     "saturated",
     "throughput",
     "step_microseconds",
+    "extra_packets_per_copy",
 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import numpy as np
 import pyarrow as pa
 
 from antecede.core.validation import shown
@@ -22,6 +23,7 @@ from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.sentences import sentence
 from antecede.pipeline.audits.verdicts import (
     CAUSALLY_ORDERED,
+    Ties,
     Verdict,
     decide,
     is_complete,
@@ -54,6 +56,8 @@ WORST = 100
 ADVICE = "Log them, or clocks; or judge by what there is: --assume-complete."
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
+#: How many violations are looked at for one that does not rest on an unknown order.
+_ASKED = 10_000
 
 
 class Asked(TypedDict):
@@ -207,11 +211,38 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
         return None if asked["assume_complete"] else _doubt(arrangement, answer, summary)
 
     cycles = results.cycles(tables["findings"])
-    verdict, reason = decide(summary, cycles, doubt, asked["undecidable"])
+    verdict, reason = decide(
+        summary, cycles, doubt, asked["undecidable"], _ties(arrangement, answer)
+    )
     summary |= {"verdict": verdict, "reason": reason, **arrangement.facts}
     summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
     violations, missing, findings = tables.values()
     return Audit(verdict, reason, violations, missing, findings, tables, summary)
+
+
+def _ties(arrangement: Arrangement, answer: Answer) -> Ties | None:
+    """Return where events have the same seq, and whether some violation is certain even so.
+
+    It is if it rests on no unknown order: that of its two deliveries, or of its sender's events.
+    """
+    tied = results.ties(answer, has_clocks=arrangement.has_clocks)
+    if not tied:
+        return None
+    late = [one for one in answer.joined.late if one.seq != one.effect.seq]
+    broken = [(one.sender, one.key) for one in late[:_ASKED]]
+    broken += [(one.sender, one.key) for one in answer.lost[:_ASKED]]
+    alias = answer.settled.alias
+    keys = {alias.get(key, key) for _, key in broken}
+    unsure: set[tuple[int, int]] = set()
+    if keys:
+        rows = arrangement.copies(np.array(sorted(keys), np.int64)).rows
+        places = zip(rows.process.tolist(), rows.seq.tolist(), rows.key.tolist(), strict=True)
+        unsure = {(process, key) for process, seq, key in places if (process, seq) in tied}
+    named = sorted((arrangement.names[process], seq) for process, seq in tied)
+    return Ties(
+        [f"{name} at seq {seq}" for name, seq in named],
+        any((sender, alias.get(key, key)) not in unsure for sender, key in broken),
+    )
 
 
 def _doubt(arrangement: Arrangement, answer: Answer, summary: Mapping[str, Any]) -> str | None:

@@ -23,6 +23,7 @@ from antecede.core.tables import (
 )
 from antecede.pipeline import schemas
 from antecede.pipeline.audits.windows.join import Late
+from antecede.pipeline.audits.windows.matching import TIED, TIED_LOCAL
 from antecede.pipeline.audits.windows.rounds import Answer
 
 #: How many pairs of processes the summary lists.
@@ -129,6 +130,16 @@ def cycles(found: pa.Table) -> list[str]:
     """Return the details of causal cycles among the findings."""
     rows = found.select(["kind", "detail"]).to_pylist()
     return [row["detail"] for row in rows if row["kind"] == CAUSAL_CYCLE]
+
+
+def ties(answer: Answer, *, has_clocks: bool) -> set[tuple[int, int]]:
+    """Return (process, seq) where different events have one seq, so that their order is unknown.
+
+    Without clocks, the place of a local event does not matter.
+    """
+    matter = {TIED, TIED_LOCAL} if has_clocks else {TIED}
+    rows = [row for window in answer.windows for row in window.clashes.tolist()]
+    return {(process, seq) for process, seq, _, tie in rows if tie in matter}
 
 
 def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Verdict = Literal["ordered", "broken", "undecidable"]
 
-#: How many events on cycles the reason names.
+#: How many events on cycles, or of one seq, the reason names.
 NAMED = 3
 #: What ``causally_ordered`` is for each verdict.
 CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
@@ -17,11 +18,21 @@ CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
 }
 
 
+@dataclass(frozen=True)
+class Ties:
+    """Where a process has different events of the same seq, so that their order is unknown."""
+
+    places: Sequence[str]
+    is_certain: bool
+    """Whether some violation does not depend on their order."""
+
+
 def decide(
     counts: Mapping[str, Any],
     cycles: Sequence[str],
     doubt: Callable[[], str | None],
     undecidable: str | None = None,
+    ties: Ties | None = None,
 ) -> tuple[Verdict, str]:
     """Return the verdict and its reason.
 
@@ -29,12 +40,12 @@ def decide(
     mean that the pairing or the log is wrong, so nothing is decided. ``doubt`` says what incomplete
     pairing can hide; it is asked last, because it may take long. ``undecidable`` is what the log's
     reader knows: why the deliveries in it say nothing about order. A violation that was found
-    counts all the same.
+    counts all the same, unless it depends on the order of events that ``ties`` leave unknown.
     """
     broken = _violations(counts)
-    if broken and not cycles:
+    if broken and not cycles and (ties is None or ties.is_certain):
         return "broken", broken
-    unknown = undecidable or _cyclic(cycles, broken) or _unpaired(counts) or doubt()
+    unknown = undecidable or _cyclic(cycles, broken) or _tied(ties) or _unpaired(counts) or doubt()
     if unknown:
         return "undecidable", unknown
     rests = f" {rests_on(counts)}" if not is_complete(counts) else ""
@@ -70,6 +81,19 @@ def _cyclic(cycles: Sequence[str], broken: str | None) -> str | None:
     return (
         f"The log contradicts itself, so its pairing, its order or its clocks are wrong: {shown}"
         f"{more}.{besides}"
+    )
+
+
+def _tied(ties: Ties | None) -> str | None:
+    """Say that the order of a process's events is unknown, and where, or return None."""
+    if ties is None:
+        return None
+    more = len(ties.places) - NAMED
+    rest = f"; and {more:,} more" if more > 0 else ""
+    return (
+        "Different events of one process have the same seq, so their order is unknown: "
+        f"{'; '.join(ties.places[:NAMED])}{rest}. If a process began anew, audit each run by "
+        "itself: --delimiter separates the runs in a ShiViz or text log."
     )
 
 

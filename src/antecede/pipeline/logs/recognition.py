@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from antecede.errors import UsageError
+from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs.base import Source, read_bytes
 from antecede.pipeline.logs.formats import FORMATS, format_named, format_of_suffix
 from antecede.pipeline.logs.patterns import compile_pattern
@@ -33,12 +33,24 @@ def form_of(source: Source) -> str:
     if source.send is not None or source.deliver is not None:
         return "text"
     if by_name is None:
+        _require_readable(source)
         msg = (
             f"neither the name nor the content of {source.name!r} tells the log's format; give "
             f"--format, one of {', '.join(FORMATS)}"
         )
         raise UsageError(msg)
     return by_name
+
+
+def _require_readable(source: Source) -> None:
+    """Say why the content of a file does not tell its format, if it cannot be read."""
+    try:
+        read_bytes(source, _HEAD_BYTES)
+    except (OSError, pa.ArrowException) as error:
+        lines = str(error).strip().splitlines() or ["no reason given"]
+        reason = getattr(error, "strerror", None) or lines[0][:200]
+        msg = f"cannot read {str(source.path)!r}: {reason}"
+        raise LogError(msg, path=source.path, reason=reason) from None
 
 
 def _form_by_name(source: Source) -> str | None:
@@ -62,24 +74,37 @@ def _form_by_content(source: Source, by_name: str | None) -> str | None:
 
 def fitness(source: Source, forms: Sequence[str] = FORMATS) -> dict[str, float]:
     """Return how much the beginning of a file looks like each format, from 0 to 1."""
-    try:
-        data = read_bytes(source, _HEAD_BYTES)
-    except (OSError, pa.ArrowException):
+    head = _head(source)
+    if head is None:
         return {}
-    head = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    if len(data) == _HEAD_BYTES and "\n" in head:
-        head = head[: head.rindex("\n")]
     sniffs = {name: format_named(name).sniff for name in forms}
     return {name: sniff(head) for name, sniff in sniffs.items() if sniff is not None}
 
 
+def _head(source: Source) -> str | None:
+    """Return the first lines of a file, or None if it cannot be read."""
+    try:
+        data = read_bytes(source, _HEAD_BYTES)
+    except (OSError, pa.ArrowException):
+        return None
+    head = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    if len(data) == _HEAD_BYTES and "\n" in head:
+        head = head[: head.rindex("\n")]
+    return head
+
+
 def looks_like(sources: Sequence[Source], form: str) -> str:
     """Return a hint at the format that a log probably has, if that is another one."""
-    fits = fitness(sources[0]) if not sources[0].path.is_dir() else {}
+    if sources[0].path.is_dir() or (form == "text" and sources[0].form is None):
+        return ""
+    fits = fitness(sources[0])
     fits.pop(form, None)
     best = max(fits, key=lambda name: fits[name], default="")
     if best and fits[best] >= LIKELY:
         return f"; it looks like {best}: give --format {best}"
+    head = _head(sources[0]) or ""
+    if head.lstrip().startswith(("[", "{")) and '"process"' in head and '"kind"' in head:
+        return "; it looks like an event log; write each event on a line of its own (jq -c '.[]')"
     return "; if it is another text format, describe its events with --pattern"
 
 

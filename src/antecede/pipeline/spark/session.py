@@ -25,7 +25,12 @@ from typing import TYPE_CHECKING
 from antecede.errors import MasterError
 from antecede.pipeline.spark.java import Jvm
 from antecede.pipeline.spark.masters import check_master, is_embedded
-from antecede.pipeline.spark.settings import make_scratch, set_environment, settings_for
+from antecede.pipeline.spark.settings import (
+    make_scratch,
+    quick_workers,
+    set_environment,
+    settings_for,
+)
 from antecede.pipeline.spark.ship import archive
 
 if TYPE_CHECKING:
@@ -73,7 +78,8 @@ def session(
             try:
                 set_environment(master)
                 settings = settings_for(master, memory, scratch, light=light) | dict(config or {})
-                spark = _connect(master, app, settings, jvm, wait)
+                with quick_workers(master, scratch):
+                    spark = _connect(master, app, settings, jvm, wait)
                 if not is_embedded(master):
                     spark.addArtifacts(str(archive(scratch)), pyfile=True)
                     _first_task(spark, master, wait)

@@ -6,8 +6,10 @@ import contextlib
 import os
 import re
 import shutil
+import site
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import antecede
@@ -71,6 +73,31 @@ def set_environment(master: str) -> None:
             os.environ["PYTHONPATH"] = os.pathsep.join([ours, *filter(None, known)])
     elif is_loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@contextlib.contextmanager
+def quick_workers(master: str, scratch: Path) -> Iterator[None]:
+    """Start the JVM within this, and its Python workers import PySpark from where it is installed.
+
+    Otherwise they read it from a zip file below SPARK_HOME, and compile all of it at each start:
+    five times the work. Spark gives some of them only ten seconds, which a busy machine exceeds.
+    """
+    import pyspark
+
+    home, links = Path(pyspark.__file__).parent, scratch / "home"
+    is_installed = any(Path(folder) == home.parent for folder in site.getsitepackages())
+    if "SPARK_HOME" in os.environ or not is_embedded(master) or not is_installed:
+        yield
+        return
+    links.mkdir()
+    for name in ("bin", "jars", "conf"):
+        if (home / name).exists():
+            (links / name).symlink_to(home / name, target_is_directory=True)
+    os.environ["SPARK_HOME"] = str(links)
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dict[str, str]:

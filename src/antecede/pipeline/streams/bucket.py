@@ -82,6 +82,7 @@ class Bucket:
     def offer(self, table: pa.Table, now: int) -> pa.Table:
         """Take the rows of a batch; return the rows that leave, with their new columns."""
         self.generation += 1
+        table = table.append_column(TIME, pa.array(np.full(len(table), now, np.int64)))
         machine, number = self.machine, self.generation
         rows, outs = self._split(table)
         ready = None
@@ -141,7 +142,9 @@ class Bucket:
         sizes = [len(sources[number]) for number in used.tolist()]
         starts = np.concatenate(([0], np.cumsum(sizes)))
         at = starts[np.searchsorted(used, chunks)] + rows
-        whole = pa.concat_tables([sources[number] for number in used.tolist()])
+        # By name: a state may have been written with its columns in another order.
+        parts = [sources[number] for number in used.tolist()]
+        whole = pa.concat_tables(parts, promote_options="default")
         names = [name for name in whole.column_names if not name.startswith(PREFIX)]
         found = whole.select(names).take(pa.array(at))
         before = len(at) - len(outs)
@@ -186,7 +189,9 @@ class Bucket:
             if number in thin:
                 self.chunks[number].dead = set(range(len(sources[number])))
         if row:
-            self.chunks[self.generation] = Chunk(pa.concat_tables(parts).combine_chunks())
+            self.chunks[self.generation] = Chunk(
+                pa.concat_tables(parts, promote_options="default").combine_chunks()
+            )
 
     def _bury(self) -> None:
         """Mark rows that left their chunks; one that came in this batch was never in any."""

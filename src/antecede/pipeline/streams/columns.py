@@ -18,7 +18,7 @@ from antecede.pipeline.streams.layout import (
     PREFIX,
     REASON,
     SEQ,
-    TIME,
+    WORDS,
 )
 from antecede.pipeline.streams.packets import Plan
 
@@ -57,39 +57,39 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
         raise UsageError(msg)
 
 
-def with_numbers(frame: DataFrame, names: Names, buckets: int) -> DataFrame:
-    """Add what the machine needs: hashes, sequence number, causes, time and reason to reject."""
+def with_numbers(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, str]:
+    """Add what the machine needs: hashes, sequence number and reason to reject.
+
+    Return also the column that has the causes as strings; their hashes are computed in Python
+    (see ``hashing``). Nothing here may differ between batches, such as the time: Spark would write
+    and compile new code for each.
+    """
     from pyspark.sql import functions as F
 
     _require_types(frame, names)
     dest, source = F.col(names.dest).cast("string"), F.col(names.source).cast("string")
     name, seq = F.col(names.id).cast("string"), F.col(names.seq).cast("long")
     causes = F.coalesce(F.col(names.causes).cast("array<string>"), F.array().cast("array<string>"))
-    hashed = F.transform(causes, lambda cause: F.xxhash64(dest, cause))
+    is_plain = dict(frame.dtypes)[names.causes] == "array<string>"
     place = F.coalesce(dest, F.lit(""))
-    return frame.select(
+    numbered = frame.select(
         *(F.col(f"`{column}`") for column in frame.columns),
+        *([] if is_plain else [causes.alias(WORDS)]),
         F.xxhash64(dest).alias(DEST),
         F.xxhash64(dest, name).alias(KEY),
         F.xxhash64(dest, source).alias(CHANNEL),
         F.coalesce(seq, F.lit(0)).alias(SEQ),
-        hashed.alias(CAUSES),
-        F.unix_micros(F.current_timestamp()).alias(TIME),
         _reason(dest, name, source, seq, causes, names).alias(REASON),
         F.pmod(F.xxhash64(place), F.lit(buckets)).cast("int").alias(BUCKET),
     )
+    return numbered, names.causes if is_plain else WORDS
 
 
 def with_packet_numbers(frame: DataFrame, plan: Plan, buckets: int) -> DataFrame:
     """Add the same, from what each row's packet says."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
-    timed = frame.select(
-        *(F.col(f"`{column}`") for column in frame.columns),
-        F.unix_micros(F.current_timestamp()).alias(TIME),
-    )
-    schema = StructType(list(timed.schema.fields))
+    schema = StructType(list(frame.schema.fields))
     for name in (DEST, KEY, CHANNEL, SEQ):
         schema = schema.add(name, LongType())
     schema = schema.add(REASON, StringType()).add(CAUSES, ArrayType(LongType()))
@@ -100,7 +100,7 @@ def with_packet_numbers(frame: DataFrame, plan: Plan, buckets: int) -> DataFrame
 
         yield from numbered(batches, plan, buckets)
 
-    return timed.mapInArrow(number, schema)
+    return frame.mapInArrow(number, schema)
 
 
 def _reason(
@@ -112,12 +112,17 @@ def _reason(
     def empty(column: Column) -> Column:
         return column.isNull() | (column == "")
 
+    # Null if one of the causes is null.
+    has_empty = F.array_contains(causes, "")
     return (
         F.when(empty(name), F.lit(f"{names.id} is missing"))
         .when(empty(dest), F.lit(f"{names.dest} is missing"))
         .when(empty(source), F.lit(f"{names.source} is missing"))
         .when(seq.isNull(), F.lit(f"{names.seq} is missing or not a whole number"))
-        .when(F.exists(causes, empty), F.lit(f"{names.causes} has an empty id"))
+        .when(
+            has_empty.isNull() | has_empty,
+            F.lit(f"{names.causes} has an empty id"),
+        )
         .when(F.array_contains(causes, name), F.lit("the message is its own cause"))
         .otherwise(F.lit(None).cast("string"))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from antecede.errors import UsageError
@@ -94,12 +95,12 @@ def reorder(
     policy_timeout = _checked_timeout(on_missing, timeout, is_streaming=stream.isStreaming)
     _require_positive("horizon", horizon)
     _require_count("buckets", buckets)
-    plan, fixed = None, {"form": "causes", "buckets": buckets}
+    plan, words, fixed = None, None, {"form": "causes", "buckets": buckets}
     if packet is None:
         _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
         names = Names(id, dest, source, seq, causes or "causes")
         require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
-        numbered = with_numbers(stream, names, buckets)
+        numbered, words = with_numbers(stream, names, buckets)
     else:
         plan = make_plan(packet, members, protocol, readers, options)
         _require_packets(stream, packet, causes, on_missing)
@@ -119,8 +120,8 @@ def reorder(
     if not keep_rejected:
         numbered = numbered.filter(numbered[REASON].isNull())
     if stream.isStreaming:
-        return _on_stream(numbered, policy)
-    return _on_batch(numbered, policy, releases=on_missing == "release")
+        return _on_stream(numbered, policy, words)
+    return _on_batch(numbered, policy, words, releases=on_missing == "release")
 
 
 def _require_no_packets(**given: object) -> None:
@@ -146,7 +147,7 @@ def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_miss
         raise UsageError(msg)
 
 
-def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:
+def _on_stream(numbered: DataFrame, policy: Policy, words: str | None) -> DataFrame:
     from pyspark.sql import functions as F
 
     for name, value in _STATE.items():
@@ -154,8 +155,12 @@ def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:
     schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
     # Without timers Spark need not run a batch when nothing has come.
     mode = "none" if policy.timeout is None else "processingTime"
+    # Spark writes the time of the batch into the code that it generates, and so compiles that code
+    # again for each batch. So the time joins the few packed rows, where that costs nothing.
+    now = F.unix_micros(F.current_timestamp()).alias(packing.NOW)
     emitted = (
-        numbered.mapInArrow(packing.pack, packing.PACKED)
+        numbered.mapInArrow(partial(packing.pack, words=words), packing.PACKED)
+        .select("*", now)
         .groupBy("bucket")
         .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
     )
@@ -177,11 +182,13 @@ def _on_stream(numbered: DataFrame, policy: Policy) -> DataFrame:
     return observed.select("rows").mapInArrow(packing.unpack, schema)
 
 
-def _on_batch(numbered: DataFrame, policy: Policy, *, releases: bool) -> DataFrame:
+def _on_batch(
+    numbered: DataFrame, policy: Policy, words: str | None, *, releases: bool
+) -> DataFrame:
     import pyarrow as pa
 
     def order(table: pa.Table) -> pa.Table:
-        return order_table(table, policy, releases=releases)
+        return order_table(table, policy, releases=releases, words=words)
 
     schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
     return numbered.groupBy(BUCKET).applyInArrow(order, schema)

@@ -129,14 +129,17 @@ def read_files(spark: SparkSession, path: Path, form: str, *, files: int | None)
 
 def run_files(
     stream: DataFrame,
-    out: Path,
+    out: Path | Callable[[DataFrame, int], None],
     *,
     checkpoint: Path,
     options: Mapping[str, Any],
     every: float | None,
     show: Callable[[Figures], None],
 ) -> Totals:
-    """Reorder a stream into the folder ``out``; without ``every``, stop when all is read."""
+    """Reorder a stream into the folder ``out``, or by calling it with each batch and its number.
+
+    Without ``every``, stop when all is read.
+    """
     spark = stream.sparkSession
     ordered = reorder(stream, keep_rejected=True, **options)
     totals = Totals(show)
@@ -145,7 +148,8 @@ def run_files(
     try:
         for attempt in range(ATTEMPTS):
             listener.ended = False
-            writer = ordered.writeStream.foreachBatch(_writer(out))
+            write = _writer(out) if isinstance(out, Path) else out
+            writer = ordered.writeStream.foreachBatch(write)
             writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
             if every is None:
                 writer = writer.trigger(availableNow=True)

@@ -1,7 +1,9 @@
-"""Folders that a reordering reads: checked before Spark starts."""
+"""Folders and streams that a reordering reads and writes: checked before Spark starts."""
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 
 from antecede.errors import UsageError
@@ -28,3 +30,26 @@ def require_checkpoint(path: Path) -> None:
     if not (path / "state").is_dir():
         msg = f"{path} is not the checkpoint of a query with state; give its folder"
         raise UsageError(msg)
+
+
+def is_url(place: str) -> bool:
+    """Tell whether a place to read or write is a stream of a NATS server."""
+    return place.startswith(("nats://", "tls://"))
+
+
+def shown(place: str) -> str:
+    """Return a place as it may be printed: without a password."""
+    return re.sub(r"//[^/@]*@", "//...@", place) if is_url(place) else place
+
+
+def require_stream(url: str) -> str:
+    """Refuse a URL that does not name a stream; return the stream's name."""
+    from antecede.net.nats_names import parse_url
+
+    if importlib.util.find_spec("nats") is None:
+        msg = (
+            "streams of NATS need nats-py, which is not installed; "
+            "run: pip install 'antecede[spark,nats]'"
+        )
+        raise UsageError(msg)
+    return parse_url(url, ()).name

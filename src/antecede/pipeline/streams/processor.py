@@ -16,7 +16,8 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from antecede.pipeline.streams.bucket import Bucket, Policy
-from antecede.pipeline.streams.layout import BUCKET, TIME
+from antecede.pipeline.streams.hashing import with_causes
+from antecede.pipeline.streams.layout import BUCKET
 from antecede.pipeline.streams.store import PARTS, Part, pack_table, unpack_table
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     )
 
 PACKED = "bucket int, rows binary"
+#: The column with the time of the batch, in microseconds, beside packed rows.
+NOW = "now"
 #: One row per bucket and batch has its figures; the others have rows.
 EMITTED = (
     "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
@@ -44,8 +47,11 @@ EVERY_QUERY = -1
 _cache: dict[str, Bucket] = {}
 
 
-def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack rows into one value per bucket, for ``mapInArrow``."""
+def pack(batches: Iterable[pa.RecordBatch], words: str | None = None) -> Iterator[pa.RecordBatch]:
+    """Pack rows into one value per bucket, for ``mapInArrow``.
+
+    ``words`` is the column of causes that are not hashed yet.
+    """
     is_marked = False
     for batch in batches:
         if not batch.num_rows:
@@ -53,7 +59,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if not is_marked:
             is_marked = True
             yield _packed([EVERY_QUERY], [None])
-        table = pa.Table.from_batches([batch])
+        table = with_causes(pa.Table.from_batches([batch]), words)
         numbers = np.asarray(table.column(BUCKET).combine_chunks())
         order = np.argsort(numbers, kind="stable")
         table = table.drop_columns([BUCKET]).take(pa.array(order))
@@ -132,8 +138,9 @@ class Reorder(StatefulProcessor):
         if key[0] == EVERY_QUERY:
             self._check_query()
             return
-        table = pa.concat_tables([unpack_table(row.rows) for row in rows])
-        now = int(np.asarray(table.column(TIME).combine_chunks()).max())
+        packed = list(rows)
+        table = pa.concat_tables([unpack_table(row.rows) for row in packed])
+        now = int(packed[0][NOW])
         bucket = self._load()
         before = bucket.machine.deadline()
         result = bucket.offer(table, now)

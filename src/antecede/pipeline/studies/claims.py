@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from antecede.pipeline.studies.design import QUICK, Claim, Outcome
 from antecede.pipeline.studies.experiments import EXPERIMENTS
-from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
+from antecede.pipeline.studies.measured import HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
 
 TESTS, RUN = "tests", "this run"
 """What a verdict rests on."""
@@ -87,11 +87,6 @@ _ORACLE = (
 _EXPLORER = "the explorer (tests/check/test_explore.py)"
 
 
-def _open(number: str, question: str) -> Claim:
-    test = "Needs a new algorithm, which is not implemented yet."
-    return Claim(number, f"Open: {question}", test, Outcome("Open.", OPEN, "no algorithm yet"))
-
-
 TESTED: tuple[Claim, ...] = (
     Claim(
         "0.1",
@@ -138,7 +133,6 @@ TESTED: tuple[Claim, ...] = (
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
         Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
     ),
-    _open("1.open", "the same idea on top of algorithms that carry less than a matrix."),
     Claim(
         "2.1",
         "The delivery condition and the propagation constraints are necessary and sufficient, and "
@@ -173,7 +167,6 @@ TESTED: tuple[Claim, ...] = (
         "tests/core/test_membership.py).",
         Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
     ),
-    _open("2.open", "ordering only between groups of events."),
     Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
@@ -206,7 +199,6 @@ TESTED: tuple[Claim, ...] = (
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
         Outcome("Each behaves as the paper says.", HOLDS),
     ),
-    _open("4.open.1", "combining the matrix and the buffers."),
     Claim(
         "4.open.2",
         "Open: fault tolerance of both.",
@@ -218,5 +210,4 @@ TESTED: tuple[Claim, ...] = (
             "restarts yes, lost processes no",
         ),
     ),
-    _open("4.open.3", "buffers for causal broadcast."),
 )

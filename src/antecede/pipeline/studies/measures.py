@@ -16,6 +16,7 @@ import numpy as np
 import antecede
 from antecede import sim
 from antecede.errors import UsageError
+from antecede.eventlog.edges import content_of
 from antecede.sim import workloads
 from antecede.sim.semantics import false_causality
 from antecede.sim.trace import Trace
@@ -134,7 +135,7 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> s
 def pack_edges(path: Path) -> bytes:
     """Read an edge list into bytes that travel in a row of the grid; refuse any other file."""
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         msg = f"cannot read --traffic {path} ({error.strerror}); give the path of an edge list"
         raise UsageError(msg) from error

@@ -65,3 +65,9 @@ BARELY = Limit("barely noticeable means up to {} of the matrix's time", 1.1, (1.
 LITTLE = Limit(
     "little means up to {} of the matrix's control information", 0.1, (0.02, 0.25), "{:.0%}"
 )
+AS_QUICK = Limit("as quick means up to {} of optimal's time", 1.02, (1.0, 1.1), "x{:g}")
+CONSTANT = Limit("constant means at most {} bytes", 8.0, (4.0, 16.0))
+NOT_LONG = Limit(
+    "at the lowest load, messages may take up to {} of optimal's time", 2.0, (1.25, 4.0), "x{:g}"
+)
+AS_LITTLE = Limit("as little means up to {} of optimal's bytes", 1.02, (1.0, 1.25), "x{:g}")

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import LogError, UsageError
-from antecede.eventlog.edges import multicasts, parse_edges
+from antecede.eventlog.edges import content_of, multicasts, parse_edges, title_of
 from antecede.eventlog.lines import ours
 from antecede.eventlog.rule import left_out, require_columns
 from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
@@ -214,6 +214,7 @@ def replay_edges(
 ) -> Schedule:  # fmt: skip
     """Make a schedule of an edge list: a file of ``source destination time`` lines, or a table.
 
+    The file ``-`` is standard input.
     Lines of equal source and time are one multicast; copies to oneself are left out. All sends
     are timed: an edge list does not say what answers what. Invalid lines go to ``rejected``, and
     ``about["rejected"]`` counts them.
@@ -224,7 +225,7 @@ def replay_edges(
     sends = [(m, [d for d in m.dests if d != m.source]) for m in found]
     sends = [(message, others) for message, others in sends if others][:limit]
     if not sends:
-        where = "the table of edges" if is_table else repr(str(source))
+        where = "the table of edges" if is_table else repr(title_of(source))
         reason = f"no line of {where} is a message between two processes"
         reason += f"; {left_out(len(bad), bad[0])}" if bad else ""
         raise LogError(reason, path=source, reason=reason)
@@ -248,18 +249,18 @@ def replay_edges(
 
 def _read_edges(path: str | Path, bad: list[Rejected]) -> list[Multicast]:
     """Read an edge list, which may be compressed; refuse a file that is mostly something else."""
-    with ours("read the edge list", path), pa.OSFile(str(path)) as file:
-        start = file.read(4)
-        file.seek(0)
-        packing = next((name for mark, name in _PACKED.items() if start.startswith(mark)), None)
-        data = bytes((pa.CompressedInputStream(file, packing) if packing else file).read())
+    with ours("read the edge list", path):
+        data = content_of(path)
+        packing = next((name for mark, name in _PACKED.items() if data.startswith(mark)), None)
+        if packing:
+            data = bytes(pa.CompressedInputStream(pa.BufferReader(data), packing).read())
     text = data.decode("utf-8-sig", errors="surrogateescape")
     found = parse_edges(text.replace("\r\n", "\n").replace("\r", "\n"), bad)
     good = sum(message.lines for message in found)
     if found and len(bad) > good:
         reason = (
-            f"{str(path)!r} is not an edge list: {len(bad):,} of its {len(bad) + good:,} lines are "
-            f"not valid; line {bad[0].line}: {bad[0].reason}; got {bad[0].text[:80]!r}"
+            f"{title_of(path)!r} is not an edge list: {len(bad):,} of its {len(bad) + good:,} "
+            f"lines are not valid; line {bad[0].line}: {bad[0].reason}; got {bad[0].text[:80]!r}"
         )
         raise LogError(reason, path=path, reason=reason)
     return found

@@ -21,6 +21,10 @@ SEND, DELIVER, LOCAL = 0, 1, 2
 #: Added to a send's kind if the log states its destinations.
 KNOWN = 4
 
+#: What an event is beside another one of its process that has the same seq: the same event again,
+#: a different one, or a different one that is local.
+REPEATED, TIED, TIED_LOCAL = 0, 1, 2
+
 #: ``Matched.link`` of a delivery that stands alone: no send, a repeat, or part of a cycle.
 ALONE = -1
 
@@ -101,6 +105,7 @@ class Matched:
     redelivered: Ints  # deliveries (i) that repeat one at the same process
     resent: Ints  # sends (i) of a key that was sent before
     clash: Ints  # events (i) that have the seq of the event before them
+    tie: Ints  # for each of these: REPEATED, TIED or TIED_LOCAL
     edges: Edges
     patched: Ints  # row of the patch -> its event, -1 if it is not here
 
@@ -302,6 +307,7 @@ def match(
     ordered = events.take(row)
     who, seq, key, marked = ordered.process, ordered.seq, ordered.key, ordered.kind
     clash = np.flatnonzero((seq[1:] == seq[:-1]) & (who[1:] == who[:-1])) + 1
+    tie = _ties(marked, key, clash)
     at = anchors(start, seq, ends.process, ends.seq, ends.need)
     found, where = Ends(at, ends.kind, ends.key), patch.key
     if patch.key.size:
@@ -340,9 +346,17 @@ def match(
         redelivered=redelivered,
         resent=resent,
         clash=clash,
+        tie=tie,
         edges=edges,
         patched=where,
     )
+
+
+def _ties(marked: NDArray[np.int8], key: Ints, clash: Ints) -> Ints:
+    """Return what each event of the same seq as the one before it is, compared with that one."""
+    kind = marked[clash] & 3
+    is_same = (kind == marked[clash - 1] & 3) & (key[clash] == key[clash - 1])
+    return np.where(is_same, REPEATED, np.where(kind == LOCAL, TIED_LOCAL, TIED)).astype(np.int64)
 
 
 def split_ends(events: Events) -> Events:

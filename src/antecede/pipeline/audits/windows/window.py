@@ -89,7 +89,7 @@ class Window:
     redelivered: Ints  # rows (process, seq, key)
     cycles: Ints = field(default_factory=_none)
     edge_cycles: Ints = field(default_factory=_none)
-    clashes: Ints
+    clashes: Ints  # rows (process, seq, key, what it is beside the event of the same seq)
     resent: Ints
     cross: Ints  # b -> sender, where the driver gave senders; else -1
     rows: Ints = field(
@@ -257,7 +257,7 @@ def _describe(work: _Work) -> Window:
         open_detailed=work.detailed,
         open_got=got,
         redelivered=_rows(m, m.redelivered),
-        clashes=_rows(m, m.clash),
+        clashes=np.column_stack((_rows(m, m.clash), m.tie)),
         resent=_rows(m, m.resent),
         cross=work.senders,
         kinds=np.array([count_sent, deliveries, size - count_sent - deliveries]),

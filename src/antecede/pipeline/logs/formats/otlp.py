@@ -26,12 +26,16 @@ _ERRORS = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
 #: Where documents have resources with their spans; the last is what Tempo answers with.
 _RESOURCES = ("resourceSpans", "batches")
 _SCOPES = ("scopeSpans", "instrumentationLibrarySpans")
+#: Where documents have what is not about spans.
+_OTHERS = ("resourceMetrics", "resourceLogs", "resourceProfiles")
 
 #: The service and the instance that a resource names.
 Origin = tuple[object, object]
 
 
-def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
+def _spans(document: object) -> Iterator[tuple[object, Span | str | None]]:
+    if isinstance(document, dict) and any(_get(document, name) is not None for name in _OTHERS):
+        yield document, None  # Collectors may write all signals to one file.
     for origin, raw in _found(document):
         yield raw, _span(origin, raw)
 
@@ -135,7 +139,8 @@ def _ref(owner: object, which: str) -> Ref:
 
 def _sniff(head: str) -> float:
     names = (*_RESOURCES, "resource_spans", *_SCOPES, "scope_spans")
-    return float(any(f'"{name}"' in head for name in names) and '"spans"' in head)
+    is_about_spans = any(f'"{name}"' in head for name in names) and '"spans"' in head
+    return float(is_about_spans or any(f'{{"{name}"' in head for name in _OTHERS))
 
 
 FORMAT = format_of_spans("otlp", _spans, _sniff, (".json",))

@@ -339,7 +339,8 @@ def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
 def _sniff(head: str) -> float:
     """Return the share of lines that have a clock; in most layouts that is every other line."""
     lines = first_lines(head)
-    clocks = sum(not line.startswith("{") and bool(_A_CLOCK.search(line)) for line in lines)
+    texts = [line for line in lines if not line.startswith(("{", "[{"))]
+    clocks = sum(bool(_A_CLOCK.search(line)) for line in texts)
     return min(1.0, 2 * clocks / max(1, len(lines)))
 
 

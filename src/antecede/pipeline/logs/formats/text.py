@@ -199,22 +199,44 @@ def _read(sources: Sequence[Source]) -> dict[str, Log]:
 
 def _log(drafts: Sequence[Draft], rejected: list[tuple[Source, Rejected]]) -> Log:
     """Return the log of one execution."""
-    pairing = Pairing()
     events: list[tuple[Draft, Event]] = []
     for draft in drafts:
-        event = _event(draft, pairing)
+        event = _event(draft)
         if isinstance(event, str):
             rejected.append((draft.source, Rejected(draft.line, draft.quoted, event)))
         else:
             events.append((draft, event))
     files = list(dict.fromkeys(source.name for source, _ in rejected))
     by_file = [(file, [row for source, row in rejected if source.name == file]) for file in files]
-    table = table_of(_in_order(events))
-    return Log(table, rejected_in(by_file), len(rejected), is_selection=True)
+    events = _paired(_in_order(events))
+    table = table_of([event for _, event in events])
+    why = _why_undecidable(events)
+    return Log(table, rejected_in(by_file), len(rejected), why, is_selection=True)
 
 
-def _event(draft: Draft, pairing: Pairing) -> Event | str:
-    """Return an event, its seq 0 if the log has none, or the reason why it is not valid."""
+def _why_undecidable(found: Sequence[tuple[Draft, Event]]) -> str | None:
+    """Say that a file seems to hold the events of several processes, or return None.
+
+    A process named after its file that got what it sent itself is probably more than one.
+    """
+    processes = {event.process for _, event in found}
+    sent = {event.message for _, event in found if event.kind == SEND}
+    delivered = {event.message for _, event in found if event.kind == DELIVER}
+    is_named = any("process" in draft.groups for draft, _ in found)
+    if is_named or len(processes) != 1 or not sent & delivered:
+        return None
+    return (
+        f"All events count as those of one process, {min(processes)!r} after the name of the file, "
+        "which sent messages and delivered them itself. If the file has several processes, name "
+        "them by a group (?<process>...)."
+    )
+
+
+def _event(draft: Draft) -> Event | str:
+    """Return an event, its seq 0 if the log has none, or the reason why it is not valid.
+
+    If the log names the other end of the message, this is not yet part of the message's id.
+    """
     groups, source = draft.groups, draft.source
     word = groups.get("kind", "")
     kind = draft.kind or _KIND_OF.get(word.lower())
@@ -226,16 +248,32 @@ def _event(draft: Draft, pairing: Pairing) -> Event | str:
     if kind == SEND and "dests" in groups:
         names = (name.strip("[](){}\"'") for name in _BETWEEN_DESTS.split(groups["dests"]))
         dests = tuple(source.called(name) for name in names if name)
-    end = groups.get("to" if kind == SEND else "from")
-    if end and message:
-        end = source.called(end)
-        message = pairing.name(kind, process, end, message)
-        dests = dests or ((end,) if kind == SEND else None)
+    end = _other_end(draft, kind)
+    if end and message and kind == SEND:
+        dests = dests or (end,)
     seq = groups.get("seq", "0")
     if not re.fullmatch(r"-?\d{1,19}", seq):
         return f"seq is {seq!r}; expected a whole number"
     row = {"process": process, "seq": int(seq), "kind": kind, "message": message, "dests": dests}
     return parse({**row, "time": seconds(groups.get("time"))})
+
+
+def _other_end(draft: Draft, kind: str) -> str | None:
+    """Return the process at the other end of a message, if the log names it."""
+    end = draft.groups.get("to" if kind == SEND else "from")
+    return draft.source.called(end) if end else None
+
+
+def _paired(found: Sequence[tuple[Draft, Event]]) -> list[tuple[Draft, Event]]:
+    """Return events with the ends of messages in their ids, counted in the order of processes."""
+    pairing = Pairing()
+    events = list(found)
+    for place, (draft, event) in sorted(enumerate(found), key=lambda item: item[1][1].seq):
+        end = _other_end(draft, event.kind)
+        if end and event.message:
+            name = pairing.name(event.kind, event.process, end, event.message)
+            events[place] = draft, replace(event, message=name)
+    return events
 
 
 def _process_of(source: Source) -> str:
@@ -246,15 +284,15 @@ def _process_of(source: Source) -> str:
     return source.path.name.lstrip(".").partition(".")[0]
 
 
-def _in_order(found: Sequence[tuple[Draft, Event]]) -> list[Event]:
+def _in_order(found: Sequence[tuple[Draft, Event]]) -> list[tuple[Draft, Event]]:
     """Return events with their places in the order of their process."""
     processes: dict[str, list[tuple[Draft, Event]]] = {}
     for draft, event in found:
         processes.setdefault(event.process, []).append((draft, event))
-    events = []
+    events: list[tuple[Draft, Event]] = []
     for process, own in processes.items():
         if all("seq" in draft.groups for draft, _ in own):
-            events += [event for _, event in own]
+            events += own
             continue
         files = list(dict.fromkeys(draft.source.name for draft, _ in own))
         if len(files) > 1:
@@ -266,7 +304,9 @@ def _in_order(found: Sequence[tuple[Draft, Event]]) -> list[Event]:
                 )
                 raise LogError(msg)
             own.sort(key=lambda item: item[1].time or 0.0)
-        events += [replace(event, seq=place) for place, (_, event) in enumerate(own, start=1)]
+        events += [
+            (draft, replace(event, seq=place)) for place, (draft, event) in enumerate(own, start=1)
+        ]
     return events
 
 

@@ -123,19 +123,13 @@ def _with_inner_starts(index: Index, process: Sequence[str], moments: Iterable[M
         if is_end or here not in ends:
             continue
         seen = {number}
-        above = _parent(index, process, number)
+        above = index.here(spans[number].parent, process, number)
         while above is not None and above not in seen:
             if spans[above].end == here[1]:
                 found.add(above)
             seen.add(above)
-            above = _parent(index, process, above)
+            above = index.here(spans[above].parent, process, above)
     return found
-
-
-def _parent(index: Index, process: Sequence[str], number: int) -> int | None:
-    """Return the span's parent in the same process, if it is in the log."""
-    others = index.find(index.spans[number].parent)
-    return next((other for other in others if process[other] == process[number]), None)
 
 
 class _Depths:

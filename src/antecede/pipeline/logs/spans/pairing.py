@@ -60,6 +60,10 @@ class Index:
             ref = whole
         return self._by_ref[ref]
 
+    def here(self, ref: Ref | None, process: Sequence[str], number: int) -> int | None:
+        """Return the span of that name in the process of another span, if it is in the log."""
+        return next((n for n in self.find(ref) if process[n] == process[number]), None)
+
     def of_message(self, message: str) -> list[Ref]:
         """Return what makes the message of that id, if only one span does."""
         found = list(self._by_message.get(message, ()))
@@ -87,7 +91,9 @@ def process_names(spans: Sequence[Span]) -> list[str]:
 def pair(index: Index, process: Sequence[str]) -> Pairs:
     """Return the sends, the deliveries and the order among spans of these processes."""
     pairs = Pairs()
-    told = _rpcs(index, process, pairs) | _messages(index, process, pairs)
+    called = _rpcs(index, process, pairs)
+    told = called | _messages(index, process, called, pairs)
+    _strays(index, process, told, pairs)
     _order(index, process, told, pairs)
     return pairs
 
@@ -124,8 +130,11 @@ def _answers(server: Span, client: Span) -> bool:
     return server.end - server.start <= client.end - client.start and not gave_up
 
 
-def _messages(index: Index, process: Sequence[str], pairs: Pairs) -> set[int]:
-    """Find which spans send and deliver messages; return the consumers that deliver some."""
+def _messages(index: Index, process: Sequence[str], called: set[int], pairs: Pairs) -> set[int]:
+    """Find which spans send and deliver messages; return the consumers that deliver some.
+
+    ``called`` are the spans of calls, both of whose ends are in the log.
+    """
     spans = index.spans
     causes = {n: _causes(index, n) for n, span in enumerate(spans) if span.role in _DELIVERS}
     best: dict[tuple[str, Ref], int] = {}
@@ -135,10 +144,14 @@ def _messages(index: Index, process: Sequence[str], pairs: Pairs) -> set[int]:
             place = process[number], ref
             best[place] = min(rank, best.get(place, rank))
     told = set()
+    handlers = _handlers(index, process, called)
     for number, refs in causes.items():
         role = spans[number].role
-        # A poll delivers when it ends; it may have begun long before there was a message.
-        moment = number, role is Role.RECEIVE and spans[number].end is not None
+        # A poll delivers when it ends; it may have begun long before there was a message. But some
+        # libraries call the span that handles a message "receive".
+        handles = process[number] in handlers and len(refs) == 1
+        is_poll = role is Role.RECEIVE and spans[number].end is not None and not handles
+        moment = number, is_poll
         mine = [ref for ref in refs if best[process[number], ref] == _DELIVERS[role]]
         pairs.deliveries += [(moment, ref) for ref in mine]
         if refs:
@@ -150,6 +163,28 @@ def _messages(index: Index, process: Sequence[str], pairs: Pairs) -> set[int]:
         if span.role in _MAKES and (number not in carriers or span.ref in wanted):
             pairs.sends.append(((senders.get(number, number), False), span.ref))
     return told
+
+
+def _handlers(index: Index, process: Sequence[str], called: set[int]) -> set[str]:
+    """Return the processes that send messages or call others inside a span that receives.
+
+    So these spans do not end when a message is there; they begin then.
+    """
+    spans = index.spans
+    found: set[str] = set()
+    for number, span in enumerate(spans):
+        is_call = span.role is Role.CLIENT and number in called
+        if process[number] in found or not (is_call or span.role in _MAKES):
+            continue
+        seen = {number}
+        above = index.here(span.parent, process, number)
+        while above is not None and above not in seen:
+            seen.add(above)
+            end = spans[above].end
+            if spans[above].role is Role.RECEIVE and end is not None and span.start < end:
+                found.add(process[number])
+            above = index.here(spans[above].parent, process, number)
+    return found
 
 
 def _senders(index: Index) -> dict[int, int]:
@@ -200,6 +235,36 @@ def _causes(index: Index, number: int) -> list[Ref]:
     if polled or index.find(span.parent):
         return []
     return [span.parent or span.ref]
+
+
+def _strays(index: Index, process: Sequence[str], told: set[int], pairs: Pairs) -> None:
+    """Add the deliveries of what came to a process from spans that the log lacks.
+
+    The parent of a server span is in another process. So, probably, is the parent of any other
+    span, if its trace has spans of other processes and none of its own around it.
+    """
+    spans = index.spans
+    places: dict[str, set[str]] = {}
+    for number, span in enumerate(spans):
+        places.setdefault(span.ref[0], set()).add(process[number])
+    known = {(process[number], ref) for (number, _), ref in pairs.deliveries}
+    until: dict[tuple[str, str], float] = {}
+    for number in sorted(range(len(spans)), key=lambda n: (spans[n].start, -_end(spans[n]), n)):
+        span = spans[number]
+        here = process[number], span.ref[0]
+        is_inside = until.get(here, -1.0) >= span.start
+        until[here] = max(_end(span), until.get(here, -1.0))
+        if span.parent is None or span.role in _DELIVERS or index.find(span.parent):
+            continue
+        came = len(places[span.ref[0]]) > 1 and span.ref[0] != "" and not is_inside
+        came |= span.role is Role.SERVER and number not in told
+        if came and (process[number], span.parent) not in known:
+            known.add((process[number], span.parent))
+            pairs.deliveries.append(((number, False), span.parent))
+
+
+def _end(span: Span) -> float:
+    return float("inf") if span.end is None else span.end
 
 
 def _order(index: Index, process: Sequence[str], told: set[int], pairs: Pairs) -> None:

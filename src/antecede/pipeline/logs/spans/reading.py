@@ -19,8 +19,9 @@ from antecede.pipeline.logs.base import (
 from antecede.pipeline.logs.spans.events import table_of_spans
 from antecede.pipeline.logs.spans.model import Span
 
-#: What a format finds in a document: each span, or why it is not one, with the JSON it came from.
-Find = Callable[[object], Iterator[tuple[object, Span | str]]]
+#: What a format finds in a document: each span, or why it is not one, with the JSON it came from;
+#: None for a document that is about something else.
+Find = Callable[[object], Iterator[tuple[object, Span | str | None]]]
 
 
 def read_log(sources: Sequence[Source], form: str, find: Find) -> dict[str, Log]:
@@ -53,6 +54,8 @@ def read_spans(
         is_empty = True
         for raw, span in find(document):
             is_empty = False
+            if span is None:
+                continue
             if isinstance(span, str) or span in spans or span in known:
                 reason = span if isinstance(span, str) else "the same span was read before"
                 rejected.append(Rejected(line, _quoted(raw), reason))

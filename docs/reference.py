@@ -1,0 +1,182 @@
+"""The reference pages: the API from docstrings, the command line from its parser, the layers."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from antecede.cli.main import VERBS, command_line
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = {
+    "antecede": "antecede",
+    "net": "antecede.net",
+    "testing": "antecede.testing",
+    "check": "antecede.check",
+    "pipeline": "antecede.pipeline",
+    "sim": "antecede.sim",
+}
+EXIT = """\
+Every verb has `--help`. Exit status: 0 all is well; 1 the answer is bad news (order was broken,
+something is missing); 2 the call or its input is wrong, or no verdict is possible."""
+RULE = """\
+Imports point downwards only: a module may import from the layers below its own, never from above,
+and names in one row do not import each other. `make check` enforces it. This page is made from
+`pyproject.toml` and the docstrings."""
+WHY = """\
+Everything that computes a verdict is plain data and functions; the command line only assembles.
+Endpoints have no I/O, no clock and no thread, so the same code runs in a simulation, under the
+oracle, in a node, and inside Spark. Heavy libraries are extras and are imported where they are
+used."""
+#: The widest line of code on a page.
+WIDTH = 100
+
+
+def reference_pages() -> dict[Path, str]:
+    """Return the text of every page of the reference."""
+    folder = Path(__file__).parent / "reference"
+    pages = {folder / f"{page}.md": api_page(name) for page, name in MODULES.items()}
+    pages[folder / "cli.md"] = cli_page()
+    pages[Path(__file__).parent / "architecture.md"] = architecture_page()
+    return pages
+
+
+def api_page(name: str) -> str:
+    """Return the page of a package: every public name, with signature and docstring."""
+    module = import_module(name)
+    parts = [f"# `{name}`", _prose(module.__doc__)]
+    for public in module.__all__:
+        parts += _described(public, getattr(module, public), name)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _described(name: str, found: object, module: str) -> list[str]:
+    if inspect.isclass(found):
+        parts = [f"## `{name}`", _code(f"class {name}{_signature(found)}"), _prose(found.__doc__)]
+        for own, member in inspect.getmembers(found):
+            if own.startswith("_") or not _is_ours(member):
+                continue
+            if isinstance(member, property):
+                parts += [f"### `{name}.{own}`", _prose(member.__doc__)]
+            elif inspect.isroutine(member):
+                word = "async def" if inspect.iscoroutinefunction(member) else "def"
+                parts += [f"### `{name}.{own}`", _code(f"{word} {own}{_signature(member)}")]
+                parts.append(_prose(inspect.getdoc(member)))
+        return parts
+    if inspect.isroutine(found):
+        return [f"## `{name}`", _code(f"def {name}{_signature(found)}"), _prose(found.__doc__)]
+    return [f"## `{name}`", f"A value of type `{type(found).__name__}` in `{module}`."]
+
+
+def _is_ours(member: object) -> bool:
+    made = member.fget if isinstance(member, property) else member
+    return str(getattr(made, "__module__", "")).startswith("antecede")
+
+
+def _signature(found: Callable[..., object]) -> str:
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):
+        return ""
+    if inspect.isclass(found) and issubclass(found, BaseException):
+        return "(Exception)"
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature))
+    if inspect.isclass(found):
+        text = text.removesuffix(" -> None")
+    text = re.sub(r"\bantecede(\.\w+)+\.(?=[A-Z])", "", text)
+    return re.sub(r"\b(collections\.abc|typing|pathlib)\.(?=[A-Z])", "", text)
+
+
+def _code(text: str) -> str:
+    if len(text) > WIDTH:
+        head, _, rest = text.partition("(")
+        inner, _, tail = rest.rpartition(")")
+        parts = _split(inner)
+        text = "\n".join([f"{head}(", *(f"    {part}," for part in parts), f"){tail}"])
+    return f"```python\n{text}\n```"
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are outside of all brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _prose(docstring: str | None) -> str:
+    """Return a docstring as Markdown: its own double backticks and roles made plain."""
+    text = inspect.cleandoc(docstring or "")
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
+    text = re.sub(r"``([^`]+)``", r"`\1`", text)
+    text = re.sub(r"\[(\w+\d\d)\]_", r"[\1]", text)
+    return re.sub(r"::\n\n((?:    .*\n?|\n)+)", _literal, text)
+
+
+def _literal(found: re.Match[str]) -> str:
+    return f":\n\n```python\n{textwrap.dedent(found[1]).strip()}\n```\n"
+
+
+def cli_page() -> str:
+    """Return the page of the command line, as its parser has it."""
+    parts = [
+        "# The command line",
+        EXIT,
+    ]
+    for verb, (extra, _) in VERBS.items():
+        group: Any = typer.main.get_command(command_line(verb))
+        command = group.commands[verb]
+        parts.append(f"## `antecede {verb}`")
+        if extra:
+            parts.append(f"Needs `pip install 'antecede[{extra}]'`.")
+        parts.append(_prose(command.help))
+        rows = [_option(parameter) for parameter in command.params]
+        if rows:
+            parts.append("\n".join(["| argument | what it does |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _option(parameter: Any) -> str:  # noqa: ANN401 - typer keeps its copy of Click private
+    names = ", ".join((*parameter.opts, *parameter.secondary_opts))
+    if parameter.param_type_name == "argument":
+        names = (parameter.metavar or parameter.name or "").upper()
+    default = parameter.default
+    shown = "" if default in (None, False, (), []) or callable(default) else f" Default: {default}."
+    text = " ".join((parameter.help or "").split()).replace("|", "\\|")
+    return f"| `{names}` | {text}{shown} |"
+
+
+def architecture_page() -> str:
+    """Return the page with the layers that import-linter checks, and what is in each."""
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c["layers"] for c in linter["contracts"] if c["type"] == "layers")
+    rows = []
+    for layer in layers:
+        names = re.findall(r"\((\w+)\)", layer)
+        rooms = "<br>".join(f"`{name}`: {_summary(name)}" for name in names)
+        files = sum(_files(name) for name in names)
+        rows.append(f"| {' and '.join(names)} | {rooms} | {files} |")
+    table = ["| layer | what it does | modules |", "| --- | --- | --- |", *rows]
+    return "\n\n".join(("# Architecture", RULE, "\n".join(table), WHY)) + "\n"
+
+
+def _summary(name: str) -> str:
+    text = inspect.cleandoc(import_module(f"antecede.{name}").__doc__ or "")
+    return " ".join(re.sub(r"``([^`]+)``", r"`\1`", text.split("\n\n")[0]).split())
+
+
+def _files(name: str) -> int:
+    folder = ROOT / "src" / "antecede" / name
+    return len(list(folder.rglob("*.py"))) if folder.is_dir() else 1

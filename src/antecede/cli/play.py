@@ -1,0 +1,43 @@
+"""``antecede play``: write the playground and open it."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antecede.errors import UsageError
+from antecede.report.playground import playground_page
+
+_TITLE = "<title>Playground: causal order by hand</title>"
+
+
+def play(
+    *,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("playground.html"),
+    opens: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
+    ] = True,
+) -> None:
+    """Write one page on which you drag arrivals and see what each protocol does, and open it.
+
+    The page needs no network and no server.
+
+    Example: `antecede play --out playground.html`
+    """
+    if out.is_dir():
+        msg = f"{out} is a folder; give the name of a file: --out {out / 'playground.html'}"
+        raise UsageError(msg)
+    if out.exists() and _TITLE not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
+        msg = f"{out} exists and is not a playground; choose another name with --out"
+        raise UsageError(msg)
+    try:
+        out.write_text(playground_page(), encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot write {out}: {error.strerror}; choose another place with --out"
+        raise UsageError(msg) from None
+    typer.echo(f"Page: {out}")
+    if opens:
+        webbrowser.open(out.resolve().as_uri())

@@ -1,0 +1,139 @@
+"""What the parts of an endpoint's state look like, so that an impossible state can be refused.
+
+A *kind* is written like the value itself: ``[int]`` is a list of numbers, ``{NAME: int}`` a dict,
+``{NAME}`` a set, ``(NAME, int)`` a pair and ``(int, ...)`` a tuple of any length. Numbers are not
+negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from antecede.core.messages import MessageId, Packet
+from antecede.core.state import State
+
+INTEGER_MAX: Final = (1 << 63) - 1
+
+
+class Special:
+    """A kind that is not written like its values."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+NAME: Final = Special("the name of a process")
+PLACE: Final = Special("the position of a member")
+ANY: Final = Special("anything")
+
+
+class Maybe:
+    """Something of this kind, or None."""
+
+    def __init__(self, kind: object) -> None:
+        self.kind = kind
+
+
+CHANNELS: Final = {
+    "sent": {NAME: int},
+    "prefix": {NAME: int},
+    "ahead": {NAME: [(int, int)]},
+    "parked": {NAME: {int: Packet}},
+}
+
+
+class Kinds:
+    """Compares values with kinds; knows the names and the number of members."""
+
+    def __init__(self, state: State) -> None:
+        self.process = state["process"]
+        self.names = {*state["members"], *state["removed"]}
+        self.count = len(state["members"])
+
+    def fits(self, value: object, kind: object) -> bool:
+        """Tell whether a value is of a kind."""
+        if isinstance(kind, Maybe):
+            return value is None or self.fits(value, kind.kind)
+        if isinstance(kind, (type, Special)):
+            return self._is(value, kind)
+        return type(value) is type(kind) and self._fit(value, kind)
+
+    def _is(self, value: object, kind: type | Special) -> bool:
+        if kind is NAME:
+            result = type(value) is str and value in self.names
+        elif kind is PLACE:
+            result = type(value) is int and 0 <= value < self.count
+        elif kind is int:
+            result = type(value) is int and 0 <= value <= INTEGER_MAX
+        elif kind is Packet:
+            result = isinstance(value, Packet) and self._is_packet(value)
+        elif kind is MessageId:
+            result = type(value) is MessageId and self.fits(tuple(value), (str, int))
+        else:
+            result = kind is ANY or type(value) is kind
+        return result
+
+    def _fit(self, value: object, kind: object) -> bool:
+        if isinstance(kind, dict):
+            ((key_kind, item_kind),) = kind.items()
+            pairs = cast("dict[object, object]", value).items()
+            return all(self.fits(k, key_kind) and self.fits(v, item_kind) for k, v in pairs)
+        items = cast("tuple[object, ...]", value)
+        if isinstance(kind, tuple) and kind[-1:] != (...,):
+            return len(items) == len(kind) and all(map(self.fits, items, kind))
+        inner = next(iter(cast("tuple[object, ...]", kind)))
+        return all(self.fits(item, inner) for item in items)
+
+    def _is_packet(self, packet: Packet) -> bool:
+        return (
+            self.fits(packet.source, NAME)
+            and packet.dest == self.process
+            and self.fits(packet.n, int)
+            and packet.kind in ("data", "control")
+            and self.fits(packet.message, Maybe(MessageId))
+            and self.fits(packet.dests, (str, ...))
+            and type(packet.payload) is bytes
+            and (packet.message is None) == (packet.kind == "control")
+        )
+
+
+def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, object]) -> None:
+    """Raise ValueError unless all parts of a state have their kinds.
+
+    ``own`` are the kinds of the protocol's own parts, ``fresh`` their values in a new endpoint:
+    rows and columns are as long as there.
+    """
+    kinds = Kinds(state)
+    channels = cast("dict[str, object]", state["channels"])
+    is_fine = channels.keys() == CHANNELS.keys()
+    for name, kind in CHANNELS.items():
+        is_fine = is_fine and kinds.fits(channels[name], kind)
+    held = state["held"]
+    is_fine = is_fine and kinds.fits(held, [(int, Packet)])
+    for count in (state["seq"], state["events"], state["arrivals"]):
+        is_fine = is_fine and kinds.fits(count, int)
+    if is_fine:
+        arrivals = [arrival for arrival, _ in held]
+        is_fine = arrivals == sorted(set(arrivals)) and arrivals[-1:] <= [state["arrivals"]]
+    if not is_fine:
+        msg = f"counters, channels or packets of {state['process']!r} that contradict each other"
+        raise ValueError(msg)
+    for name, kind in own.items():
+        value = state["own"][name]
+        if not kinds.fits(value, kind) or not _is_as_long(value, fresh.get(name)):
+            msg = f"{name.strip('_')} of {state['process']!r} that it cannot have"
+            raise ValueError(msg)
+
+
+def _is_as_long(value: object, fresh: object) -> bool:
+    """Tell whether rows and columns have the lengths, and dicts the keys, of a new endpoint."""
+    if isinstance(fresh, dict):
+        return fresh.keys() <= cast("dict[object, object]", value).keys()
+    if not isinstance(fresh, list) or not fresh:
+        return True
+    rows = cast("list[object]", value)
+    return len(rows) == len(fresh) and all(map(_is_as_long, rows, fresh))

@@ -1,0 +1,108 @@
+"""What must survive about the packets to and from one peer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from antecede.net.fields import Fields, put_bytes, put_number, put_numbers, put_text
+
+
+@dataclass(slots=True)
+class Channel:
+    """What is known about the packets to and from one peer, which ``label`` names in packets.
+
+    A *parcel* is a packet with what it takes to make the other copies of its message: see
+    :mod:`antecede.net.copies`. ``kept`` has the parcels of messages that other destinations may
+    lack, by the number of the message.
+    """
+
+    label: str
+    joined: int = 0
+    identity: bytes = b""
+    outbox: dict[int, bytes] = field(default_factory=dict)
+    outbox_bytes: int = 0
+    sent: int = 0
+    prefix: int = 0
+    above: set[int] = field(default_factory=set)
+    kept: dict[int, bytes] = field(default_factory=dict)
+    seqs: dict[int, int] = field(default_factory=dict)
+    """The messages in the outbox that have other copies, by the numbers of their packets."""
+
+    def has(self, n: int) -> bool:
+        """Tell whether the peer's packet of this number has arrived."""
+        return n <= self.prefix or n in self.above
+
+    def accept(self, n: int) -> None:
+        """Note that a packet has arrived."""
+        if n == self.prefix + 1 and not self.above:
+            self.prefix = n
+            return
+        self.above.add(n)
+        while self.prefix + 1 in self.above:
+            self.prefix += 1
+            self.above.remove(self.prefix)
+
+    def put(self, n: int, parcel: bytes) -> None:
+        """Keep a parcel until the peer has acknowledged it."""
+        self.outbox[n] = parcel
+        self.outbox_bytes += len(parcel)
+        self.sent = n
+
+    def drop(self, numbers: Iterable[int]) -> list[int]:
+        """Forget acknowledged packets; return the numbers that were still here."""
+        gone = []
+        for n in numbers:
+            parcel = self.outbox.pop(n, None)
+            if parcel is not None:
+                self.outbox_bytes -= len(parcel)
+                gone.append(n)
+        return gone
+
+    def acknowledged(self, prefix: int, above: Iterable[int]) -> list[int]:
+        """Forget the packets up to ``prefix`` and those ``above``; return their numbers."""
+        low = []
+        for n in self.outbox:
+            if n > prefix:
+                break
+            low.append(n)
+        return self.drop((*low, *above))
+
+    def settle(self, stable: int) -> None:
+        """Keep no messages that all their destinations have: those up to number ``stable``."""
+        for seq in [seq for seq in self.kept if seq <= stable]:
+            del self.kept[seq]
+
+    def write(self, out: bytearray) -> None:
+        """Append the whole channel."""
+        put_text(out, self.label)
+        put_number(out, self.joined)
+        put_bytes(out, self.identity)
+        put_number(out, self.sent)
+        put_number(out, self.prefix)
+        put_numbers(out, sorted(self.above))
+        put_numbers(out, self.outbox)
+        for parcel in self.outbox.values():
+            put_bytes(out, parcel)
+        put_numbers(out, self.seqs)
+        for seq in self.seqs.values():
+            put_number(out, seq)
+        put_number(out, len(self.kept))
+        for seq, parcel in self.kept.items():
+            put_number(out, seq)
+            put_bytes(out, parcel)
+
+    @classmethod
+    def read(cls, reader: Fields) -> Channel:
+        """Read what :meth:`write` wrote."""
+        made = cls(reader.text(), reader.number(), reader.bytes())
+        sent, made.prefix = reader.number(), reader.number()
+        made.above = set(reader.numbers())
+        for n in reader.numbers():
+            made.put(n, reader.bytes())
+        made.sent = sent
+        made.seqs = {n: reader.number() for n in reader.numbers()}
+        for _ in range(reader.count("messages")):
+            seq = reader.number()
+            made.kept[seq] = reader.bytes()
+        return made

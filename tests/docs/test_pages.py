@@ -1,0 +1,55 @@
+"""The pages of the site: their code runs, their links lead somewhere, none is forgotten."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+NAV = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+
+
+def listed(entries: list[dict[str, object]]) -> set[str]:
+    found: set[str] = set()
+    for entry in entries:
+        for value in entry.values():
+            found |= listed(value) if isinstance(value, list) else {str(value)}
+    return found
+
+
+def test_every_page_is_in_the_contents() -> None:
+    own = {str(page.relative_to(DOCS)) for page in PAGES}
+    own -= {name for name in own if name.startswith("algorithms/") and "index" not in name}
+    assert listed(NAV) == own
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), f"{page.name} links to {target}, which is not there"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{page.name} links to {target}, a heading not there"
+
+
+def anchors(page: Path) -> set[str]:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    "page", sorted((DOCS / "explain").glob("*.md")), ids=lambda page: page.stem
+)
+def test_the_code_of_explanations_runs(page: Path) -> None:
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        exec(compile(code, page.name, "exec"), {})

@@ -1,0 +1,358 @@
+"""Seeded fault schedules for groups that change: joins, removals, crashes, partitions, loss.
+
+``python -m tests.net.churn --seconds 600`` tries new seeds; a failure prints its seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import antecede
+from antecede import eventlog
+from antecede.check import History, causal_violations
+from antecede.core.messages import MessageId
+from antecede.errors import AntecedeError, NodeClosedError, StoreError, UsageError
+from antecede.eventlog import Rejected
+from antecede.net import Limits, Node
+from antecede.testing import Host, Network, VirtualLoop, run
+from tests.net.schedules import try_seeds
+
+FOUNDERS = ("a", "b", "c", "d")
+NEWCOMERS = ("e", "f")
+DYNAMIC = sorted(name for name, info in antecede.PROTOCOLS.items() if info.dynamic)
+FAULTY_SECONDS = 30.0
+HEALING_SECONDS = 7200.0
+
+
+@dataclass
+class Churn:
+    """A group that changes, as an outsider saw it."""
+
+    network: Network
+    log: Path
+    protocol: str
+    limits: Limits
+    messages: int = 6
+    hosts: dict[str, Host] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    """Processes whose nodes have said that they were removed, or whose removal has returned."""
+    promised: dict[MessageId, tuple[str, ...]] = field(default_factory=dict)
+    """The messages whose sends returned, and the labels of their destinations."""
+    done: dict[str, list[MessageId]] = field(default_factory=dict)
+    handed: dict[str, dict[int, MessageId]] = field(default_factory=dict)
+    """What was handed out under which event number, by label."""
+    unmet: set[tuple[str, MessageId]] = field(default_factory=set)
+    comebacks: list[Host] = field(default_factory=list)
+    """Hosts of processes that were removed, with new disks."""
+    changes: int = 0
+    is_over: bool = False
+
+    async def program(self, host: Host) -> None:
+        """Send and consume, as often as the host is started."""
+        name = host.name
+        try:
+            async with Node(
+                name,
+                peers=FOUNDERS,
+                protocol=self.protocol,
+                transport=host.transport,
+                store=host.store,
+                limits=self.limits,
+                events=self.log,
+                joining=name not in FOUNDERS or host in self.comebacks,
+                seed=self.network.random.getrandbits(32),
+            ) as node:
+                self.nodes[name] = node
+                await self.take_part(node)
+        except (NodeClosedError, StoreError) as error:
+            if "was removed" in str(error):
+                self.removed.add(name)
+            elif not host.store.is_dead:
+                raise
+        finally:
+            if not host.store.is_dead:
+                self.nodes.pop(name, None)
+
+    async def take_part(self, node: Node) -> None:
+        label = label_of(node)
+        sender = asyncio.get_running_loop().create_task(self.send_all(node, label))
+        done = self.done.setdefault(label, [])
+        try:
+            async for delivery in node:
+                assert delivery.message not in done, f"{label}: {delivery.message} came again"
+                handed = self.handed.setdefault(label, {})
+                assert handed.setdefault(delivery.event, delivery.message) == delivery.message
+                if delivery.unmet:
+                    self.unmet.add((label, delivery.message))
+                if self.network.random.random() < 0.2:
+                    await asyncio.sleep(0.1)
+                await delivery.done()
+                done.append(delivery.message)
+        finally:
+            sender.cancel()
+
+    async def send_all(self, node: Node, label: str) -> None:
+        """Send some messages to members as this node knows them, with pauses."""
+        chance = self.network.random
+        while sum(message.sender == label for message in self.promised) < self.messages:
+            members = node.members
+            dests = chance.sample(members, chance.randint(1, len(members)))
+            casts = antecede.PROTOCOLS[self.protocol].casts
+            if "multicast" not in casts:
+                dests = dests[:1] if "unicast" in casts else list(members)
+            labels = tuple(labels_of(node, dests))
+            try:
+                message = await node.send(dests, b"x" * chance.randrange(50))
+            except NodeClosedError:
+                return
+            except UsageError:  # one of them has just been removed
+                continue
+            self.promised[message] = labels
+            await asyncio.sleep(chance.uniform(0, 3))
+
+    def crash(self, name: str) -> None:
+        """Crash a host if it runs; start it again soon."""
+        host = self.hosts.get(name)
+        if host is not None and host.is_running and not self.is_over:
+            self.nodes.pop(name, None)
+            host.crash()
+            self.network_later(self.network.random.uniform(0.01, 5), lambda: self.start(name))
+
+    def network_later(self, seconds: float, action: Callable[[], object]) -> None:
+        asyncio.get_running_loop().call_later(seconds, action)
+
+    def start(self, name: str) -> None:
+        """Start a host unless it runs."""
+        if name not in self.hosts:
+            self.hosts[name] = Host(self.network, name)
+        if not self.hosts[name].is_running:
+            self.hosts[name].start(self.program)
+
+    def ask(self, is_add: bool, name: str) -> None:
+        """Let some node add or remove a process; it may crash meanwhile."""
+        if is_add:
+            self.renew(name)
+        able = [node for other, node in self.nodes.items() if other != name]
+        if able:
+            node = self.network.random.choice(sorted(able, key=lambda one: one.process))
+            task = asyncio.get_running_loop().create_task(self.change(node, name, is_add=is_add))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self.start(name)
+
+    def renew(self, name: str) -> None:
+        """Give a process that was removed a new disk."""
+        if name in self.removed and not self.hosts[name].is_running:
+            self.removed.discard(name)
+            self.hosts[name] = Host(self.network, name)
+            self.comebacks.append(self.hosts[name])
+
+    async def change(self, node: Node, name: str, *, is_add: bool) -> None:
+        try:
+            await (node.add(name) if is_add else node.remove(name))
+            self.changes += 1
+        except AntecedeError:
+            return
+
+
+def label_of(node: Node) -> str:
+    assert node._engine is not None
+    return node._engine.machine.label
+
+
+def labels_of(node: Node, names: list[str]) -> list[str]:
+    assert node._engine is not None
+    members = node._engine.machine.group.members
+    return [members[name].label for name in names if name in members]
+
+
+async def live(world: Churn, faults: Callable[[Churn], None]) -> None:
+    """Run a group with faults and changes, then without until all is quiet."""
+    loop = asyncio.get_running_loop()
+    for name in FOUNDERS:
+        world.start(name)
+    faults(world)
+    await asyncio.sleep(FAULTY_SECONDS)
+    world.is_over = True
+    world.network.heal()
+    for name in world.hosts:
+        if name not in world.removed:
+            world.start(name)
+    end = loop.time() + HEALING_SECONDS
+    while (missing := world_lacks(world)) is not None:
+        assert loop.time() < end, f"not live: {missing}"
+        for name in sorted({name for node in world.nodes.values() for name in node.members}):
+            world.renew(name)  # it was added again before it knew that it had been removed
+            world.start(name)
+        await asyncio.sleep(5)
+    check(world)
+    for host in world.hosts.values():
+        host.crash()
+        await host.wait()
+
+
+def final_members(world: Churn) -> dict[str, Node]:
+    """Return the members in the end by label, according to the newest view."""
+    newest = max(world.nodes.values(), key=lambda node: node.view)
+    return {
+        label: world.nodes[name]
+        for name, label in zip(newest.members, labels_of(newest, list(newest.members)), strict=True)
+        if name in world.nodes
+    }
+
+
+def world_lacks(world: Churn) -> str | None:
+    """Return what is not as it must be in the end; None if all is quiet."""
+    if not world.nodes:
+        return "no node is up"
+    newest = max(world.nodes.values(), key=lambda node: node.view)
+    for name in newest.members:
+        node = world.nodes.get(name)
+        if node is None or node.members != newest.members:
+            return f"{name} is not up, or not in view {newest.view}"
+        assert node._engine is not None
+        group = node._engine.machine.group
+        if group.wishes or group.flush or group.value:
+            return f"{name} still changes: {group.wishes} {group.flush} {group.value!r}"
+        if node.waiting():
+            return f"{name} holds {node.waiting()[0]}"
+    members = final_members(world)
+    owed = [
+        f"{label} lacks {message}"
+        for message, dests in world.promised.items()
+        for label in dests
+        if message.sender in members and label in members
+        if message not in world.handed.get(label, {}).values()
+    ]
+    return owed[0] if owed else None
+
+
+def check(world: Churn) -> None:
+    """Check order, and that the messages of removed processes reached all or none."""
+    rows = [row for row in eventlog.read(world.log) if not isinstance(row, Rejected)]
+    streams: dict[str, list[eventlog.Event]] = {}
+    for row in rows:
+        streams.setdefault(row.process, []).append(row)
+    members = final_members(world)
+    for label, stream in streams.items():
+        assert [row.seq for row in stream] == list(range(1, len(stream) + 1)), f"{label}: gaps"
+        logged = {row.seq: row.message for row in stream if row.kind == "deliver"}
+        for event, message in world.handed.get(label, {}).items():
+            assert logged[event] == str(message), f"{label}: another order than in the log"
+    history = merged(streams)
+    for violation in causal_violations(history):
+        is_lost = violation.lateness is None and not (
+            violation.process in members and violation.message.sender in members
+        )
+        assert is_lost, violation.sentence
+    delivered = {(row.process, row.message) for row in rows if row.kind == "deliver"}
+    for row in rows:
+        if row.kind == "send" and row.process not in members:
+            dests = [label for label in row.dests or () if label in members]
+            got = [label for label in dests if (label, row.message) in delivered]
+            assert not got or got == dests, f"{row.message} reached {got}, but not all of {dests}"
+
+
+def merged(streams: dict[str, list[eventlog.Event]]) -> History:
+    """Return one history of all processes, in an order in which it can have happened."""
+    history, sent = History(tuple(streams)), set[str]()
+    left = {name: list(reversed(stream)) for name, stream in streams.items()}
+    while any(left.values()):
+        ready = [
+            name
+            for name, stream in left.items()
+            if stream and (stream[-1].kind == "send" or stream[-1].message in sent)
+        ]
+        assert ready, "a delivery without a send"
+        row = left[ready[0]].pop()
+        assert row.message is not None
+        sender, _, seq = row.message.rpartition(":")
+        message = MessageId(sender, int(seq))
+        if row.kind == "send":
+            sent.add(row.message)
+            history.send(row.process, message, row.dests or ())
+        else:
+            history.deliver(row.process, message)
+    return history
+
+
+def random_faults(world: Churn) -> None:
+    """Crash, partition, add and remove at random until the faulty time is over."""
+    chance, everyone = world.network.random, FOUNDERS + NEWCOMERS
+    last = FAULTY_SECONDS - 6
+    for _ in range(chance.randint(1, 5)):
+        name, is_add = chance.choice(everyone), chance.random() < 0.5
+        world.network_later(chance.uniform(0, last), partial(world.ask, is_add, name))
+    for _ in range(chance.randint(0, 8)):
+        name = chance.choice(everyone)
+        world.network_later(chance.uniform(0, last), partial(world.crash, name))
+    for _ in range(chance.randint(0, 3)):
+        alone = chance.sample(everyone, chance.randint(1, 3))
+        others = [name for name in everyone if name not in alone]
+        when = chance.uniform(0, last)
+        world.network_later(when, partial(world.network.partition, alone, others))
+        world.network_later(when + chance.uniform(0, 6), world.network.partition)
+
+
+def world_of(seed: int, folder: Path) -> Churn:
+    """Return a world whose network, limits and protocol follow from the seed."""
+    chance = random.Random(seed)
+    network = Network(
+        seed=seed,
+        delay=(0.001, chance.choice((0.01, 0.5, 2.0))),
+        loss=chance.choice((0.0, 0.1, 0.4)),
+        duplication=chance.choice((0.0, 0.3)),
+    )
+    limits = Limits(
+        outbox_count=chance.choice((10, 1000)),
+        inbox_count=chance.choice((10, 1000)),
+        journal_bytes=chance.choice((1, 1000, 1 << 20)),
+        linger_seconds=0,
+    )
+    protocol = chance.choice(("optimal", *DYNAMIC))
+    return Churn(network, folder / f"churn-{seed}.jsonl", protocol, limits)
+
+
+def try_seed(seed: int, folder: Path) -> int:
+    """Run the schedule of a seed; return how many changes were made."""
+    world = world_of(seed, folder)
+    run(live(world, random_faults))
+    world.log.unlink(missing_ok=True)
+    return world.changes
+
+
+def crash_at(step: int, folder: Path) -> bool:
+    """Crash a host at a step of a fixed run with a join and a removal; False if it has ended."""
+    world = Churn(
+        Network(seed=1, delay=(0.001, 0.05)),
+        folder / f"churn-step-{step}.jsonl",
+        "optimal",
+        Limits(journal_bytes=300, linger_seconds=0),
+        messages=2,
+    )
+    loop, struck = VirtualLoop(), []
+
+    def faults(world: Churn) -> None:
+        def strike() -> None:
+            struck.append(loop.time())
+            world.crash(FOUNDERS[step % len(FOUNDERS)])
+
+        world.network_later(1.0, lambda: loop.at_step(loop.steps + step, strike))
+        world.network_later(1.0, lambda: world.ask(is_add=True, name="e"))
+        world.network_later(1.5, lambda: world.ask(is_add=False, name="d"))
+
+    run(live(world, faults), loop=loop)
+    world.log.unlink()
+    return bool(struck) and struck[0] < FAULTY_SECONDS
+
+
+if __name__ == "__main__":
+    logging.getLogger("antecede.net").setLevel(logging.CRITICAL)  # that members leave is no news
+    sys.exit(try_seeds(try_seed, "changes"))

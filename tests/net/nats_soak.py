@@ -1,0 +1,172 @@
+"""Three nodes in three processes over NATS; nodes and the server are killed at random under load.
+
+``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` does, and that
+a reader's stream has every message that was sent to it, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from antecede.net import Node
+from antecede.pipeline.streams.nats_link import Place, read, state_of
+from tests.nats_server import NatsServer
+from tests.net.soak import NAMES, PATIENCE, audit, check_once, consume, ledgers, owed
+
+READER = "archive"
+
+
+async def work(name: str, folder: Path, rate: float) -> None:
+    """Send and consume until told to stop; every message goes to the reader too."""
+    url = (folder / "url").read_text()
+    chance = random.Random()
+    with (folder / f"{name}.ledger").open("ab", buffering=0) as ledger:
+        async with Node(
+            name,
+            peers=(*NAMES, READER),
+            transport=f"{url}?reader={READER}",
+            store=folder / f"{name}.db",
+            events=folder / "events.jsonl",
+        ) as node:
+
+            async def send() -> None:
+                while not (folder / "stop").exists():
+                    dests = chance.sample(NAMES, chance.randint(1, 3))
+                    message = await node.send([*dests, READER], chance.randbytes(256))
+                    ledger.write(f"sent {message} {','.join(dests)}\n".encode())
+                    await asyncio.sleep(chance.expovariate(rate))
+                await node.flush()
+                (folder / f"{name}.flushed").touch()
+
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+            tasks = [asyncio.create_task(job) for job in (send(), consume(node, ledger.write))]
+            await ended.wait()
+            for task in tasks:
+                task.cancel()
+
+
+class Group:
+    """Three processes and a server, all of which can be killed and started."""
+
+    def __init__(self, folder: Path, rate: float) -> None:
+        self.folder, self.rate = folder, rate
+        self.server = NatsServer(folder / "nats")
+        (folder / "url").write_text(self.server.url("soak"))
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        words = [sys.executable, "-m", "tests.net.nats_soak", "--work", name]
+        words += ["--folder", str(self.folder), "--rate", str(self.rate)]
+        with (self.folder / f"{name}.stderr").open("ab") as errors:
+            self.running[name] = subprocess.Popen(words, stdout=errors, stderr=errors)
+
+    def kill(self, name: str) -> None:
+        self.running[name].kill()
+        self.running[name].wait()
+
+    def check_alive(self) -> None:
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                told = (self.folder / f"{name}.stderr").read_text()[-2000:]
+                msg = f"process {name} ended by itself with {process.returncode}: {told}"
+                raise AssertionError(msg)
+
+
+def check_reader(folder: Path, url: str) -> int:
+    """Check that the reader's stream has every message whose send returned, and none twice."""
+    place = Place((url.rpartition("/")[0],), "soak-packets", url, PATIENCE)
+    found = [
+        message.headers["Antecede-Message"]
+        for page in read(place, None, 1, state_of(place).last)
+        for message in page
+    ]
+    assert len(found) == len(set(found))
+    promised = {words[1] for _, words in ledgers(folder) if words[0] == "sent"}
+    assert promised <= set(found), sorted(promised - set(found))[:3]
+    return len(found)
+
+
+def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
+    """Kill nodes and the server for so many seconds; return a summary."""
+    chance, group, kills = random.Random(seed), Group(folder, rate), {"nodes": 0, "server": 0}
+    group.server.start()
+    for name in NAMES:
+        group.start(name)
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(chance.uniform(0.5, 4))
+            group.check_alive()
+            names = chance.sample(NAMES, chance.choice((0, 0, 1, 1, 2)))
+            for name in names:
+                group.kill(name)
+            if not names or chance.random() < 0.5:
+                group.server.kill()
+                time.sleep(chance.uniform(0, 1))
+                group.server.start()
+                kills["server"] += 1
+            for name in names:
+                group.start(name)
+            kills["nodes"] += len(names)
+        (folder / "stop").touch()
+        flags = [folder / f"{name}.flushed" for name in NAMES]
+        end = time.monotonic() + PATIENCE
+        while (missing := owed(folder)) or not all(flag.exists() for flag in flags):
+            group.check_alive()
+            assert time.monotonic() < end, f"{len(missing)} missing, such as {sorted(missing)[:1]}"
+            time.sleep(0.2)
+        stored = check_reader(folder, group.server.url("soak"))
+        for process in group.running.values():
+            process.terminate()
+        statuses = [process.wait(timeout=PATIENCE) for process in group.running.values()]
+    finally:
+        for process in group.running.values():
+            process.kill()
+            process.wait()
+        group.server.kill()
+    assert statuses == [0, 0, 0], statuses
+    check_once(folder)
+    audit(folder)
+    words = [words[0] for _, words in ledgers(folder)]
+    counts = {word: words.count(word) for word in ("sent", "handled", "done")}
+    return (
+        f"{kills['nodes']} kills of nodes, {kills['server']} of the server; {counts['sent']} sends "
+        f"returned, {counts['handled']} handled, {counts['done']} done, {stored} in the reader's "
+        "stream; the event log is causally ordered"
+    )
+
+
+def main() -> int:
+    """Run the soak, or one of its workers."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--work", choices=NAMES, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.work:
+        asyncio.run(work(asked.work, asked.folder, asked.rate))
+        return 0
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
+    try:
+        print(soak(asked.seconds, asked.seed, asked.rate, folder), flush=True)
+    except BaseException:
+        print(f"seed {asked.seed} failed; see {folder}", file=sys.stderr, flush=True)
+        raise
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

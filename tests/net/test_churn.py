@@ -1,0 +1,62 @@
+"""Groups that change under seeded faults: safe always, live once the faults are over.
+
+``make soak`` tries many more schedules.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from antecede.net.changing import Changing
+from antecede.net.channels import Channel
+from tests.net.churn import crash_at, try_seed
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Drop the log: that members leave is no news here."""
+    caplog.set_level(logging.CRITICAL, logger="antecede.net")
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_faults_and_changes(block: int, tmp_path: Path) -> None:
+    seeds = range(100 * block, 100 * block + 10)
+    assert sum(try_seed(seed, tmp_path) for seed in seeds) > 0
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_a_crash_at_any_await_of_a_join_and_a_removal(offset: int, tmp_path: Path) -> None:
+    struck = [crash_at(step, tmp_path) for step in range(1 + offset, 280, 11)]
+    assert all(struck[:20])
+
+
+def break_something(folder: Path) -> None:
+    for seed in range(60):
+        try_seed(seed, folder)
+
+
+def test_the_schedules_notice_a_removal_without_a_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Changing, "_has_all", lambda self, flush: True)
+    with pytest.raises(AssertionError):
+        break_something(tmp_path)
+
+
+def test_the_schedules_notice_copies_that_are_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antecede.net.members.copy_for", lambda codec, parcel, dest: None)
+    with pytest.raises(AssertionError, match="but not all of"):
+        break_something(tmp_path)
+
+
+def test_the_schedules_notice_copies_that_are_forgotten_too_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Channel, "settle", lambda self, stable: self.kept.clear())
+    with pytest.raises(AssertionError, match="but not all of"):
+        break_something(tmp_path)

@@ -1,0 +1,262 @@
+"""Processes join and leave a running group: agreed, flushed, and whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+import antecede
+from antecede.errors import NodeClosedError, StoreError, UsageError
+from antecede.net import Limits, Node
+from antecede.testing import Host, Network, run
+from tests.net.test_node import NAMES, node_on, take, three
+
+DYNAMIC = sorted(name for name, info in antecede.PROTOCOLS.items() if info.dynamic)
+FIXED = sorted(name for name, info in antecede.PROTOCOLS.items() if not info.dynamic)
+
+
+def newcomer(network: Network, name: str = "d", **given: Any) -> Node:
+    return Node(name, peers=NAMES, transport=network.transport(name), joining=True, seed=2, **given)
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_a_process_joins_and_takes_part(protocol: str) -> None:
+    async def main() -> None:
+        network = Network(seed=1, delay=(0.001, 0.2), loss=0.2, duplication=0.2)
+        async with AsyncExitStack() as stack:
+            nodes = await stack.enter_async_context(three(network, protocol=protocol))
+            adding = asyncio.create_task(nodes["a"].add("d"))
+            nodes["d"] = await stack.enter_async_context(newcomer(network, protocol=protocol))
+            await adding
+            await asyncio.sleep(100)
+            assert {node.members for node in nodes.values()} == {("a", "b", "c", "d")}
+            assert {node.view for node in nodes.values()} == {1}
+            for name in nodes:
+                dests = dests_from(name, protocol, nodes)
+                await nodes[name].send(dests, name.encode())
+            for name, node in nodes.items():
+                expected = [n.encode() for n in nodes if name in dests_from(n, protocol, nodes)]
+                assert not expected or sorted(await take(node, len(expected))) == expected
+
+    run(main())
+
+
+def dests_from(name: str, protocol: str, nodes: dict[str, Node]) -> list[str]:
+    """Return destinations that the protocol allows."""
+    casts, others = antecede.PROTOCOLS[protocol].casts, [n for n in nodes if n != name]
+    if "multicast" in casts:
+        return others
+    return list(nodes) if "unicast" not in casts else others[:1]
+
+
+@pytest.mark.parametrize("protocol", FIXED)
+def test_a_fixed_protocol_says_why_and_what_else_to_choose(protocol: str) -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with node_on(network, "a", protocol=protocol) as node:
+            for change in (node.add("d"), node.remove("b")):
+                with pytest.raises(UsageError, match=rf"under {protocol} .*; choose one of "):
+                    await change
+        with pytest.raises(UsageError, match="cannot join"):
+            newcomer(network, protocol=protocol)
+
+    run(main())
+
+
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_a_removed_process_holds_nobody_up(protocol: str) -> None:
+    async def main() -> None:
+        network = Network(seed=1, delay=(0.001, 0.2), loss=0.2)
+        async with AsyncExitStack() as stack:
+            nodes = await stack.enter_async_context(three(network, protocol=protocol))
+            c = nodes.pop("c")
+            network.partition(["a", "b"], ["c"])
+            await nodes["a"].remove("c")
+            await asyncio.sleep(100)
+            assert {node.members for node in nodes.values()} == {("a", "b")}
+            for name, node in nodes.items():
+                await node.send(dests_from(name, protocol, nodes), name.encode())
+            count = len([n for n in nodes if "b" in dests_from(n, protocol, nodes)])
+            assert b"a" in await take(nodes["b"], count)
+            network.heal()
+            await c.send(["a"] if "unicast" in antecede.PROTOCOLS[protocol].casts else NAMES, b"x")
+            await asyncio.sleep(100)
+            with pytest.raises(NodeClosedError, match="was removed from its group"):
+                await c.send(["a"], b"x")
+            stack.pop_all()
+
+    run(main())
+
+
+def test_survivors_pass_on_what_the_removed_process_sent_to_some() -> None:
+    """a gets c's message and answers it; b gets the answer, but c's copy to b is lost with c."""
+
+    async def main() -> None:
+        network = Network(seed=1)
+        async with three(network, limits=Limits(linger_seconds=0)) as nodes:
+            network.partition(["b"], ["c"])
+            await nodes["c"].send(["a", "b"], b"question")
+            assert await take(nodes["a"], 1) == [b"question"]
+            await nodes["a"].send(["b"], b"answer")
+            await asyncio.sleep(5)
+            assert [str(one.message) for one in nodes["b"].waiting()] == ["a:1"]
+            network.partition(["a", "b"], ["c"])
+            await nodes["a"].remove("c")
+            first, second = [await anext(nodes["b"]) for _ in range(2)]
+            assert (first.source, first.payload) == ("c", b"question")
+            assert (second.source, second.payload) == ("a", b"answer")
+            assert not first.unmet
+            assert not second.unmet
+
+    run(main())
+
+
+def test_what_nobody_has_is_waited_for_by_nobody() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with three(network, limits=Limits(linger_seconds=0)) as nodes:
+            network.partition(["b"], ["c"])
+            await nodes["c"].send(["b"], b"to b alone")
+            await nodes["c"].send(["a"], b"to a")
+            assert await take(nodes["a"], 1) == [b"to a"]
+            await nodes["a"].send(["b"], b"answer")
+            await asyncio.sleep(5)
+            assert nodes["b"].waiting()
+            network.partition(["a", "b"], ["c"])
+            await nodes["b"].remove("c")
+            delivery = await anext(nodes["b"])
+            assert (delivery.payload, str(delivery.unmet[0])) == (b"answer", "message 1 of c")
+
+    run(main())
+
+
+def test_a_process_that_comes_back_is_another_incarnation() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with (
+            node_on(network, "a", limits=Limits(linger_seconds=0)) as a,
+            node_on(network, "b", limits=Limits(linger_seconds=0)) as b,
+        ):
+
+            async def first_life() -> None:
+                async with node_on(network, "c") as c:
+                    await c.send(["a"], b"first life")
+                    assert await take(a, 1) == [b"first life"]
+                    await a.remove("c")
+                    await asyncio.sleep(5)
+                    await c.send(["a"], b"never")
+
+            with pytest.raises(NodeClosedError, match="joining=True"):
+                await first_life()
+            adding = asyncio.create_task(b.add("c"))
+            async with newcomer(network, "c") as c:
+                await adding
+                await c.send(["a", "b"], b"second life")
+                for node in (a, b):
+                    delivery = await anext(node)
+                    assert (delivery.source, delivery.payload) == ("c", b"second life")
+                    assert str(delivery.message) == "c#2:1"
+                await a.send(["c"], b"welcome back")
+                assert await take(c, 1) == [b"welcome back"]
+
+    run(main())
+
+
+def test_a_minority_keeps_sending_and_changes_nothing() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        names = ("a", "b", "c", "d", "e")
+        async with AsyncExitStack() as stack:
+            nodes = {
+                name: await stack.enter_async_context(
+                    Node(name, peers=names, transport=network.transport(name), seed=1)
+                )
+                for name in names
+            }
+            network.partition(["a", "b"], ["c", "d", "e"])
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(300):
+                    await nodes["a"].remove("e")
+            await nodes["a"].send(["b", "c"], b"from the minority")
+            assert await take(nodes["b"], 1) == [b"from the minority"]
+            adding = asyncio.create_task(nodes["c"].add("f"))
+            f = await stack.enter_async_context(newcomer(network, "f"))
+            await adding
+            assert nodes["a"].view == 0
+            network.heal()
+            assert await take(nodes["c"], 1) == [b"from the minority"]
+            await asyncio.sleep(100)
+            assert {node.members for node in (*nodes.values(), f)} == {(*names, "f")}
+
+    run(main())
+
+
+def test_one_of_two_can_go_on_alone() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        pair = ("a", "b")
+        async with AsyncExitStack() as stack:
+            a, b = [
+                await stack.enter_async_context(
+                    Node(
+                        name,
+                        peers=pair,
+                        transport=network.transport(name),
+                        limits=Limits(linger_seconds=0),
+                    )
+                )
+                for name in pair
+            ]
+            network.partition(["a"], ["b"])
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(300):
+                    await b.remove("a")
+            await a.remove("b")
+            assert a.members == ("a",)
+            await a.send(["a"], b"alone")
+            assert await take(a, 1) == [b"alone"]
+
+    run(main())
+
+
+def test_wrong_changes_say_what_to_do() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with three(network) as nodes:
+            a = nodes["a"]
+            with pytest.raises(UsageError, match="is a member already"):
+                await a.add("b")
+            with pytest.raises(UsageError, match="is not a name"):
+                await a.add("")
+            with pytest.raises(UsageError, match="cannot remove itself"):
+                await a.remove("a")
+            with pytest.raises(UsageError, match="the members are a, b, c"):
+                await a.remove("z")
+            await a.remove("c")
+            with pytest.raises(UsageError, match="'c' is not a member"):
+                await a.send(["c"], b"x")
+
+    run(main())
+
+
+def test_a_removed_process_cannot_go_on_from_its_store() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        host = Host(network, "c")
+        async with node_on(network, "a") as a, node_on(network, "b"):
+
+            async def life() -> None:
+                async with node_on(network, "c", store=host.store):
+                    await a.remove("c")
+                    await asyncio.sleep(5)
+
+            with pytest.raises(NodeClosedError, match="was removed"):
+                await life()
+            with pytest.raises(StoreError, match="was removed from its group"):
+                async with node_on(network, "c", store=host.disk.view()):
+                    pass
+
+    run(main())

@@ -1,0 +1,253 @@
+"""non_atomic against the oracle and optimal, the definition, bad packets, snapshots and mutants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from antecede import NOTHING, Endpoint, MessageId, Need, Packet, endpoint, size
+from antecede.check import History, World, causal_violations
+from antecede.core.entries import Log
+from antecede.protocols.non_atomic import Control, NonAtomic
+from tests.protocols.support import (
+    assert_goes_on_equal,
+    assert_refused,
+    promise_broken_by,
+    run,
+    scripts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from antecede.core.info import Cast
+    from antecede.core.messages import Sending
+
+NAME = "non_atomic"
+ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
+MEMBERS = ("a", "b", "c", "d")
+
+
+def group() -> dict[str, Endpoint]:
+    return {name: endpoint(NAME, process=name, members=MEMBERS) for name in MEMBERS}
+
+
+# The definition.
+
+
+def test_parts_come_in_any_order_and_what_follows_after_all_of_them() -> None:
+    world = World(NAME, MEMBERS)
+    one = world.send("a", ["b"])
+    two = world.send("a", ["b"], after=NOTHING)
+    after = world.send("a", ["b"])
+    for n in (2, 3, 1):
+        world.arrive_packet("a", "b", n)
+    assert world.history.deliveries("b") == [two, one, after]
+    world.check()
+
+
+def test_a_part_does_not_speak_for_another() -> None:
+    """Not transitive: y follows m and arrives; M, of the same event, still has to wait for m."""
+    world = World(NAME, MEMBERS)
+    world.send("c", ["d"])
+    told = world.send("c", ["a"])
+    world.arrive_packet("c", "a")
+    assert world.history.deliveries("a") == [told]
+    world.send("a", ["b"])
+    world.send("a", ["d"], after=NOTHING)
+    last = world.send("a", ["d"], after=NOTHING)
+    world.arrive_packet("a", "d", 2)
+    assert world.endpoints["d"].waiting() == {last: (Need("c", 1),)}
+    world.drain()
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("after", "is_part"), [(None, False), (NOTHING, True), (1, True), (2, False), (3, False)]
+)
+def test_after_tells_which_sends_belong_together(after: int | None, is_part: bool) -> None:
+    """The second send begins a non-atomic event after local event 1."""
+    a = group()["a"]
+    for _ in range(2):
+        a.send(["b"])
+    a.send(["b"], after=NOTHING)
+    (packet,) = a.send(["c"], after=after).packets
+    assert cast("Control", packet.control)[0] == (2 if is_part else 4)
+
+
+def test_without_after_it_is_optimal_and_a_clock() -> None:
+    for script in scripts(15, ALL_CASTS, first=300):
+        ours, theirs = run(script, NAME), run(script, "optimal")
+        assert ours.history.events == [
+            event if event.kind == "deliver" else replace(event, is_part=False)
+            for event in theirs.history.events
+        ]
+        for mine, other in zip(map(size, ours.packets), map(size, theirs.packets), strict=True):
+            assert mine == (*other[:2], other.model_bytes + 4)
+
+
+def test_promises_hold_in_pull_mode() -> None:
+    for script in scripts(30, ALL_CASTS, ranks=True, pull=True):
+        run(script, NAME)
+
+
+# The oracle knows the definition too.
+
+
+def test_the_oracle_orders_different_events_only() -> None:
+    one, two, three = (MessageId("a", seq) for seq in (1, 2, 3))
+    history = History(("a", "b"))
+    for message, is_part in ((one, False), (two, True), (three, False)):
+        history.send("a", message, ("b",), is_part=is_part)
+    assert history.causes_at("b", two) == frozenset()
+    assert history.causes_at("b", three) == {one, two}
+    for message in (two, three):
+        history.deliver("b", message)
+    (violation,) = causal_violations(history)
+    assert (violation.message, violation.overtaker) == (one, three)
+
+
+def test_the_oracle_lets_a_process_deliver_its_own_messages_at_once() -> None:
+    """Here b knows of a part that it has not delivered when it sends to itself."""
+    world = World(NAME, MEMBERS)
+    world.send("a", ["b"])
+    world.send("a", ["b"], after=NOTHING)
+    world.arrive_packet("a", "b", 2)
+    world.send("b", ["b"])
+    world.drain()
+    world.check()
+
+
+# What it costs.
+
+
+def test_parts_do_not_replace_each_other() -> None:
+    """The counterexample to the hope that less order needs less information."""
+    kept = {}
+    for after in (None, NOTHING):
+        a = group()["a"]
+        a.send(["b"])
+        a.send(["b"], after=after)
+        kept[after] = {message.seq for message in a.dependencies()}
+    assert kept == {None: {2}, NOTHING: {1, 2}}
+
+
+def test_what_is_set_aside_is_carried_although_it_is_known_to_be_delivered() -> None:
+    """The counterexample to the least information."""
+    ends = group()
+    to_a, to_d = ends["c"].send(["a", "d"]).packets
+    ends["a"].receive(to_a)
+    (part,) = ends["a"].send(["d"]).packets
+    for packet in (to_d, part):
+        ends["d"].receive(packet)
+    (answer,) = ends["d"].send(["a"]).packets
+    ends["a"].receive(answer)
+    assert ends["a"].dependencies() == {}
+    (packet,) = ends["a"].send(["d"], after=NOTHING).packets
+    assert ("c", 1, ("d",)) in cast("Control", packet.control)[1]
+
+
+# Bad packets, snapshots.
+
+
+def test_malformed_control_is_refused_and_leaves_no_trace() -> None:
+    ends = group()
+    ends["a"].send(["c"])
+    (packet,) = ends["a"].send(["b"]).packets
+    entry = ("a", 1, ("c",))
+    assert packet.control == (2, (entry,))
+    bad: list[object] = [None, (), (2,), (entry,), (2, entry), (0, ()), (3, ()), (True, ())]
+    bad += [(2, [entry]), (2, (entry, entry)), (2, (("z", 1, ()),)), (2, (("a", 2, ("c",)),))]
+    bad += [(2, (("a", 1, ("a",)),)), (2, (("b", 1, ("c",)),)), (2, (entry,), 0)]
+    assert_refused(ends["b"], packet, bad)
+
+
+@pytest.mark.parametrize("pull", [False, True])
+def test_a_snapshot_goes_on_as_if_nothing_happened(pull: bool) -> None:
+    for script in scripts(4, ALL_CASTS, first=60, ranks=True, pull=pull):
+        assert_goes_on_equal(script, NAME)
+
+
+# Mutants: each breaks one step; the oracle must notice.
+
+
+class PartsReplace(NonAtomic):
+    """SND(3) as in [KS98], also for the parts of the open non-atomic event."""
+
+    def _is_part(self, _sender: str, _clock: int) -> bool:
+        return False
+
+
+class SetsNothingAside(NonAtomic):
+    """A part speaks for the next one."""
+
+    def _for(self, dest: str, dests: frozenset[str]) -> Log:
+        self._aside.clear()
+        return super()._for(dest, dests)
+
+
+class BelievesAbsence(NonAtomic):
+    """What another log leaves out is no longer set aside."""
+
+    def _merged(self, brought: Log) -> Log:
+        for dest, keys in self._aside.items():
+            self._aside[dest] = {
+                (sender, clock)
+                for sender, clock in keys
+                if clock > max(brought.get(sender, ()), default=0)
+                or dest in brought[sender].get(clock, ())
+            }
+        return super()._merged(brought)
+
+
+class DropsItself(NonAtomic):
+    """RCV(3) as in [KS98]: the receiver is dropped although it has not delivered the part."""
+
+    def _without_delivered(self, log: Log) -> Log:
+        return {
+            sender: {clock: dests - {self.process} for clock, dests in entries.items()}
+            for sender, entries in log.items()
+        }
+
+
+class DeliversByNewest(NonAtomic):
+    """Takes a message for delivered if a newer one of its channel is."""
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        for need in super()._unmet(packet):
+            if need.number > max(self._ahead.get(need.process, {}).values(), default=0):
+                yield need
+
+
+class WaitsForParts(NonAtomic):
+    """A part waits for the parts before it."""
+
+    def _stamp(self, sending: Sending) -> dict[str, object]:
+        controls = super()._stamp(sending)
+        return {
+            dest: (sending.message.seq, cast("Control", control)[1])
+            for dest, control in controls.items()
+        }
+
+
+class Wakes(NonAtomic):
+    """Wakes nobody."""
+
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        super()._absorb(packet)
+        return ()
+
+
+@pytest.mark.parametrize(
+    "mutant", [PartsReplace, SetsNothingAside, BelievesAbsence, DropsItself, DeliversByNewest]
+)
+def test_a_broken_step_loses_order(mutant: type[NonAtomic]) -> None:
+    found = promise_broken_by(mutant, ALL_CASTS, ranks=True, promises={"safety"}, count=600)
+    assert found == "safety"
+
+
+@pytest.mark.parametrize("mutant", [WaitsForParts, Wakes])
+def test_waiting_without_need_is_noticed(mutant: type[NonAtomic]) -> None:
+    assert promise_broken_by(mutant, ALL_CASTS, ranks=True) == "no_overblocking"
