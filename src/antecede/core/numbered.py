@@ -58,7 +58,7 @@ class Numbered(Membership):
 
     # What a protocol defines.
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         """Return the packets of a send (never empty), and record it."""
         raise NotImplementedError
 
@@ -81,7 +81,7 @@ class Numbered(Membership):
             checked_basis(after, self._events)
         self._seq += 1
         self._events = event = self._events + 1
-        packets = tuple(self._stamped(to, payload)) if to.numbers else ()
+        packets = self._stamped(to, payload) if to.numbers else ()
         if self._gone:
             self._tell(packets, to.others_mask)
         if not to.has_me:

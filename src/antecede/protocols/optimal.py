@@ -186,7 +186,7 @@ class Optimal(Numbered):
 
     # Send.
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         """SND(2) to SND(5). SND(2) carries to all what SND(3) keeps: it is computed once."""
         known, numbers, roster, me = self._known, to.numbers, self._roster, self._me
         seq, sent = self._seq, self._links.sent
@@ -197,7 +197,7 @@ class Optimal(Numbered):
             own = known.take_one(to.others_mask)
             stamp = known.stamp(OptimalStamp, key, to.others_mask)
             packet = numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
-            return [packet if not self._is_differential else self._shortened(packet)]
+            return (packet if not self._is_differential else self._shortened(packet),)
         packets = []
         before = known.log.copy() if self._hardware else {}
         needs, nothing = known.take(to.others_mask), list[int]()
@@ -208,7 +208,7 @@ class Optimal(Numbered):
                 stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
             own = needs.get(dest, nothing)
             packets.append(numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own))
-        return list(map(self._shortened, packets)) if self._is_differential else packets
+        return tuple(map(self._shortened, packets) if self._is_differential else packets)
 
     def _shortened(self, packet: Packet) -> Packet:
         """Return a packet with only what differs from the one before on its channel."""

@@ -148,7 +148,7 @@ class Pruned(Numbered):
         """Return the entries that still name a destination."""
         return self._known.explicit()
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         known, roster = self._known, self._roster
         needs = known.take(to.others_mask)  # S2; S3 is what CausalLog leaves out
         self._pruned["just_replaced"] += sum(map(len, needs.values()))
@@ -164,7 +164,7 @@ class Pruned(Numbered):
             packets.append(
                 numbered_packet(roster, self._me, dest, n, self._seq, to.mask, payload, stamp, own)
             )
-        return packets
+        return tuple(packets)
 
     def _check(self, packet: Packet) -> None:
         control, left, done = parts(packet.control)

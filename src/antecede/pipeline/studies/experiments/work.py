@@ -32,7 +32,7 @@ _LEAST = 3
 class AsPrinted(Optimal):
     """The send as [KS98] prints it: SND(2) goes through the whole log for each destination."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> list[Packet]:
+    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
         roster, tops, before = self._roster, self._known.tops, self._known.log
         copies = {}
         for dest in to.numbers:
@@ -42,14 +42,14 @@ class AsPrinted(Optimal):
             needs = [key for key, mask in copy.items() if mask & bit]
             log = {key: rest for key, mask in copy.items() if (rest := mask & ~bit)}
             copies[dest] = OptimalStamp(tops, log), needs
-        return [
+        return tuple(
             numbered_packet(
                 *(roster, self._me, packet.dest_no, packet.n, packet.seq, packet.dest_set),
                 payload,
                 *copies[packet.dest_no],
             )
             for packet in super()._stamped(to, payload)
-        ]
+        )
 
 
 def worst(n: int) -> tuple[tuple[str, ...], Log]:
