@@ -157,7 +157,7 @@ class Numbered(Membership):
             self._reached[source] = key = packet.seq << shift | source
             self._turns[source] = packet.n
             self._merge(packet, key)
-            for arrival in hold.wake_at(source, key):
+            for arrival in hold.wake_at(source, key) if source in hold.waiting else ():
                 need = self._blocker(hold.packets[arrival])
                 if need == FREE:
                     heappush(hold.ready, arrival)
