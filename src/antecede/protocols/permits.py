@@ -16,8 +16,8 @@ A fixed membership. Every packet arrives eventually; the network may reorder and
 
 Cost
 ----
-Two integers per copy, whatever the number of processes; an acknowledgement per copy, and usually
-less than one permit per copy. A process that only answers whom it heard from never waits.
+Two integers per copy, whatever the number of processes; an acknowledgement per copy, and at most
+one permit per copy. A process that only answers whom it heard from never waits.
 
 Names
 -----
