@@ -3,6 +3,8 @@
 Rows come from Parquet files, one file a batch, and go to Parquet. Each row names the row before it
 at its destination and one of the last ten. With small disorder a row is at most some twenty places
 away from where it belongs, with large disorder a fifth of a batch.
+
+Rows with packets are compared with what the Codec and an endpoint make of them in one process.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import antecede
 from antecede.pipeline import reorder
 from antecede.pipeline.spark.session import session
 
@@ -28,6 +31,12 @@ DISORDER = {"small": 20, "large": 20_000}
 #: The least share of the rate without reorder, at 10 and 100 destinations.
 SHARE = {"small": 0.4, "large": 0.3}
 RATE = 15_000
+#: The least share of the rate of Codec and endpoint alone, for rows with packets.
+PACKET_SHARE = 0.5
+MEMBERS = (*(f"p{number}" for number in range(8)), "r0", "r1", "r2", "r3")
+READERS = MEMBERS[8:]
+#: How much more time a row may take in a batch that is ten times as large.
+LINEAR = 1.5
 #: How much slower the last ten of many batches may be than the ten after the first.
 GROWTH = 1.5
 
@@ -72,18 +81,85 @@ def write_batches(folder: Path, table: pa.Table, batches: int) -> None:
         pq.write_table(part, folder / f"{number:04}.parquet", row_group_size=size // 2 + 1)
 
 
+def make_packets(messages: int, seed: int = 0) -> list[bytes]:
+    """Return encoded packets for readers to whom every message is addressed, in some disorder."""
+    rng = np.random.default_rng(seed)
+    codec = antecede.Codec(MEMBERS)
+    ends = {p: antecede.endpoint("optimal", process=p, members=MEMBERS) for p in MEMBERS[:8]}
+    found: list[bytes] = []
+    for number in range(messages):
+        name, other = rng.choice(len(ends), 2, replace=False)
+        dests = [MEMBERS[other], *READERS]
+        for packet in ends[MEMBERS[name]].send(dests, b"%06d" % number).packets:
+            if packet.dest in READERS:
+                found.append(codec.encode(packet))
+            else:
+                ends[packet.dest].receive(packet)
+    order = np.argsort(np.arange(len(found)) + rng.random(len(found)) * 40, kind="stable")
+    return [found[at] for at in order.tolist()]
+
+
+def packets_alone(packets: list[bytes]) -> float:
+    """Return how many packets a second the Codec and an endpoint take in one process."""
+    codec = antecede.Codec(MEMBERS)
+    ends = {p: antecede.endpoint("optimal", process=p, members=MEMBERS) for p in READERS}
+    begun = time.perf_counter()
+    count = 0
+    for data in packets:
+        packet = codec.decode(data)
+        count += len(ends[packet.dest].receive(packet).deliveries)
+    assert count == len(packets), (count, len(packets))
+    return count / (time.perf_counter() - begun)
+
+
+def measure_packets(spark: SparkSession, folder: Path, messages: int) -> bool:
+    """Print the rate of the packet form on Spark beside that of one process."""
+    packets, case, batches = make_packets(messages), folder / "packets", 4
+    write_batches(case / "in", pa.table({"packet": pa.array(packets, pa.binary())}), batches)
+    alone = packets_alone(packets)
+    form = {"packet": "packet", "members": MEMBERS, "readers": READERS}
+    seconds, _, count = run(spark, case, options=form)
+    assert count == len(packets), (count, len(packets))
+    rate = len(packets) / batches / float(np.median(seconds[1:]))
+    good = rate >= PACKET_SHARE * alone
+    print(
+        f"packets: {rate:,.0f} rows/s, Codec and endpoint alone {alone:,.0f}, share "
+        f"{rate / alone:.2f}, bound {PACKET_SHARE} {'met' if good else 'MISSED'}"
+    )
+    shutil.rmtree(case)
+    return good
+
+
+def grows_linearly(spark: SparkSession, folder: Path, size: int) -> bool:
+    """Compare the time of batches with that of batches ten times as large."""
+    costs = []
+    for rows in (size, 10 * size):
+        case = folder / f"linear-{rows}"
+        write_batches(case / "in", make_rows(3 * rows, 10, 20), 3)
+        seconds, _, count = run(spark, case, options={})
+        assert count == 3 * rows
+        costs.append(float(min(seconds[1:])) / rows)
+        shutil.rmtree(case)
+    growth = costs[1] / costs[0]
+    print(
+        f"linear: {1e6 * costs[0]:.1f} us a row in batches of {size:,}, {1e6 * costs[1]:.1f} in "
+        f"batches of {10 * size:,}, x{growth:.2f} (bound {LINEAR})"
+    )
+    return growth <= LINEAR
+
+
 def run(
-    spark: SparkSession, folder: Path, horizon: float | None = None
+    spark: SparkSession, folder: Path, options: dict[str, Any] | None = None
 ) -> tuple[list[float], list[int], int]:
-    """Run the query, reordering if there is a horizon; return seconds and state, and rows out."""
+    """Run the query, reordering if there are options; return seconds and state, and rows out."""
     given = folder / "in"
     work = Path(tempfile.mkdtemp(dir=folder))
     schema = spark.read.parquet(str(given)).schema
     rows: DataFrame = (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(given))
     )
-    if horizon is not None:
-        rows = reorder(rows, horizon=horizon)
+    if options is not None:
+        rows = reorder(rows, **options)
     query = (
         rows.writeStream.format("parquet")
         .option("path", str(work / "out"))
@@ -95,7 +171,7 @@ def run(
     done = [p for p in query.recentProgress if p.numInputRows]
     seconds = [p.durationMs["triggerExecution"] / 1000 for p in done]
     state = [p.stateOperators[0].memoryUsedBytes if p.stateOperators else 0 for p in done]
-    count = pq.read_table(work / "out", columns=["id"]).num_rows
+    count = pq.read_table(work / "out", columns=list(schema.names[:1])).num_rows
     shutil.rmtree(work)
     return seconds, state, count
 
@@ -109,7 +185,7 @@ def measure(spark: SparkSession, folder: Path, rows: int, batches: int) -> bool:
             case = folder / f"{dests}-{disorder}"
             write_batches(case / "in", make_rows(rows, dests, window), batches)
             plain, _, _ = run(spark, case)
-            ours, _, count = run(spark, case, horizon=600)
+            ours, _, count = run(spark, case, options={})
             assert count == rows, (count, rows)
             # The first batch starts the Python workers.
             rates = [rows / batches / float(np.median(times[1:])) for times in (plain, ours)]
@@ -130,7 +206,7 @@ def stays_flat(spark: SparkSession, folder: Path, batches: int, size: int) -> bo
     """Run many batches; compare the time and the state of the last with those after the first."""
     case = folder / "flat"
     write_batches(case / "in", make_rows(batches * size, 10, 20), batches)
-    seconds, state, count = run(spark, case, horizon=5)
+    seconds, state, count = run(spark, case, options={"horizon": 5})
     assert count == batches * size
     edge = max(1, batches // 5)
     early, last = np.median(seconds[1 : 1 + edge]), np.median(seconds[-edge:])
@@ -145,6 +221,7 @@ def stays_flat(spark: SparkSession, folder: Path, batches: int, size: int) -> bo
 
 def main(*, quick: bool) -> bool:
     rows, batches = (8_000, 4) if quick else (500_000, 5)
+    good = []
     folder = Path(tempfile.mkdtemp(prefix="antecede-bench-"))
     begun = time.perf_counter()
     try:
@@ -152,10 +229,12 @@ def main(*, quick: bool) -> bool:
             warm = folder / "warm"
             write_batches(warm / "in", make_rows(4_000, 10, 20), 2)
             run(spark, warm)
-            run(spark, warm, horizon=600)
-            met = measure(spark, folder, rows, batches)
-            flat = stays_flat(spark, folder, 6 if quick else 50, 500 if quick else 10_000)
+            run(spark, warm, options={})
+            good.append(measure(spark, folder, rows, batches))
+            good.append(measure_packets(spark, folder, 100 if quick else 10_000))
+            good.append(grows_linearly(spark, folder, 400 if quick else 20_000))
+            good.append(stays_flat(spark, folder, 6 if quick else 50, 500 if quick else 10_000))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{time.perf_counter() - begun:.0f} s in all")
-    return quick or (met and flat)
+    return quick or all(good)

@@ -21,9 +21,12 @@ from antecede.pipeline.spark.java import find_java, java_home
 from antecede.pipeline.spark.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
+
+
+WORKERS = 2
 
 
 @pytest.fixture(scope="session")
@@ -46,11 +49,17 @@ class Cluster:
     python: Path
     hidden: Path
     hides: bool
+    launch: Callable[[], subprocess.Popen[bytes]]
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def environment(self) -> dict[str, str]:
         """Return the driver's environment for this cluster."""
         return {**os.environ, "PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def complete(self) -> None:
+        """Start workers in the place of those that were killed."""
+        while len(self.workers) < WORKERS:
+            self.workers.append(self.launch())
 
     def kill_worker(self) -> None:
         """Kill one worker with everything it started, as a lost machine would."""
@@ -153,12 +162,15 @@ def cluster() -> Iterator[Cluster]:
         master = launch("master", *daemon("master.Master"), "--port", str(port))
         _await(port, master, base / "master.log")
         url, room = f"spark://127.0.0.1:{port}", ("--cores", "1", "--memory", "1g")
-        workers = []
-        for number in range(2):
-            folder = ("--work-dir", str(base / f"work{number}"))
-            words = [*hiding, *daemon("worker.Worker"), *room, *folder, url]
-            workers.append(launch(f"worker{number}", *words))
-        yield Cluster(url, _foreign_python(base / "venv"), hidden, bool(hiding), workers)
+
+        def worker() -> subprocess.Popen[bytes]:
+            name = f"worker{len(started)}"
+            folder = ("--work-dir", str(base / name))
+            return launch(name, *hiding, *daemon("worker.Worker"), *room, *folder, url)
+
+        found = Cluster(url, _foreign_python(base / "venv"), hidden, bool(hiding), worker)
+        found.complete()
+        yield found
     finally:
         for process in started:
             with contextlib.suppress(ProcessLookupError):

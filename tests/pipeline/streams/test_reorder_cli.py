@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -10,12 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from antecede.cli.reorder import _show_waiting
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -32,20 +37,30 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(call(*words), capture_output=True, text=True, check=False, timeout=1800)
 
 
+def family(pid: int) -> list[int]:
+    """Return the processes of a query: its driver, and what that has started."""
+    told = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    return [pid, *(found for child in told for found in family(int(child)))]
+
+
 def rows(out: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pq.read_table(out / "ordered").to_pylist()
     return found
 
 
-def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(tmp_path: Path) -> None:
-    """Driver, JVM and Python workers die together, in the middle of batches."""
+def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Driver, JVM or a Python worker dies first, in the middle of a batch; soon all are dead."""
     rng = random.Random(11)
-    copies, batches, history = stream(rng, messages=400, spread=80)
+    copies, batches, history = stream(rng, messages=max(160, 40 * KILLS), spread=80)
     come, out = tmp_path / "in", tmp_path / "out"
     come.mkdir()
+    # A batch for each start, more for the time until the kill, and some for the last run.
+    size = -(-len(batches) // (4 * KILLS + 2))
     for number, batch in enumerate(batches):
         pq.write_table(rows_table(batch), come / f"{number:04}.parquet")
-    words = (come, out, "--once", "--files", "4", "--memory", "1g", "--master", "local[2]")
+    words = (come, out, "--once", "--files", size, "--memory", "1g", "--master", "local[2]")
     for _ in range(KILLS):
         with subprocess.Popen(
             call(*words), stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -53,10 +68,16 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(tmp_path:
             assert query.stderr is not None
             line = query.stderr.readline()
             assert line.startswith("antecede: batch "), line + query.stderr.read()
-            time.sleep(rng.random() * 3)
+            time.sleep(rng.random() * 1.5)
+            with contextlib.suppress(OSError):
+                os.kill(rng.choice(family(query.pid)), signal.SIGKILL)
+                time.sleep(rng.choice([0, 0.3]))
             os.killpg(query.pid, signal.SIGKILL)
             query.wait(timeout=600)
     assert len(rows(out)) > 0
+    # One row waits for ever, one is not a message.
+    lone = rows_table([Sent("x", "p0", "p1", 9999, ("never", "m0")), Sent("", "p0", "p1", 1, ())])
+    pq.write_table(lone, come / "more.parquet")
     done = run(*words, "--json")
     assert done.returncode == 0, done.stderr
     assert all(line.startswith("antecede: batch ") for line in done.stderr.splitlines())
@@ -64,19 +85,14 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(tmp_path:
     assert len(found) == len(copies)
     check_order(found, copies)
     assert audited(history, found).verdict == "ordered"
-    assert json.loads(done.stdout)["result"]["held"] == 0
-
-    lone = rows_table([Sent("x", "p0", "p1", 9999, ("never", "m0")), Sent("", "p0", "p1", 1, ())])
-    pq.write_table(lone, come / "more.parquet")
-    done = run(*words)
-    assert done.returncode == 0, done.stderr
-    assert "2 rows in, 0 out, 0 duplicates, 1 rejected" in done.stdout
+    figures = json.loads(done.stdout)["result"]
+    assert (figures["held"], figures["rejected"]) == (1, 1)
     (bad,) = pq.read_table(out / "rejected").to_pylist()
     assert bad["rejected"] == "id is missing"
-    done = run("--waiting", out / "checkpoint", "--memory", "1g")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "1 row is held."
-    held = done.stdout.splitlines()[1]
+
+    _show_waiting(spark, out / "checkpoint", as_json=False)
+    first, held = capsys.readouterr().out.splitlines()
+    assert first == "1 row is held."
     assert held.startswith("  p0: x has waited ")
     assert held.endswith(" s for never")
 

@@ -283,6 +283,10 @@ class Bucket:
         for _, data in sorted(store.items("log")):
             bucket._replay(unpack_numbers(data))
         machine.restore(bucket._messages())
+        if isinstance(machine, PacketMachine):
+            for message in machine.held.values():
+                column = bucket.chunks[message.chunk].table.column(machine.plan.column)
+                machine.name(message, column[message.row].as_py())
         return bucket
 
     def _replay(self, entry: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from antecede.errors import UsageError
-from antecede.pipeline.streams.entry import METRICS, reorder
+from antecede.pipeline.streams.entry import BUCKETS, METRICS, reorder
 from antecede.pipeline.streams.places import FORMATS, require_folder
 
 if TYPE_CHECKING:
@@ -141,6 +141,10 @@ def run_files(
     Without ``every``, stop when all is read.
     """
     spark = stream.sparkSession
+    # More parts than buckets would be stores of state without anything in them.
+    parts = int(spark.conf.get("spark.sql.shuffle.partitions") or BUCKETS)
+    buckets = int(options.get("buckets", BUCKETS))
+    spark.conf.set("spark.sql.shuffle.partitions", min(parts, buckets))
     ordered = reorder(stream, keep_rejected=True, **options)
     totals = Totals(show)
     listener = _Listener(totals)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -96,6 +96,12 @@ def make_plan(
     return plan
 
 
+@lru_cache(maxsize=1 << 16)
+def channel_of(dest: str, *source: str) -> int:
+    """Return the same as :func:`number_of`, for words that come again and again."""
+    return number_of(dest, *source)
+
+
 def number_of(*words: str) -> int:
     """Return 63 bits that stand for some words."""
     digest = hashlib.blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8)
@@ -123,7 +129,7 @@ def numbered(
             packet, reason = decoded(plan, cell.as_py())
             to, source = ("", "") if packet is None else (packet.dest, packet.source)
             n = 0 if packet is None else packet.n
-            values = (number_of(to), number_of(to, source, str(n)), number_of(to, source), n)
+            values = (channel_of(to), number_of(to, source, str(n)), channel_of(to, source), n)
             for name, value in zip(columns, (*values, reason), strict=True):
                 columns[name].append(value)
         table = pa.Table.from_batches([batch])
@@ -145,6 +151,7 @@ class PacketMachine(Machine):
         self.snapshots: dict[int, tuple[str, bytes]] = {}
         self.endpoints: dict[int, antecede.Endpoint] = {}
         self.touched: dict[int, str] = {}
+        self._named: dict[tuple[int, antecede.MessageId | None], Message] = {}
 
     def offer_packets(
         self, arrivals: Iterator[Arrival], packets: pa.ChunkedArray, chunk: int, now: int
@@ -170,19 +177,22 @@ class PacketMachine(Machine):
         return out
 
     def _receive(self, packet: antecede.Packet, message: Message, out: list[Out]) -> None:
-        endpoint = self._endpoint(message.dest, packet)
-        if packet.kind == "data":
-            # The endpoint needs no payload; the row's key tells which row is delivered.
-            packet = replace(packet, payload=message.key.to_bytes(8, "big"))
-        effects = endpoint.receive(packet)
+        effects = self._endpoint(message.dest, packet).receive(packet)
         self.touched[message.dest] = packet.dest
         if packet.kind == "data":
             self.held[message.key] = message
+            self._named[message.dest, packet.message] = message
         for delivery in effects.deliveries:
-            found = self.held[int.from_bytes(delivery.payload, "big")]
+            found = self._named.pop((message.dest, delivery.message))
             out.append(self._delivered(found, message.arrived, released=False))
             self.positions[found.dest] = out[-1].position
             self.changes.dests.add(found.dest)
+
+    def name(self, message: Message, data: bytes) -> None:
+        """Learn from its packet what a held message is called."""
+        packet, reason = decoded(self.plan, data)
+        assert packet is not None, reason
+        self._named[message.dest, packet.message] = message
 
     def _endpoint(self, dest: int, packet: antecede.Packet) -> antecede.Endpoint:
         found = self.endpoints.get(dest)
