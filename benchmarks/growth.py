@@ -24,7 +24,7 @@ def measure(protocol: str, n: int, cast: str, copies: int) -> tuple[float, float
     received = max(4, copies // n)
     delay = 0.02 if protocol == "buffered" else 0.05
     schedule = paper(n=n, cast=cast, received=received, seed=1, delay=delay)
-    plan = schedule.plan()
+    plan = KERNELS[protocol].plan(schedule)
     begin = time.process_time()
     state = KERNELS[protocol].simulate(plan, n)
     seconds = time.process_time() - begin

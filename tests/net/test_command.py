@@ -92,6 +92,38 @@ def test_two_nodes_talk_over_tls_from_toml_files(
     assert (tmp_path / "events.jsonl").read_text().count('"deliver"') == 2
 
 
+def test_a_process_joins_and_leaves_by_lines_of_input(tmp_path: Path) -> None:
+    first, second = free_ports(2)
+    (tmp_path / "a.toml").write_text(f'process = "a"\nlisten = "127.0.0.1:{first}"\nstore = "a.db"')
+    (tmp_path / "b.toml").write_text(
+        f'process = "b"\nlisten = "127.0.0.1:{second}"\njoining = true\n'
+        f'[peers]\na = "127.0.0.1:{first}"\n[limits]\nlinger_seconds = 0'
+    )
+    nodes = [start(tmp_path / f"{name}.toml") for name in "ab"]
+    try:
+        a, b = nodes
+        assert a.stdin is not None
+        assert b.stdin is not None
+        a.stdin.write('{"add": "b", "address": "nowhere"}\n')
+        a.stdin.write(json.dumps({"add": "b", "address": f"127.0.0.1:{second}"}) + "\n")
+        a.stdin.flush()
+        assert next_row(a)["reason"].startswith("address 'nowhere' is not understood")
+        assert next_row(a) == {"kind": "added", "process": "b"}
+        b.stdin.write('{"dests": ["a"], "text": "hello"}\n')
+        b.stdin.flush()
+        assert next_row(b) == {"kind": "sent", "message": "b:1"}
+        assert next_row(a)["text"] == "hello"
+        a.stdin.write('{"remove": "b"}\n')
+        a.stdin.flush()
+        assert next_row(a) == {"kind": "removed", "process": "b"}
+        assert b.wait(timeout=300) != 0
+    finally:
+        for process in nodes:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=300)
+            process.communicate()
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -16,7 +16,6 @@ import pytest
 from antecede import Codec
 from antecede.errors import UsageError
 from antecede.net import Limits, Node, frames
-from antecede.net.nats_names import NatsUrl, parse_url, token, untoken
 from antecede.net.setups import DIGEST_BYTES
 from tests.nats_server import NatsServer
 
@@ -57,44 +56,6 @@ async def asked(server: NatsServer, work: Callable[[Any], Any]) -> Any:
         return await work(client.jetstream())
     finally:
         await client.close()
-
-
-def test_urls() -> None:
-    url = parse_url("nats://ann:secret@h1:4001,[::1]/shop?reader=x,y&reader=z", ("reader",))
-    assert url.servers == ("nats://ann:secret@h1:4001", "nats://ann:secret@[::1]:4222")
-    assert (url.name, url.options) == ("shop", {"reader": ("x", "y", "z")})
-    assert str(url) == "nats://h1:4001,[::1]:4222/shop"
-    assert isinstance(url, NatsUrl)
-    assert parse_url("tls://h", (), name="it").servers == ("tls://h:4222",)
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("http://h/shop", "neither nats nor tls"),
-        ("nats://h", "its path is not a name"),
-        ("nats://h/a.b", "its path is not a name"),
-        ("nats://h/shop?readers=x", "option 'readers' is not one of reader"),
-        ("nats://h/shop?reader", "bad query field"),
-        ("nats://h:port/shop", "'h:port' is not host:port"),
-        ("nats://ann:secret@:1/shop", "':1' is not host:port"),
-        ("nats://h:99999/shop", "is not host:port"),
-    ],
-)
-def test_a_wrong_url_is_one_line_without_the_password(text: str, reason: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_url(text, ("reader",))
-    assert reason in str(caught.value)
-    assert "secret" not in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["a", "a.b", "*", ">", " ", "ä", "", "=", "x" * 65, "\ud800"])
-def test_every_process_has_a_token(name: str) -> None:
-    found = token(name)
-    assert untoken(found) == name
-    assert not set(found) & set(" .*>")
-    assert found
 
 
 def test_wrong_calls_are_refused(server: NatsServer, tmp_path: Path) -> None:
@@ -234,7 +195,7 @@ def test_strangers_and_garbage_are_turned_away(
         asyncio.run(main())
     told = sorted(record.message for record in caplog.records)
     assert len(told) == 2
-    assert "turned away a frame of 'mallory'" in told[0]
+    assert "a frame came from 'mallory', which is not among the peers" in told[0]
     assert "turned away what a sent" in told[1]
 
 
@@ -337,6 +298,39 @@ def test_a_user_can_publish_only_as_itself_with_the_printed_permissions(tmp_path
 
     with NatsServer(tmp_path / "nats", "-c", str(config)) as server:
         asyncio.run(main(server))
+
+
+def test_processes_join_and_leave(server: NatsServer, tmp_path: Path) -> None:
+    async def main() -> None:
+        url = server.url("shop")
+
+        def node(name: str, peers: str, **settings: Any) -> Node:
+            return Node(name, peers=peers, transport=url, store=tmp_path / name, **settings)
+
+        async with node("a", "b") as a, node("b", "a") as b:
+            await a.send(["b"], b"before")
+            assert await expect(b, 1) == [b"before"]
+            adding = asyncio.create_task(a.add("c"))
+            async with node("c", "a", joining=True) as c:
+                await adding
+                await reached(lambda: b.members == ("a", "b", "c"))
+                await b.send(["a", "c"], b"welcome")
+                assert await expect(c, 1) == [b"welcome"]
+                assert await expect(a, 1) == [b"welcome"]
+                await c.send(["a", "b"], b"thanks")
+                assert await expect(a, 1) == [b"thanks"]
+                assert await expect(b, 1) == [b"thanks"]
+                await c.flush()
+            await a.remove("c")
+            assert a.members == ("a", "b")
+            await a.send(["b"], b"after")
+            assert await expect(b, 1) == [b"after"]
+            await a.flush()
+        async with Node("x", peers=["r"], transport=server.url("other?reader=r")) as x:
+            with pytest.raises(UsageError, match="a group with readers cannot change"):
+                await x.add("y")
+
+    asyncio.run(main())
 
 
 def test_frames_that_a_node_cannot_take_do_not_block_the_others(server: NatsServer) -> None:

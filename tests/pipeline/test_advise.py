@@ -377,7 +377,7 @@ def test_the_page_has_no_figure_that_is_none() -> None:
 
 
 def test_an_unknown_protocol_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown protocol 'optimum'; known: bounded"):
+    with pytest.raises(UsageError, match="unknown protocol 'optimum'; known: acknowledged"):
         advise(table_of(LOG), protocols=["optimum"])
 
 

@@ -107,6 +107,18 @@ def test_a_span_is_known_by_its_trace_and_itself(tmp_path: Path) -> None:
     assert (row["message"], row["overtaker"]) == ("t1/1", "t2/1")
 
 
+def test_documents_may_take_several_lines_each(tmp_path: Path) -> None:
+    lines = otlp([S("shop", "PRODUCER", "a1", 1, 2), S("mail", "CONSUMER", "b1", 3, 4, "", "a1")])
+    whole = json.loads(lines)["resourceSpans"]
+    parts = [json.dumps({"resourceSpans": [one]}, indent=1) for one in (*whole, 5)]
+    path = tmp_path / "pretty.json"
+    path.write_text("\n\n".join(parts), encoding="utf-8")
+    found = sources.read(Source(path))
+    assert found.events.column("kind").to_pylist() == ["deliver", "send"]
+    last = len("\n\n".join(parts[:2]).splitlines()) + 2
+    assert found.rejected.column("line").to_pylist() == [last]
+
+
 def test_metrics_and_logs_in_the_same_file_are_passed_over(tmp_path: Path) -> None:
     others = [{"resourceMetrics": []}, {"resourceLogs": [{}]}, {"resource_metrics": [{}]}]
     spans = otlp([S("shop", "PRODUCER", "a1", 1, 2, "publish")], lines=True)

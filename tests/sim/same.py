@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+import antecede
 from antecede import sim
 from antecede.sim.trace import Trace
 from antecede.sim.workloads import WORKLOADS, with_semantics
 
 PROTOCOLS = tuple(sim.KERNELS)
+CASTS = ("unicast", "multicast", "broadcast")
+
+
+def widest(protocol: str) -> str:
+    """Return the cast to run a protocol with: multicast if it can."""
+    casts = antecede.PROTOCOLS[protocol].casts
+    return next(cast for cast in ("multicast", "broadcast", "unicast") if cast in casts)
 
 
 def differences(kernel: Trace, plain: Trace) -> list[str]:
@@ -30,7 +38,7 @@ def differences(kernel: Trace, plain: Trace) -> list[str]:
     return bad
 
 
-def random_schedule(seed: int, n: int, copies: int, *, unicast: bool) -> sim.Schedule:
+def random_schedule(seed: int, n: int, copies: int, *, cast: str) -> sim.Schedule:
     """Anything goes: equal times, no delay at all, long chains of triggers, wide multicasts."""
     rng = np.random.default_rng([seed, n])
     sender: list[int] = []
@@ -39,10 +47,11 @@ def random_schedule(seed: int, n: int, copies: int, *, unicast: bool) -> sim.Sch
     trigger: list[int] = []
     clock = 0.0
     total = 0
+    replies = 0.4 if rng.random() < 0.6 else 0.0
     while total < copies:
-        cause = int(rng.integers(len(sender))) if sender and rng.random() < 0.4 else -1
+        cause = int(rng.integers(len(sender))) if sender and rng.random() < replies else -1
         place = int(rng.choice(dests[cause])) if cause >= 0 else int(rng.integers(n))
-        width = 1 if unicast else int(rng.integers(1, n))
+        width = {"unicast": 1, "broadcast": n - 1}.get(cast) or int(rng.integers(1, n))
         others = [d for d in range(n) if d != place]
         dests.append(sorted(rng.permutation(others)[:width].tolist()))
         clock += float(rng.choice([0.0, 0.0, 0.01, 0.1]))

@@ -32,15 +32,13 @@ for protocol in {protocols}:
 print("in bounds")
 """
 UNCOMPILED = """
-import antecede
 from antecede import sim
 from antecede.sim.kernels import loop
-from tests.sim.same import differences, random_schedule
+from tests.sim.same import differences, random_schedule, widest
 assert not hasattr(loop.run, "py_func")
 for protocol in sim.KERNELS:
-    unicast = "multicast" not in antecede.PROTOCOLS[protocol].casts
     for seed in range(4):
-        schedule = random_schedule(seed, 4, 40, unicast=unicast)
+        schedule = random_schedule(seed, 4, 40, cast=widest(protocol))
         kernel = sim.run(protocol, schedule, engine="kernel").trace
         plain = sim.run(protocol, schedule, engine="plain").trace
         assert differences(kernel, plain) == [], (protocol, seed)
@@ -66,6 +64,7 @@ def test_numba_still_takes_the_private_option() -> None:
     helper: Any = common.push
     assert kernel.targetoptions["_nrt"] is False
     assert helper.targetoptions["_nrt"] is False
+    assert helper.targetoptions["no_cpython_wrapper"] is True
 
 
 def test_the_cache_covers_the_helpers_of_other_files() -> None:
@@ -127,7 +126,7 @@ def run_mutant(
 ) -> tuple[sim.Run, Any]:
     """Run a kernel with other steps, compiled without the cache; return the loop too."""
     monkeypatch.setitem(loop.STEPS, registry.KERNELS[protocol].own, steps)
-    uncached: Any = compiling.helper(loop.run.py_func)  # type: ignore[attr-defined]  # Numba's
+    uncached: Any = compiling.uncached(loop.run.py_func)  # type: ignore[attr-defined]  # Numba's
     monkeypatch.setattr(loop, "run", uncached)
     schedule = paper(n=5, cast="multicast", received=40, seed=1)
     wrong = sim.run(protocol, schedule, engine="kernel")

@@ -141,7 +141,10 @@ def test_every_protocol_runs_on_some_schedule(protocol: str) -> None:
         ({"protocol": "optimal", "options": {"k": 2}}, "optimal has no option 'k'"),
         ({"protocol": "buffered"}, "buffered carries only unicast messages"),
         ({"warm_up": -1}, "warm_up=-1"),
-        ({"engine": "kernel", "options": {"lookahead": True}}, "no kernel with option lookahead"),
+        (
+            {"engine": "kernel", "options": {"lookahead": True, "differential": True}},
+            "no kernel with option differential and lookahead",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_one_line(arguments: dict[str, object], told: str) -> None:

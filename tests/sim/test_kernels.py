@@ -16,7 +16,14 @@ from antecede.core.info import Options
 from antecede.sim import kernels
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import WORKLOADS, paper
-from tests.sim.same import PROTOCOLS, differences, random_schedule, workload_schedule
+from tests.sim.same import (
+    CASTS,
+    PROTOCOLS,
+    differences,
+    random_schedule,
+    widest,
+    workload_schedule,
+)
 
 
 def options_of(protocol: str, members: tuple[str, ...]) -> list[Options]:
@@ -67,8 +74,10 @@ def assert_same(protocol: str, schedule: sim.Schedule, **options: object) -> Non
     assert wrong == {}
 
 
-def fits(protocol: str, schedule: sim.Schedule) -> bool:
-    return schedule.cast in antecede.PROTOCOLS[protocol].casts
+def casts_of(protocol: str) -> frozenset[str]:
+    """Return the casts that a protocol can run; multicast includes the others."""
+    casts = frozenset(antecede.PROTOCOLS[protocol].casts)
+    return casts | set(CASTS) if "multicast" in casts else casts
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -76,33 +85,37 @@ def fits(protocol: str, schedule: sim.Schedule) -> bool:
 def test_on_every_workload(protocol: str, workload: str) -> None:
     for n, seed in ((2, 1), (3, 2), (9, 3)):
         schedule = workload_schedule(workload, n, seed=seed)
-        if fits(protocol, schedule):
+        if schedule.casts & casts_of(protocol):
             assert_same(protocol, schedule)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=12)
-@given(seed=st.integers(0, 2**20), n=st.integers(2, 12), unicast=st.booleans())
-def test_on_schedules_where_anything_goes(protocol: str, seed: int, n: int, unicast: bool) -> None:
-    schedule = random_schedule(seed, n, 80, unicast=unicast)
-    if fits(protocol, schedule):
-        assert_same(protocol, schedule)
-        for options in options_of(protocol, schedule.names):
-            assert_same(protocol, schedule, **options)
+@given(seed=st.integers(0, 2**20), n=st.integers(2, 12), data=st.data())
+def test_on_schedules_where_anything_goes(
+    protocol: str, seed: int, n: int, data: st.DataObject
+) -> None:
+    cast = data.draw(st.sampled_from([c for c in CASTS if c in casts_of(protocol)]))
+    schedule = random_schedule(seed, n, 80, cast=cast)
+    assert_same(protocol, schedule)
+    for options in options_of(protocol, schedule.names):
+        assert_same(protocol, schedule, **options)
 
 
 @pytest.mark.parametrize("n", [64, 65, 130])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_on_sets_of_more_than_one_word(protocol: str, n: int) -> None:
     """The border of a machine word, and beyond two of them."""
-    cast = "multicast" if "multicast" in antecede.PROTOCOLS[protocol].casts else "unicast"
-    assert_same(protocol, paper(n=n, cast=cast, received=2, seed=n, delay="exponential:0.2"))
+    schedule = paper(n=n, cast=widest(protocol), received=2, seed=n, delay="exponential:0.2")
+    assert_same(protocol, schedule)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_growing_arrays_on_the_way_changes_nothing(protocol: str) -> None:
     """A slow network: far more in flight than the first arrays have room for."""
-    assert_same(protocol, paper(n=12, received=60, seed=4, delay="exponential:3.0", mean_gap=0.01))
+    cast = "broadcast" if widest(protocol) == "broadcast" else "unicast"
+    slow = paper(n=12, received=60, seed=4, cast=cast, delay="exponential:3.0", mean_gap=0.01)
+    assert_same(protocol, slow)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -110,7 +123,7 @@ def test_a_pause_for_the_progress_bar_changes_nothing(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("antecede.sim.kernels.loop.CHUNK", 7)
-    schedule = paper(n=5, received=40, seed=2)
+    schedule = paper(n=5, cast=widest(protocol), received=40, seed=2)
     seen: list[float] = []
     paused = sim.run(protocol, schedule, engine="kernel", progress=seen.append)
     assert differences(paused.trace, sim.run(protocol, schedule, engine="kernel").trace) == []
@@ -122,9 +135,19 @@ def test_a_pause_for_the_progress_bar_changes_nothing(
 def test_memory_is_bounded_by_what_is_in_flight(protocol: str) -> None:
     """A run eight times as long needs no more state, but for one doubling by chance."""
     sizes = [
-        sim.run(protocol, paper(n=8, received=received, seed=1, delay=0.02)).metrics["state_bytes"]
+        sim.run(
+            protocol, paper(n=8, cast=widest(protocol), received=received, seed=1, delay=0.02)
+        ).metrics["state_bytes"]
         for received in (150, 1200)
     ]
     assert all(isinstance(size, int) for size in sizes)
     short, long = (int(size or 0) for size in sizes)
     assert long <= 2 * short
+
+
+def test_options_that_a_kernel_does_not_take_together_run_plainly() -> None:
+    schedule = paper(n=3, received=4)
+    both = {"lookahead": True, "differential": True}
+    assert sim.run("optimal", schedule, options=both).engine == "plain"
+    for name in both:
+        assert sim.run("optimal", schedule, options={**both, name: False}).engine == "kernel"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import antecede
 from antecede import UsageError, sim
 from antecede.sim.metrics import output_queue
 from antecede.sim.workloads import paper, sessions, with_links
@@ -44,12 +45,10 @@ def test_the_packets_of_a_link_leave_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_kernels_agree_on_limited_links(protocol: str) -> None:
-    for seed, unicast in ((1, True), (2, False), (3, True)):
-        if not unicast and protocol == "buffered":
+    for seed, cast in ((1, "unicast"), (2, "multicast"), (3, "broadcast")):
+        schedule = with_links(random_schedule(seed, 5, 80, cast=cast), bandwidth=3000.0, payload=50)
+        if not schedule.casts & set(antecede.PROTOCOLS[protocol].casts):
             continue
-        schedule = with_links(
-            random_schedule(seed, 5, 80, unicast=unicast), bandwidth=3000.0, payload=50
-        )
         kernel, plain = (sim.run(protocol, schedule, engine=e) for e in ("kernel", "plain"))
         assert differences(kernel.trace, plain.trace) == []
         assert kernel.metrics["link_load"] == plain.metrics["link_load"]

@@ -28,7 +28,7 @@ def test_same_seed_same_bytes(workload: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_written_is_read(seed: int, tmp_path: Path) -> None:
-    schedule = random_schedule(seed, 5, 60, unicast=False)
+    schedule = random_schedule(seed, 5, 60, cast="multicast")
     schedule = replace(schedule, added=Delay.links(np.full((5, 5), 0.1), "exponential"))
     schedule.write(tmp_path / "schedule.parquet")
     back = sim.Schedule.read(tmp_path / "schedule.parquet")

@@ -40,8 +40,15 @@ class Welcome(NamedTuple):
         """Read what :meth:`encoded` returns."""
         number, digest, rules = reader.number(), reader.bytes(), reader.bytes()
         members, labels = get_members(reader), reader.names()
-        past = dict(zip(reader.names(), reader.names(), strict=True))
-        return cls(number, digest, rules, members, labels, past)
+        gone, names = reader.names(), reader.names()
+        shown = [member.label for member in members.values()]
+        if (
+            len(gone) != len(names)
+            or not set(shown) <= set(labels)
+            or len(set(labels)) < len(labels)
+        ):
+            reader.fail("contradict themselves about the members")
+        return cls(number, digest, rules, members, labels, dict(zip(gone, names, strict=True)))
 
 
 class Group:

@@ -130,14 +130,16 @@ class Members:
 
     def is_level(self, peer: Peer, view: int) -> bool:
         """Take note of a peer's view; tell whether its packets can be taken in ours."""
-        group = self.machine.group
-        if view != peer.view:
+        group, before = self.machine.group, peer.view
+        if view != before:
             peer.view = view
             if view >= peer.channel.joined:
                 group.welcomes.pop(peer.channel.label, None)
             group.trim(min(other.view for other in self.peers.values()))
-        if view != group.number:
-            self._push(peer.name)  # whoever is behind hears of it
+        if view < group.number and self.notes_for(peer):
+            self._push(peer.name)
+        elif view > group.number and view != before:
+            self._push(peer.name)  # so that it hears how far we are
         return view <= group.number
 
     def stranger(self, name: str) -> bytes | None:
@@ -298,7 +300,8 @@ class Members:
         )
 
     def _behind(self) -> list[str]:
-        return [name for name, peer in self.peers.items() if peer.view < self.outgoing.view]
+        """Return the peers that may have missed a change, or have seen one that we have not."""
+        return [name for name, peer in self.peers.items() if peer.view != self.outgoing.view]
 
     def _set_timer(self) -> None:
         if self._timer is None and not self.outgoing.is_stopped and self._is_busy():

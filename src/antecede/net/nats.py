@@ -89,6 +89,7 @@ class NatsTransport:
             if reader not in self.peers:
                 msg = f"reader {reader!r} is not among the peers {', '.join(self.peers) or 'none'}"
                 raise UsageError(msg)
+        self._known = set(self.peers) - set(readers)
         self._replicas = _replicas(self.url.option("replicas"))
         if tls is None and not allow_plaintext:
             self._check_loopback()
@@ -120,7 +121,7 @@ class NatsTransport:
             return self._readers.store(peer, parts, session)
         session.saved(peer, parts.prefix, parts.above)
         headers = None
-        if parts.packets:
+        if parts.packets and not parts.notes:
             headers = {api.Header.MSG_ID.value: self._frame_id(peer, parts)}
         return session.put(self.names.frames_to(peer, self.process), frame, headers=headers)
 
@@ -134,14 +135,13 @@ class NatsTransport:
     def join(self, peer: str, address: str) -> None:
         """Carry frames to and from another peer; NATS needs no address."""
         del address
-        if peer not in self.peers:
-            self.peers = (*self.peers, peer)
+        self._known.add(peer)
         if self._session is not None and self._receiver is not None:
             asyncio.get_running_loop().call_soon(self._receiver.connected, peer)
 
     def leave(self, peer: str) -> None:
-        """Turn a peer away from now on."""
-        self.peers = tuple(name for name in self.peers if name != peer)
+        """Take frames from a peer no more."""
+        self._known.discard(peer)
 
     def counters(self) -> dict[str, int]:
         """Return how often the server was connected to, and frames were refused or came again."""
@@ -167,12 +167,14 @@ class NatsTransport:
         if self._receiver is None:
             return
         numbers: list[int] = []
-        if peer not in self.peers or peer in self._readers:
-            self._counts["turned_away"] += 1
-            self.tell(f"peer {peer}", f"turned away a frame of {peer[:64]!r}: it is not a peer")
-        else:
+        if peer in self._known:
             with contextlib.suppress(PeerError):  # the node refuses it, and counts that
                 numbers = [n for n, _ in frames.decode(frame).packets]
+        else:  # the node may know it nevertheless, for instance while one of them joins
+            self._counts["turned_away"] += 1
+            sentence = f"a frame came from {peer[:64]!r}, which is not among the peers"
+            self.tell(f"peer {peer}", sentence)
+        if peer not in self._readers:
             self._receiver.received(peer, frame)
         session.expect(peer, reply, numbers, tries)
 
@@ -225,7 +227,7 @@ class NatsTransport:
                 if not first.done():
                     first.set_result(None)
                 assert self._receiver is not None
-                for peer in self.peers:
+                for peer in (*self._known, *self._readers):
                     self._receiver.connected(peer)
                 await ended.wait()
         finally:

@@ -12,7 +12,7 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -62,6 +62,9 @@ class Readers:
 
     def __contains__(self, name: object) -> bool:
         return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
 
     def __bool__(self) -> bool:
         return bool(self._readers)
@@ -166,7 +169,8 @@ class Readers:
         stored, self._stored = self._stored, {}
         if self._receiver is None or self._head is None:
             return
-        head = frames.Head(self._head.setup, self._identity, self._head.source)
+        setup, source, _, view, _ = self._head
+        head = frames.Head(setup, self._identity, source, view)
         for reader, numbers in stored.items():
             numbers.sort()
             for begin in range(0, len(numbers), frames.ABOVE_MAX):

@@ -80,13 +80,12 @@ def run(
         result = run_plain(protocol, schedule, options=options, progress=progress)
         trace, model_bytes, extras = result.trace, result.model_bytes, {}
     else:
-        info = antecede.PROTOCOLS[protocol]
-        assert info.bytes_per_entry is not None, f"a kernel of {protocol} needs bytes_per_entry"
-        plan = schedule.plan(info.bytes_per_entry, info.bytes_per_destination)
-        state = registry.KERNELS[protocol].simulate(plan, schedule.n, options, progress)
+        kernel = registry.KERNELS[protocol]
+        sizes = kernel.sizes_of(schedule.n)
+        state = kernel.simulate(kernel.plan(schedule), schedule.n, options, progress)
         trace, extras = state.trace, state.extras()
-        model_bytes = info.bytes_per_entry * trace.entries.astype(np.int64)
-        model_bytes += info.bytes_per_destination * trace.destinations.astype(np.int64)
+        model_bytes = sizes.entry * trace.entries.astype(np.int64) + sizes.rest
+        model_bytes += sizes.destination * trace.destinations.astype(np.int64)
     seconds = time.thread_time() - begin
     figures = measure(schedule, trace, warm_up=warm_up, model_bytes=model_bytes)
     figures |= extras
@@ -106,10 +105,10 @@ def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str
         msg = f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}"
         raise UsageError(msg)
     kernel = registry.KERNELS.get(protocol)
-    unknown = sorted(set(options) - kernel.options) if kernel else []
+    unknown = kernel.unknown(options) if kernel else []
     can = kernel is not None and not unknown
     if engine == "kernel" and not can:
-        why = f"with option {unknown[0]}" if unknown else f"for {protocol!r}"
+        why = f"with option {' and '.join(unknown)}" if unknown else f"for {protocol!r}"
         msg = f"there is no kernel {why}; use engine='plain' or one of {', '.join(KERNELS)}"
         raise UsageError(msg)
     return "kernel" if can and engine != "plain" else "plain"

@@ -66,7 +66,7 @@ class PlainRun:
             self._blocked = [[] for _ in names]
         if sent_before:
             self._start_late(sent_before)
-        for row in self._plan.timed:
+        for row in self._plan.fixed:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
     def _start_late(self, sent_before: int) -> None:

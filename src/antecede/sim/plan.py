@@ -9,10 +9,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class Sizes(NamedTuple):
+    """Model bytes of a control: those of an entry, of a destination in it, and of all the rest."""
+
+    entry: int = 0
+    destination: int = 0
+    rest: int = 0
+
+
+NO_SIZES = Sizes()
+
+
 class Plan(NamedTuple):
     """A schedule as the engines read it; `Schedule.plan` makes one."""
 
-    timed: NDArray[np.int64]  # rows of the messages sent at a set time, in order
+    fixed: NDArray[np.int64]  # events whose time is known, in order: sends, and maybe arrivals
+    when: NDArray[np.float64]  # their times
+    arrivals: int  # 1 if these include the arrivals of all copies, else 0
     time: NDArray[np.float64]
     sender: NDArray[np.int32]
     offsets: NDArray[np.int64]
@@ -25,7 +38,7 @@ class Plan(NamedTuple):
     rank: NDArray[np.int32]
     fifo: NDArray[np.float64]  # latest arrival per channel; empty if channels need not be FIFO
     links: NDArray[np.float64]  # delay factor per channel for added packets; empty if none
-    link: NDArray[np.float64]  # bandwidth; bytes of header, payload, entry, destination; or empty
+    link: NDArray[np.float64]  # bandwidth; bytes of header, payload and a control's parts; or empty
     free: NDArray[np.float64]  # per channel: when its link is free again; empty if unlimited
     model: NDArray[np.float64]  # delay model of added packets: kind, two parameters
     seed: NDArray[np.uint64]

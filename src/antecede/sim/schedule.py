@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from antecede.errors import UsageError
 from antecede.sim.delays import Delay
-from antecede.sim.plan import Plan
+from antecede.sim.plan import NO_SIZES, Plan, Sizes
 
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1
@@ -215,16 +215,38 @@ class Schedule:
             raise UsageError(msg) from None
         return cls.from_arrow(table)
 
-    def plan(self, entry_bytes: int = 0, destination_bytes: int = 0) -> Plan:
+    @cached_property
+    def fixed_events(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The sends, or messages + row for the arrival of a copy, in order, and their times.
+
+        Only without triggers, FIFO channels and limited links: then all of these are known.
+        """
+        times = np.concatenate([self.time, self.time[self.message] + self.delays])
+        order = np.argsort(times)
+        when = times[order]
+        if (when[1:] == when[:-1]).any():  # equal times go by number
+            order = np.argsort(times, kind="stable")
+            when = times[order]
+        return order, when
+
+    def plan(self, sizes: Sizes = NO_SIZES, *, posts_at_once: bool = False) -> Plan:
         """Return the schedule as the engines read it.
 
-        Where links have a limited bandwidth, kernels need the bytes of a control's entry, and of a
-        destination named in it.
+        Where links have a limited bandwidth, kernels need the sizes of a control's parts. If
+        copies are posted as soon as they are sent, it is mostly known when they arrive.
         """
         trigger_offsets, triggered = self._triggers()
         factors = self.added.factors
+        arrivals = posts_at_once and not (len(triggered) or self.fifo or self.bandwidth > 0)
+        if arrivals:
+            fixed, when = self.fixed_events
+        else:
+            fixed = np.flatnonzero(~np.isnan(self.time)).astype(np.int64)
+            when = self.time[fixed]
         return Plan(
-            timed=np.flatnonzero(~np.isnan(self.time)).astype(np.int64),
+            fixed=fixed,
+            when=when,
+            arrivals=int(arrivals),
             time=np.ascontiguousarray(self.time),
             sender=np.ascontiguousarray(self.sender),
             offsets=np.ascontiguousarray(self.offsets),
@@ -238,8 +260,9 @@ class Schedule:
             fifo=np.full(self.n * self.n if self.fifo else 0, -np.inf),
             links=np.zeros(0) if factors is None else np.ascontiguousarray(factors).ravel(),
             link=np.array(
-                [self.bandwidth, HEADER_BYTES, self.payload, entry_bytes, destination_bytes]
-            )[: 5 if self.bandwidth > 0 else 0],
+                [self.bandwidth, HEADER_BYTES, self.payload, *sizes] if self.bandwidth > 0 else [],
+                np.float64,
+            ),
             free=np.zeros(self.n * self.n if self.bandwidth > 0 else 0),
             model=self.added.model(),
             seed=np.array([self.seed % 2**64], np.uint64),

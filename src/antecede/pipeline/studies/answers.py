@@ -17,7 +17,7 @@ _GAP = 0.1
 
 def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[str, object]:
     """Return a workload small enough for real endpoints, with a delay in multiples of the gap."""
-    length = {"received": 30, "warm_up": 15} if scale.points < 6 else {"received": 300}
+    length = {"received": 24, "warm_up": 12} if scale.points < 6 else {"received": 300}
     chosen = scale.arguments(
         n=scale.n_or(N), cast=cast, delay=f"exponential:{_GAP * delay:g}", side=True, **more
     )

@@ -1,8 +1,11 @@
 """The kernel of `buffered` [MF95]: no control information, acknowledged output queues.
 
-Each process has one output queue. The message at its head is on its way until the receiver's
-acknowledgement is back; only then does the next one leave. Acknowledgements are added packets;
-the slot of one is the process that waits for it.
+Each process has one output queue. The message at its head leaves when nothing is awaited, or, if
+pipelined, when only acknowledgements of its own receiver are. Acknowledgements are added packets;
+the slot of one is the process that waits for it, or, if pipelined, the copy that it acknowledges.
+
+Pipelined buffers handle the packets of a channel in order. What comes early waits in the list of
+its (receiver, sender) pair until the packet before it is handled: `reached` counts those.
 """
 
 from __future__ import annotations
@@ -11,13 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from antecede.errors import UsageError
 from antecede.sim.kernels.common import (
     ADDED,
     ORDER,
+    SLOT_BITS,
+    WIDEST,
     Copy,
     Core,
+    Heap,
     add_packet,
     append,
+    copy_at,
+    hold,
+    make_ready,
     post_all,
     slot_of,
 )
@@ -30,55 +40,168 @@ from antecede.sim.trace import NOTHING
 class Queues(NamedTuple):
     """Output queues: linked lists of messages."""
 
-    first: Small  # per process: the message on its way, or NOTHING
+    first: Small  # per process: the message to leave next, or NOTHING
     last: Small  # per process: the message that entered last
     following: Small  # per message: the next in its queue
     sent: Small  # per process: messages sent
+    receiver: Small  # per process: to whom its last message left
+    awaited: Small  # per process: acknowledgements to come
     counts: Small  # per channel: acknowledgements so far
+    packets: Small  # per channel: packets so far
+    number: Small  # per copy: its number among the packets of its channel, if pipelined
+    answer: Small  # per copy: that of its acknowledgement
+    pipelined: Int
+
+
+@helper
+def post_due(core: Core, queues: Queues, me: Int) -> None:
+    """Post the messages that need not wait: the oldest first."""
+    plan = core.plan
+    while queues.first[at(me)] >= 0:
+        message = int64(queues.first[at(me)])
+        row = plan.offsets[at(message)]
+        dest = int64(plan.dests[at(row)])
+        if queues.awaited[at(me)] > 0 and not (
+            queues.pipelined and dest == queues.receiver[at(me)]
+        ):
+            return
+        queues.first[at(me)] = queues.following[at(message)]
+        queues.receiver[at(me)] = dest
+        queues.awaited[at(me)] += 1
+        if queues.pipelined:
+            queues.packets[at(me * core.n + dest)] += 1
+            queues.number[at(row)] = queues.packets[at(me * core.n + dest)]
+        post_all(core, message)
 
 
 @helper
 def send(core: Core, queues: Queues, message: Int) -> Int:
-    """Put a message into its sender's queue; if it is the first there, post it."""
-    plan, trace = core.plan, core.trace
-    me = int64(plan.sender[at(message)])
+    """Put a message into its sender's queue, and post what is due."""
+    me = int64(core.plan.sender[at(message)])
     queues.sent[at(me)] += 1
-    trace.number[at(message)] = queues.sent[at(me)]
-    if queues.first[at(me)] < 0:
-        post_all(core, message)
+    core.trace.number[at(message)] = queues.sent[at(me)]
     append(queues.first, queues.last, queues.following, me, message)
+    post_due(core, queues, me)
     return 0
+
+
+@helper
+def is_ready(core: Core, queues: Queues, copy: Copy) -> Int:
+    """Tell whether every packet before it on the channel was handled, if that matters."""
+    if not queues.pipelined:
+        return True
+    pair = copy.dest * core.n + copy.sender
+    before = int64(queues.number[at(copy.row)]) - 1
+    if core.holding.reached[at(pair)] == before:
+        return True
+    hold(core.holding, pair, copy.row, before)
+    return False
 
 
 @helper
 def deliver(core: Core, queues: Queues, copy: Copy) -> Int:
     """Acknowledge a copy."""
-    add_packet(core, queues.counts, copy.dest * core.n + copy.sender, copy.sender, 0)
+    channel = copy.dest * core.n + copy.sender
+    slot = copy.sender
+    if queues.pipelined:
+        core.holding.reached[at(channel)] += 1
+        queues.packets[at(channel)] += 1
+        queues.answer[at(copy.row)] = queues.packets[at(channel)]
+        slot = copy.row
+    add_packet(core, queues.counts, channel, slot, 0)
     core.trace.added[at(core.reg[ORDER])] += 1
     return 0
 
 
 @helper
+def acknowledge(core: Core, queues: Queues, me: Int) -> None:
+    """Await one acknowledgement less, and post what is due."""
+    queues.awaited[at(me)] -= 1
+    post_due(core, queues, me)
+
+
+@helper
+def take_waiting(core: Core, pair: Int) -> Int:
+    """Remove and return the copy (or acknowledged copy) that is next on a channel, or NOTHING."""
+    holding = core.holding
+    previous = int64(NOTHING)
+    row = int64(holding.heads[at(pair)])
+    while row >= 0 and holding.need[at(row)] != holding.reached[at(pair)]:
+        previous = row
+        row = int64(holding.link[at(row)])
+    if row >= 0:
+        if previous < 0:
+            holding.heads[at(pair)] = holding.link[at(row)]
+        else:
+            holding.link[at(previous)] = holding.link[at(row)]
+    return row
+
+
+@helper
+def advance(core: Core, queues: Queues, pair: Int) -> None:
+    """Handle what waited for a packet: acknowledgements here, a copy when it is delivered."""
+    while True:
+        row = take_waiting(core, pair)
+        if row < 0:
+            return
+        waiting = copy_at(core.plan, row)
+        if waiting.dest == pair // core.n:
+            make_ready(core.holding, core.reg, row)
+            return
+        core.holding.reached[at(pair)] += 1
+        acknowledge(core, queues, waiting.sender)
+
+
+@helper
+def after(core: Core, queues: Queues, delivered: Copy) -> None:
+    """Handle what waited for the copy on its channel."""
+    if queues.pipelined:
+        advance(core, queues, delivered.dest * core.n + delivered.sender)
+
+
+@helper
 def receive(core: Core, queues: Queues, event: Int) -> None:
-    """Take in an acknowledgement: the next message of the queue leaves."""
-    me = slot_of(core.plan, event)
-    following = int64(queues.following[at(queues.first[at(me)])])
-    queues.first[at(me)] = following
-    if following >= 0:
-        post_all(core, following)
+    """Take in an acknowledgement."""
+    slot = slot_of(core.plan, event)
+    if not queues.pipelined:
+        acknowledge(core, queues, slot)
+        return
+    acknowledged = copy_at(core.plan, slot)
+    pair = acknowledged.sender * core.n + acknowledged.dest
+    before = int64(queues.answer[at(slot)]) - 1
+    if core.holding.reached[at(pair)] != before:
+        hold(core.holding, pair, slot, before)
+        return
+    core.holding.reached[at(pair)] += 1
+    acknowledge(core, queues, acknowledged.sender)
+    advance(core, queues, pair)
 
 
 class BufferedState(State):
     """The arrays of one run of this kernel."""
 
-    def __init__(self, plan: Plan, n: int) -> None:
+    def __init__(self, plan: Plan, n: int, *, pipelined: bool = False) -> None:
         super().__init__(plan, n)
+        copies = len(plan.dests) if pipelined else 0
+        if copies >= 1 << SLOT_BITS:
+            most = (1 << SLOT_BITS) - 1
+            msg = f"{copies} messages: pipelined buffers run at most {most}; use engine='plain'"
+            raise UsageError(msg)
+        if pipelined:  # one acknowledgement may let a whole queue leave: nothing bounds its events
+            size = int(self.reg[WIDEST]) + len(plan.time) + copies
+            self.heap = Heap(np.empty(size), np.empty(size, np.int64))
         self.queues = Queues(
             first=np.full(n, NOTHING, np.int32),
             last=np.full(n, NOTHING, np.int32),
             following=np.full(len(plan.time), NOTHING, np.int32),
             sent=np.zeros(n, np.int32),
+            receiver=np.full(n, NOTHING, np.int32),
+            awaited=np.zeros(n, np.int32),
             counts=np.zeros(n * n, np.int32),
+            packets=np.zeros(n * n if pipelined else 0, np.int32),
+            number=np.zeros(copies, np.int32),
+            answer=np.zeros(copies, np.int32),
+            pipelined=int(pipelined),
         )
 
     def own(self) -> Queues:
@@ -91,5 +214,8 @@ class BufferedState(State):
 
 
 KERNEL = Kernel(
-    "buffered", BufferedState, Queues, Steps(send=send, deliver=deliver, receive=receive)
-)
+    "buffered", BufferedState, Queues,
+    Steps(send=send, deliver=deliver, is_ready=is_ready, after=after, receive=receive),
+    options=frozenset({"pipelined"}),
+    posts_at_once=False,
+)  # fmt: skip

@@ -26,7 +26,7 @@ DONE, GROW, PAUSE = 0, 1, 2
 # The registers, by what they count. EVENT is an event taken from the heap but not yet carried
 # out, READY the first of the copies that may be delivered now (both -1 when there is none);
 # WIDEST is the most events one step can add, LIMIT how many events to record before a pause.
-TIMED, HEAP, ORDER, ADDED, ARRIVALS, EVENT, READY, LIMIT, WIDEST, FREE, NODE, NODES = range(12)
+FIXED, HEAP, ORDER, ADDED, ARRIVALS, EVENT, READY, LIMIT, WIDEST, FREE, NODE, NODES = range(12)
 REGISTERS = 32
 # An added packet's number has its slot in the low bits: see `add_packet`.
 SLOT_BITS = 24
@@ -125,19 +125,19 @@ def drop_top(heap: Heap, reg: Ints) -> None:
 @helper
 def next_event(plan: Plan, heap: Heap, reg: Ints, now: Floats) -> Int:
     """Take the next event, set the time to its time, return its number (or NOTHING)."""
-    position = reg[TIMED]
-    if position < len(plan.timed):
-        row = plan.timed[at(position)]
-        when = plan.time[at(row)]
+    position = reg[FIXED]
+    if position < len(plan.fixed):
+        event = plan.fixed[at(position)]
+        when = plan.when[at(position)]
         if reg[HEAP] == 0:
-            reg[TIMED] = position + 1
+            reg[FIXED] = position + 1
             now[0] = when
-            return row
+            return event
         top = heap.when[0]
-        if when < top or (when == top and row < heap.what[0]):
-            reg[TIMED] = position + 1
+        if when < top or (when == top and event < heap.what[0]):
+            reg[FIXED] = position + 1
             now[0] = when
-            return row
+            return event
     elif reg[HEAP] == 0:
         return int64(NOTHING)
     what = heap.what[0]
@@ -184,13 +184,15 @@ def control_bytes(plan: Plan, trace: Trace, row: Int) -> Real:
     if len(plan.link) == 0:
         return 0.0
     entries = plan.link[3] * trace.entries[at(row)]
-    return entries + plan.link[4] * trace.destinations[at(row)]
+    return entries + plan.link[4] * trace.destinations[at(row)] + plan.link[5]
 
 
 @helper
 def post(plan: Plan, heap: Heap, trace: Trace, reg: Ints, n: Int, now: Real, row: Int) -> None:
     """Put a copy into the network."""
     trace.posted[at(row)] = now
+    if plan.arrivals:
+        return
     source = int64(plan.sender[at(plan.message[at(row)])])
     channel = source * n + plan.dests[at(row)]
     left = on_link(plan, channel, now, control_bytes(plan, trace, row), 1)

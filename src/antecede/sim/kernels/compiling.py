@@ -29,6 +29,9 @@ Words: TypeAlias = Any  # of uint64
 int64: Any = np.int64
 _compile: Any = njit
 IS_COMPILED = not getattr(config, "DISABLE_JIT", False)
+# Options of the functions that only kernels call. Compiling takes two thirds of the time without
+# the forms that Python could call.
+CALLED: Any = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Modules outside this package whose code or types are compiled into kernels.
 SHARED = ("delays.py", "plan.py", "trace.py")
 
@@ -46,13 +49,19 @@ def digest() -> bytes:
 
 def helper(function: Function) -> Function:
     """Compile a function that is inlined into the kernels that call it."""
-    compiled: Function = _compile(_nrt=False, forceinline=True)(function)
+    compiled: Function = _compile(forceinline=True, **CALLED)(function)
     return compiled
 
 
 def separate(function: Function) -> Function:
     """Compile a loop as a function of its own: inlined into a large kernel it stays scalar."""
-    compiled: Function = _compile(_nrt=False, inline="never")(function)
+    compiled: Function = _compile(inline="never", **CALLED)(function)
+    return compiled
+
+
+def uncached(function: Function) -> Function:
+    """Compile a kernel for this process only."""
+    compiled: Function = _compile(_nrt=False)(function)
     return compiled
 
 
@@ -67,7 +76,7 @@ def entry(function: Function) -> Function:
         compiled = _compile(_nrt=False, cache=True)(function)
         compiled._cache._cache_file._source_stamp = digest()
     except RuntimeError:  # a read-only or zipped installation: compile once per process
-        compiled = _compile(_nrt=False)(function)
+        compiled = uncached(function)
     kernel: Function = compiled
     return kernel
 

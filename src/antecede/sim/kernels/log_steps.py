@@ -12,31 +12,41 @@ import numpy as np
 
 from antecede.sim.kernels.bits import lowest, ones
 from antecede.sim.kernels.common import (
+    ARRIVALS,
     FREE,
     NODE,
     NODES,
     ORDER,
     Copy,
     Core,
+    copy_at,
     hold,
+    make_ready,
     post_all,
 )
 from antecede.sim.kernels.compiling import Int, Ints, at, helper, int64
-from antecede.sim.kernels.logs import (
+from antecede.sim.kernels.differences import count_differences, is_early, take_turn
+from antecede.sim.kernels.keys import (
     CLOCK_BITS,
     CLOCK_MASK,
     END,
     SENDER_SHIFT,
     WORD_BITS,
     WORD_MASK,
+    key_of,
+)
+from antecede.sim.kernels.logs import (
+    HARDWARE,
+    PRUNED,
+    SLABS,
     Constraints,
     LogKernel,
     Logs,
     Scratch,
     constrain,
-    key_of,
     release,
 )
+from antecede.sim.kernels.lookahead import drop_delivered, merge_early, merge_newest
 from antecede.sim.kernels.loop import Steps, wake
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING, Trace
@@ -51,12 +61,16 @@ class Tally(NamedTuple):
     own_newest: Int  # 1 if one of these is the sender's own
     left: Int  # destinations left
     replaced: Int
+    entries: Int  # entries with destinations before the send
+    entries_newest: Int  # those of them that are the newest of their sender
 
 
 @helper
 def is_ready(core: Core, own: LogKernel, copy: Copy) -> Int:
     """RCV(1): remove what is satisfied; hold the copy for the first that is not."""
     cons, reg = own.cons, core.reg
+    if own.differential and is_early(core, own.diffs, copy):
+        return False
     node = int64(cons.first[at(copy.row)])
     while node >= 0:
         pair = copy.dest * core.n + int64(cons.sender[at(node)])
@@ -79,7 +93,7 @@ def has_room(core: Core, own: LogKernel, event: Int) -> Int:
     """Tell whether there are slabs, elements and nodes for an event."""
     plan, logs, reg = core.plan, own.logs, core.reg
     messages = len(plan.time)
-    if reg[FREE] < 2:
+    if reg[FREE] < SLABS:
         return False
     if event < messages:
         have = int64(logs.count[at(logs.own[at(plan.sender[at(event)])])])
@@ -89,7 +103,8 @@ def has_room(core: Core, own: LogKernel, event: Int) -> Int:
     row = event - messages
     mine = int64(logs.own[at(plan.dests[at(row)])])
     other = int64(logs.slab[at(plan.message[at(row)])])
-    return logs.count[at(mine)] + logs.count[at(other)] + 1 <= own.size
+    needs = core.n if own.lookahead else 0
+    return logs.count[at(mine)] + logs.count[at(other)] + needs + 2 <= own.size
 
 
 @helper
@@ -145,6 +160,8 @@ def rewrite(
     own_newest = 0
     left = 0
     replaced = 0
+    entries = 0
+    entries_newest = 0
     i = old * size
     while True:
         key = logs.keys[at(i)]
@@ -177,6 +194,8 @@ def rewrite(
         sender = group >> CLOCK_BITS
         when = group & CLOCK_MASK
         is_newest = when == int64(logs.newest[at(old * n + sender)])
+        entries += 1
+        entries_newest += int64(is_newest)
         if target > before:
             alive += 1
             if is_newest:
@@ -186,10 +205,10 @@ def rewrite(
         if found != np.uint64(0):
             # The copy to d keeps d. An entry that is otherwise empty goes along with d alone,
             # unless it is counted as the newest anyway. `pruned` writes a DC tuple.
-            extra = own.pruned or (target == before and not is_newest)
+            extra = own.mode == PRUNED or (target == before and not is_newest)
             replaced += constrain_copies(own, trace, reg, sender, when, begin, i, extra)
     logs.keys[at(target)] = END
-    return Tally(target, alive, alive_newest, own_newest, left, replaced)
+    return Tally(target, alive, alive_newest, own_newest, left, replaced, entries, entries_newest)
 
 
 @helper
@@ -213,8 +232,12 @@ def send(core: Core, own: LogKernel, message: Int) -> Int:
     start = plan.offsets[at(message)]
     stop = plan.offsets[at(message + 1)]
     for row in range(start, stop):
+        if own.mode == HARDWARE:
+            trace.entries[at(row)] = tally.entries + known - tally.entries_newest
+            trace.destinations[at(row)] = tally.left + tally.replaced
+            continue
         trace.entries[at(row)] += base
-        if own.pruned:
+        if own.mode == PRUNED:
             trace.destinations[at(row)] = tally.left
         else:
             trace.destinations[at(row)] += tally.left
@@ -225,30 +248,16 @@ def send(core: Core, own: LogKernel, message: Int) -> Int:
     logs.refs[at(new)] = 1 + stop - start
     logs.slab[at(message)] = new
     logs.own[at(me)] = new
+    if own.differential:
+        count_differences(core, own, message, old)
     release(logs, reg, old)
     post_all(core, message)
-    if own.pruned:  # S5 follows S3: the sender's last entry, if empty, stays until the next step
+    if (
+        own.mode == PRUNED
+    ):  # S5 follows S3: the sender's last entry, if empty, stays until the next step
         trace.noted[at(reg[ORDER])] = tally.replaced
         return base + 1
     return tally.alive + known - tally.alive_newest + tally.own_newest
-
-
-@helper
-def merge_newest(logs: Logs, n: Int, mine: Int, other: Int, new: Int) -> Int:
-    """Write the newest clocks of both logs; return how many senders have one."""
-    a0 = mine * n
-    b0 = other * n
-    c0 = new * n
-    if logs.known[at(mine)] == n:
-        for s in range(n):
-            logs.newest[at(c0 + s)] = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
-        return n
-    known = 0
-    for s in range(n):
-        v = max(logs.newest[at(a0 + s)], logs.newest[at(b0 + s)])
-        logs.newest[at(c0 + s)] = v
-        known += int64(v > 0)
-    return known
 
 
 @helper
@@ -330,13 +339,18 @@ def deliver(core: Core, own: LogKernel, copy: Copy) -> Int:
     logs, trace, reg, n, me = own.logs, core.trace, core.reg, core.n, copy.dest
     clock = int64(trace.number[at(copy.message)])
     core.holding.reached[at(me * n + copy.sender)] = clock  # RCV(2)
+    if own.lookahead:
+        release(logs, reg, int64(logs.slab[at(copy.message)]))
+        return drop_delivered(core, own, me)
     mine = int64(logs.own[at(me)])
     other = int64(logs.slab[at(copy.message)])
     reg[FREE] -= 1
     new = int64(logs.free[at(reg[FREE])])
     known = merge_newest(logs, n, mine, other, new)
     own_key = key_of(copy.sender, clock, 0)
-    entries = merge(logs, trace, reg, n, own.size, own.pruned, me, own_key, mine, other, new)
+    entries = merge(
+        logs, trace, reg, n, own.size, own.mode == PRUNED, me, own_key, mine, other, new
+    )
     logs.known[at(new)] = known
     logs.refs[at(new)] = 1
     logs.own[at(me)] = new
@@ -345,4 +359,32 @@ def deliver(core: Core, own: LogKernel, copy: Copy) -> Int:
     return known + entries
 
 
-STEPS = Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room)
+@helper
+def arrive(core: Core, own: LogKernel, copy: Copy) -> None:
+    """With lookahead, merge the log that a copy carries; with differences, mind its turn."""
+    if own.lookahead:
+        merge_early(core, own, copy)
+    if own.differential:
+        take_in(core, own, copy)
+
+
+@helper
+def take_in(core: Core, own: LogKernel, copy: Copy) -> None:
+    """Put a copy that comes early aside, or take in those that waited for it."""
+    diffs, holding, reg = own.diffs, core.holding, core.reg
+    pair = copy.dest * core.n + copy.sender
+    holding.link[at(copy.row)] = diffs.early[at(pair)]
+    diffs.early[at(pair)] = copy.row
+    row = take_turn(core, diffs, pair)
+    while row >= 0:
+        if row != copy.row:
+            holding.arrival[at(row)] = reg[ARRIVALS]
+            reg[ARRIVALS] += 1
+            if is_ready(core, own, copy_at(core.plan, row)):
+                make_ready(holding, reg, row)
+        row = take_turn(core, diffs, pair)
+
+
+STEPS = Steps(
+    send=send, deliver=deliver, arrive=arrive, is_ready=is_ready, after=wake, has_room=has_room
+)

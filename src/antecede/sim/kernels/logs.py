@@ -18,7 +18,8 @@ it. So
 A slab is never changed once written. After a send, the sender's new log is what all copies carry,
 up to the constraints on the one destination, so copies share it by a reference count. Those
 constraints (at most one per sender and destination, lemma 1 of [KS98]) go into a linked list per
-copy, and leave it as they are satisfied.
+copy, and leave it as they are satisfied. With hardware multicast all copies carry the log as it
+was before the send; what receivers make of it is the same, so only the counting differs.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ import numpy as np
 
 from antecede.sim.kernels.common import FREE, NODE, NODES, WIDEST
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64
+from antecede.sim.kernels.differences import Differences, no_differences, roomier
+from antecede.sim.kernels.keys import END
 from antecede.sim.kernels.loop import State, longer, refilled
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
-# An element's key: sender, clock, word. The largest key ends a slab.
-WORD_BITS, CLOCK_BITS = 10, 37
-SENDER_SHIFT = WORD_BITS + CLOCK_BITS
-CLOCK_MASK = (1 << CLOCK_BITS) - 1
-WORD_MASK = (1 << WORD_BITS) - 1
-END = np.iinfo(np.int64).max
+# How many free slabs an event may take: two for lookahead's merge, one for what follows.
+SLABS = 3
+# What a copy carries: what it needs, the same split into entries and DC tuples, or the whole log.
+OPTIMAL, PRUNED, HARDWARE = range(3)
 
 
 class Logs(NamedTuple):
@@ -62,7 +63,7 @@ class Constraints(NamedTuple):
     sender: Small
     clock: Small
     following: Small
-    first: Small  # per copy
+    first: Small  # per copy, once it is sent
 
 
 class Scratch(NamedTuple):
@@ -79,13 +80,10 @@ class LogKernel(NamedTuple):
     cons: Constraints
     scratch: Scratch
     size: Int  # elements a slab has room for
-    pruned: Int  # 1 for `pruned`, 0 for `optimal`
-
-
-@helper
-def key_of(sender: Int, clock: Int, word: Int) -> Int:
-    """Pack an element's key."""
-    return (int64(sender) << SENDER_SHIFT) | (int64(clock) << WORD_BITS) | int64(word)
+    mode: Int  # how control is counted: OPTIMAL, PRUNED or HARDWARE
+    diffs: Differences
+    differential: Int  # 1 if copies carry differences, else 0
+    lookahead: Int  # 1 if a copy's log is merged when it arrives, 0 if when it is delivered
 
 
 @helper
@@ -112,9 +110,13 @@ def constrain(cons: Constraints, reg: Ints, copy: Int, sender: Int, clock: Int) 
 class LogState(State):
     """The arrays of one run of this kernel."""
 
-    def __init__(self, plan: Plan, n: int, *, pruned: bool) -> None:
+    def __init__(
+        self, plan: Plan, n: int, *, mode: int = OPTIMAL, lookahead: bool = False,
+        differential: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(plan, n)
-        self.pruned = int(pruned)
+        self.mode = mode
+        self.lookahead = int(lookahead)
         slabs = 2 * n + 64
         self.size = 4 * n + 64
         self.words = (n + 63) // 64
@@ -136,25 +138,32 @@ class LogState(State):
             sender=np.zeros(0, np.int32),
             clock=np.zeros(0, np.int32),
             following=np.zeros(0, np.int32),
-            first=np.full(len(plan.dests), NOTHING, np.int32),
+            first=np.empty(len(plan.dests), np.int32),
         )
         self.reg[NODE] = NOTHING
         self.scratch = Scratch(np.zeros(self.words, np.uint64), np.zeros(n, np.int32))
         self._grow_nodes(int(self.reg[WIDEST]) * n)
+        self.diffs = no_differences()
+        if differential:
+            self.diffs = no_differences(n * n, len(plan.dests), self.size + n)
 
     def own(self) -> LogKernel:
         """Return the arrays as they are now."""
-        return LogKernel(self.logs, self.cons, self.scratch, self.size, self.pruned)
+        return LogKernel(
+            self.logs, self.cons, self.scratch, self.size, self.mode, self.diffs,
+            int(len(self.diffs.sent) > 0), self.lookahead,
+        )  # fmt: skip
 
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()
-        if self.reg[FREE] < 2:
+        if self.reg[FREE] < SLABS:
             self._grow_slabs()
         if self.reg[NODES] < self.reg[WIDEST] * self.n:
             self._grow_nodes(len(self.cons.sender) + int(self.reg[WIDEST]) * self.n)
         longest = np.partition(self.logs.count[self.logs.refs > 0], -2)[-2:]
-        if int(longest.sum()) + self.words + 1 > self.size:
+        needs = self.n * self.lookahead
+        if int(longest.sum()) + needs + self.words + 2 > self.size:
             self._widen(2 * self.size)
 
     def bytes(self) -> int:
@@ -185,6 +194,7 @@ class LogState(State):
         words[:, : self.size] = self.logs.words.reshape(slabs, self.size)
         self.logs = self.logs._replace(keys=keys.ravel(), words=words.ravel())
         self.size = size
+        self.diffs = roomier(self.diffs, size + self.n)
 
     def _grow_nodes(self, size: int) -> None:
         cons, have = self.cons, len(self.cons.sender)

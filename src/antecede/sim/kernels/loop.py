@@ -20,6 +20,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+import antecede
 from antecede.sim.kernels.common import (
     ARRIVALS,
     DONE,
@@ -43,12 +44,12 @@ from antecede.sim.kernels.common import (
     take_ready,
     trigger,
 )
-from antecede.sim.kernels.compiling import Int, at, entry, helper, int64
-from antecede.sim.plan import Plan
+from antecede.sim.kernels.compiling import CALLED, Int, at, entry, helper, int64
+from antecede.sim.plan import Plan, Sizes
 from antecede.sim.schedule import Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
-INLINED: Any = {"_nrt": False, "forceinline": True}
+INLINED: Any = {"forceinline": True, **CALLED}
 # How many events run between two calls of the progress bar.
 CHUNK = 1 << 18
 Own = Any  # a kernel's own arrays: a named tuple of its own type
@@ -76,6 +77,8 @@ class Steps:
     ----------
     send
         Send a message and post its copies; return how many entries its sender keeps.
+    arrive
+        Take note of a :class:`Copy` that has just arrived.
     is_ready
         Tell whether a :class:`Copy` can be delivered; if not, hold it.
     deliver
@@ -85,11 +88,13 @@ class Steps:
     receive
         Take in a packet that the protocol added, given its event number.
     has_room
-        Tell whether the arrays have room for an event: a message's row, or messages + copy's row.
+        Tell whether the arrays have room for an event: a message's row, or messages + copy's row,
+        which may arrive and be delivered.
     """
 
     send: Callable[..., Any]
     deliver: Callable[..., Any]
+    arrive: Callable[..., Any] = nothing
     is_ready: Callable[..., Any] = always
     after: Callable[..., Any] = nothing
     receive: Callable[..., Any] = nothing
@@ -112,15 +117,20 @@ def _step(name: str) -> Callable[[Any, Any, Any], Any]:
     return call
 
 
-send, is_ready, deliver = _step("send"), _step("is_ready"), _step("deliver")
+send, is_ready, deliver, arrive = map(_step, ("send", "is_ready", "deliver", "arrive"))
 after, receive, has_room = _step("after"), _step("receive"), _step("has_room")
 
 
 @helper
 def wake(core: Core, own: Own, delivered: Copy) -> None:
     """Test again the copies that waited for the sender of the one just delivered."""
+    wake_pair(core, own, delivered.dest * core.n + delivered.sender)
+
+
+@helper
+def wake_pair(core: Core, own: Own, pair: Int) -> None:
+    """Test again the copies that waited for what is now reached of a (receiver, sender) pair."""
     holding = core.holding
-    pair = delivered.dest * core.n + delivered.sender
     row = int64(holding.heads[at(pair)])
     if row < 0:
         return
@@ -147,35 +157,37 @@ def run(core: Core, own: Own) -> Int:
             return GROW
         if reg[ORDER] >= reg[LIMIT]:
             return PAUSE
-        if reg[READY] >= 0:
-            copy = copy_at(plan, take_ready(holding, reg))
-        else:
+        is_waiting = reg[READY] >= 0
+        if is_waiting:
+            event = messages + reg[READY]
+        elif reg[EVENT] >= 0:
             event = reg[EVENT]
-            if event >= 0:
-                reg[EVENT] = NOTHING
-            else:
-                event = next_event(plan, heap, reg, now)
-                if event < 0:
-                    return DONE
-            if event < messages:
-                if not has_room(core, own, event):
-                    reg[EVENT] = event
-                    return GROW
-                trace.sent[at(event)] = now[0]
-                record(trace, reg, event, send(core, own, event))
-                continue
-            if event >= messages + copies:
-                receive(core, own, event)
-                continue
-            copy = copy_at(plan, event - messages)
+            reg[EVENT] = NOTHING
+        else:
+            event = next_event(plan, heap, reg, now)
+            if event < 0:
+                return DONE
+        if event >= messages + copies:
+            receive(core, own, event)
+            continue
+        if not has_room(core, own, event):
+            if not is_waiting:
+                reg[EVENT] = event
+            return GROW
+        if event < messages:
+            trace.sent[at(event)] = now[0]
+            record(trace, reg, event, send(core, own, event))
+            continue
+        copy = copy_at(plan, event - messages)
+        if is_waiting:
+            take_ready(holding, reg)
+        else:
             trace.arrived[at(copy.row)] = now[0]
             holding.arrival[at(copy.row)] = reg[ARRIVALS]
             reg[ARRIVALS] += 1
+            arrive(core, own, copy)
             if not is_ready(core, own, copy):
                 continue
-        if not has_room(core, own, messages + copy.row):
-            make_ready(holding, reg, copy.row)
-            return GROW
         trace.delivered[at(copy.row)] = now[0]
         record(trace, reg, messages + copy.row, deliver(core, own, copy))
         after(core, own, copy)
@@ -198,9 +210,9 @@ class State:
         self.trace = new_trace(messages, copies)
         self.holding = Holding(
             heads=np.full(n * n, NOTHING, np.int32),
-            link=np.full(copies, NOTHING, np.int32),
-            need=np.zeros(copies, np.int32),
-            arrival=np.zeros(copies, np.int32),
+            link=np.empty(copies, np.int32),
+            need=np.empty(copies, np.int32),
+            arrival=np.empty(copies, np.int32),
             reached=np.zeros(n * n, np.int32),
         )
         self.heap = Heap(np.empty(1024 + 2 * widest), np.empty(1024 + 2 * widest, np.int64))
@@ -278,8 +290,15 @@ class Kernel:
         The type of the kernel's own arrays, and what it does with them.
     options
         Protocol options it understands; with any other the plain engine runs.
+    apart
+        Of these, options that it does not understand together.
     figures
         What the protocol adds to a run's figures, from ``(schedule, trace, warm_up)``.
+    sizes
+        The model bytes of a control for n processes; by default those of the protocol's record.
+    posts_at_once
+        Whether ``send`` posts all copies. Then it is known when they arrive, and sorting all
+        arrivals once is quicker than a heap in every run.
     """
 
     protocol: str
@@ -287,10 +306,30 @@ class Kernel:
     own: type
     steps: Steps
     options: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
     figures: Figures = _no_figures
+    sizes: Callable[[int], Sizes] | None = None
+    posts_at_once: bool = True
 
     def __post_init__(self) -> None:
         assert STEPS.setdefault(self.own, self.steps) == self.steps, f"{self.own} has other steps"
+
+    def unknown(self, options: Mapping[str, Any]) -> list[str]:
+        """Return the options that it does not understand."""
+        together = {name for name in self.apart if options.get(name)}
+        return sorted((set(options) - self.options) | (together if len(together) > 1 else set()))
+
+    def sizes_of(self, n: int) -> Sizes:
+        """Return the model bytes of a control for n processes."""
+        if self.sizes is not None:
+            return self.sizes(n)
+        info = antecede.PROTOCOLS[self.protocol]
+        assert info.bytes_per_entry is not None, f"a kernel of {self.protocol} needs sizes"
+        return Sizes(info.bytes_per_entry, info.bytes_per_destination)
+
+    def plan(self, schedule: Schedule) -> Plan:
+        """Return a schedule as this kernel reads it."""
+        return schedule.plan(self.sizes_of(schedule.n), posts_at_once=self.posts_at_once)
 
     def simulate(
         self, plan: Plan, n: int, options: Mapping[str, Any] | None = None,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from antecede.sim.kernels.log_steps import STEPS
-from antecede.sim.kernels.logs import LogKernel, LogState
+from antecede.sim.kernels.logs import PRUNED, LogKernel, LogState
 from antecede.sim.kernels.loop import Kernel
 from antecede.sim.metrics import window
 from antecede.sim.schedule import Schedule
@@ -30,4 +30,4 @@ def figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Any]:
     }
 
 
-KERNEL = Kernel("pruned", partial(LogState, pruned=True), LogKernel, STEPS, figures=figures)
+KERNEL = Kernel("pruned", partial(LogState, mode=PRUNED), LogKernel, STEPS, figures=figures)

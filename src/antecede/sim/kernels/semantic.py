@@ -197,7 +197,7 @@ class SemanticState(SquareState):
     """The arrays of one run of this kernel."""
 
     def __init__(self, plan: Plan, n: int) -> None:
-        super().__init__(plan, n, planes=2)
+        super().__init__(plan, n, width=2 * n * n)
         messages = len(plan.time)
         self.memory = Memory(
             events=np.zeros(n, np.int32),

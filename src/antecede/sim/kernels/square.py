@@ -1,8 +1,8 @@
-"""What kernels with n x n matrices share: the matrices that copies hold in common, and their test.
+"""What kernels with matrices or vectors share: those that copies hold in common, and their test.
 
 A matrix does not change while anyone else reads it: messages in flight share their sender's by a
 reference count. Row = destination, so the delivery test of a copy reads one row from the left,
-and continues where it stopped. A slab may hold several matrices (`planes`); the first is tested.
+and continues where it stopped. A slab may hold several matrices; the first is tested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from antecede.sim.trace import Trace
 class Squares(NamedTuple):
     """All matrices, and who owns which."""
 
-    cells: Small  # slab x plane x destination x sender
+    cells: Small  # per slab: destination x sender, once or more; or one number per sender
     count: Small  # per slab: cells in use, where the protocol counts them
     refs: Small  # per slab: owners
     free: Small  # a stack of slabs without owner; FREE counts them
@@ -30,7 +30,7 @@ class Squares(NamedTuple):
     slab: Small  # per message
     itself: Small  # per message: 1 where the matrix it shares counts the message, else 0
     place: Small  # per copy: where its test continues
-    planes: Int  # matrices per slab
+    width: Int  # cells of a slab
 
 
 @separate
@@ -110,8 +110,14 @@ def mark(plan: Plan, flags: Small, message: Int, value: Int) -> None:
 @helper
 def is_ready(core: Core, own: Any, copy: Copy) -> Int:
     """Test what is missing; hold the copy for the first message that is."""
-    squares, holding, n = own.squares, core.holding, core.n
-    row = (int64(squares.slab[at(copy.message)]) * squares.planes * n + copy.dest) * n
+    row = int64(own.squares.slab[at(copy.message)]) * own.squares.width + copy.dest * core.n
+    return is_reached(core, own.squares, copy, row)
+
+
+@helper
+def is_reached(core: Core, squares: Squares, copy: Copy, row: Int) -> Int:
+    """Test a copy against the n cells from `row`; hold it for the first that is not reached."""
+    holding, n = core.holding, core.n
     itself = int64(squares.itself[at(copy.message)])
     for k in range(int64(squares.place[at(copy.row)]), n):
         need = int64(squares.cells[at(row + k)]) - (itself if k == copy.sender else 0)
@@ -129,13 +135,14 @@ def has_room(core: Core, _own: Any, _event: Int) -> Int:
 
 
 class SquareState(State):
-    """The arrays of one run of a kernel with n x n matrices."""
+    """The arrays of one run of such a kernel; a slab has `width` cells, n x n if 0."""
 
-    def __init__(self, plan: Plan, n: int, planes: int = 1) -> None:
+    def __init__(self, plan: Plan, n: int, width: int = 0) -> None:
         super().__init__(plan, n)
         slabs = 2 * n + 16
+        width = width or n * n
         self.squares = Squares(
-            cells=np.zeros(slabs * planes * n * n, np.int32),
+            cells=np.zeros(slabs * width, np.int32),
             count=np.zeros(slabs, np.int32),
             refs=np.concatenate([np.ones(n, np.int32), np.zeros(slabs - n, np.int32)]),
             free=np.zeros(slabs, np.int32),
@@ -144,7 +151,7 @@ class SquareState(State):
             slab=np.zeros(len(plan.time), np.int32),
             itself=np.zeros(len(plan.time), np.int32),
             place=np.zeros(len(plan.dests), np.int32),
-            planes=planes,
+            width=width,
         )
         self.reg[FREE] = slabs - n
         self.squares.free[: slabs - n] = np.arange(slabs - 1, n - 1, -1)
@@ -158,7 +165,7 @@ class SquareState(State):
         more = 2 * slabs
         self.reg[FREE] = have + slabs
         self.squares = old._replace(
-            cells=longer(old.cells, more * old.planes * self.n**2),
+            cells=longer(old.cells, more * old.width),
             count=longer(old.count, more),
             refs=longer(old.refs, more),
             free=refilled(old.free, have, slabs, more),

@@ -1,7 +1,8 @@
 """OpenTelemetry spans in OTLP JSON, as collectors and the file exporter write them.
 
-One document, or one on each line. Names of fields may be in camelCase or snake_case, and ids in
-hexadecimal digits or base64. `antecede.pipeline.logs.spans` says which spans are events.
+One document, one on each line, or one after the other. Names of fields may be in camelCase or
+snake_case, and ids in hexadecimal digits or base64. `antecede.pipeline.logs.spans` says which spans
+are events.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from antecede.eventlog import Rejected
@@ -18,6 +19,9 @@ from antecede.pipeline.logs.base import (
 )
 from antecede.pipeline.logs.spans.events import table_of_spans
 from antecede.pipeline.logs.spans.model import Span
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 
 #: What a format finds in a document: each span, or why it is not one, with the JSON it came from;
 #: None for a document that is about something else.
@@ -67,12 +71,11 @@ def read_spans(
 
 
 def _documents(text: str, rejected: list[Rejected]) -> Iterator[tuple[int, object]]:
-    """Yield the JSON documents of a file, each with its line: one in all, or one on each line."""
-    try:
-        yield 1, json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    else:
+    """Yield the JSON documents of a file, each with its line: one after the other, or on lines."""
+    first = text.lstrip().partition("\n")[0]
+    whole = None if _is_json(first) else _one_after_the_other(text)
+    if whole is not None:
+        yield from whole
         return
     for line, raw in enumerate(text.split("\n"), start=1):
         if not raw.strip():
@@ -83,6 +86,35 @@ def _documents(text: str, rejected: list[Rejected]) -> Iterator[tuple[int, objec
             rejected.append(Rejected(line, safe(raw.strip())[:QUOTED_CHARS], "not JSON"))
         else:
             yield line, document
+
+
+def _one_after_the_other(text: str) -> list[tuple[int, object]] | None:
+    """Return the documents that a text consists of, or None if something else is in it."""
+    found: list[tuple[int, object]] = []
+    at = _after_blanks(text, 0)
+    line = 1 + text.count("\n", 0, at)
+    while at < len(text):
+        try:
+            document, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return None
+        found.append((line, document))
+        start, at = at, _after_blanks(text, end)
+        line += text.count("\n", start, at)
+    return found
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return at if found is None else found.end()
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _quoted(value: object) -> str:

@@ -43,7 +43,7 @@ def cases(scale: Scale) -> list[Case]:
         )
         for cast in CASTS
         for load in LOADS
-        for seed in scale.seeds[:2]
+        for seed in scale.seeds[:3]
         for series, (protocol, options) in OPTIONS.items()
     ]
 

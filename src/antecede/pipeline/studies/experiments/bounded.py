@@ -65,17 +65,15 @@ def measure(task: Task) -> dict[str, Any]:
 
 def _measure_mixed(task: Task) -> dict[str, Any]:
     """Run bounded with a limit for each process, on its kernel: ``sim.run`` takes only one."""
-    from antecede.core.registry import PROTOCOLS
     from antecede.sim.kernels.registry import KERNELS
     from antecede.sim.metrics import measure as metrics_of
 
-    info, schedule = PROTOCOLS["bounded"], task.schedule
-    assert info.bytes_per_entry is not None
-    plan = schedule.plan(info.bytes_per_entry)
+    kernel, schedule = KERNELS["bounded"], task.schedule
+    plan = kernel.plan(schedule)
     begun = time.thread_time()
-    trace = KERNELS["bounded"].simulate(plan, schedule.n, task.options).trace
+    trace = kernel.simulate(plan, schedule.n, task.options).trace
     seconds = time.thread_time() - begun
-    sizes = info.bytes_per_entry * trace.entries.astype("int64")
+    sizes = kernel.sizes_of(schedule.n).entry * trace.entries.astype("int64")
     found = metrics_of(schedule, trace, model_bytes=sizes, warm_up=task.warm_up)
     return {**found, **timing(task, trace), "seconds": seconds, "saturated": False}
 

@@ -17,8 +17,6 @@ STAYS = (0.0, 0.5, 0.8, 0.95)
 LOADS = {"load=0.4": 0.4, "load=0.8": 0.8}
 PLAIN, PIPELINED = "buffered", "buffered:pipelined"
 _N = 10
-_RECEIVED = 150
-"""Pipelined buffers have no kernel: real endpoints run them."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -31,8 +29,8 @@ def cases(scale: Scale) -> list[Case]:
                 "stay": stay,
                 "fifo": True,
                 "delay": f"exponential:{load / 20:g}",
-                "received": min(scale.side, _RECEIVED) if scale.points < 6 else 4 * _RECEIVED,
-                "warm_up": 50,
+                "received": scale.side,
+                "warm_up": scale.side_warm_up,
             }
             for seed in scale.seeds[:2]:
                 place = ("sessions", arguments, seed)

@@ -26,11 +26,9 @@ _LOG, _BYTES = "log_entries_mean", "model_bytes_per_copy"
 def cases(scale: Scale) -> list[Case]:
     """Return each variant on the same schedules, at a short and a long delay."""
     found = []
-    received = min(scale.side, 90)
-    lengths = {"received": received, "warm_up": received // 3}
     for facet, delay in DELAYS.items():
         n = scale.n_or(_N)
-        arguments = scale.arguments(n=n, cast="multicast", delay=delay, side=True) | lengths
+        arguments = scale.arguments(n=n, cast="multicast", delay=delay, side=True)
         for seed in scale.seeds:
             found += [
                 Case("optimal", "paper", arguments, seed, series, 0, facet, options)

@@ -1,0 +1,81 @@
+"""The kernel of `broadcast` [BSS91] with one group of all: a vector of broadcasts delivered.
+
+A process's vector is what it has reached of every sender, and its own number of sends. A message
+carries the vector after it counted itself; all its copies share that one by a reference count, and
+the test subtracts the message itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from antecede.sim.kernels.common import Copy, Core, post_all
+from antecede.sim.kernels.compiling import Int, at, helper, int64
+from antecede.sim.kernels.loop import Kernel, Steps, wake
+from antecede.sim.kernels.square import (
+    Squares,
+    SquareState,
+    begin_send,
+    end_send,
+    has_room,
+    is_reached,
+    release,
+    take_slab,
+)
+from antecede.sim.plan import Plan
+from antecede.sim.trace import NOTHING
+
+
+class Broadcast(NamedTuple):
+    """What this kernel works on."""
+
+    squares: Squares
+
+
+@helper
+def send(core: Core, own: Broadcast, message: Int) -> Int:
+    """Count the message, and write the vector that its copies share."""
+    plan, squares, n = core.plan, own.squares, core.n
+    me = int64(plan.sender[at(message)])
+    core.holding.reached[at(me * n + me)] = begin_send(plan, core.trace, squares, message)
+    new = take_slab(squares, core.reg)
+    for k in range(n):
+        squares.cells[at(new * n + k)] = core.holding.reached[at(me * n + k)]
+    for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
+        core.trace.entries[at(row)] = n
+    squares.itself[at(message)] = 1
+    end_send(plan, squares, core.reg, message, new, new)
+    post_all(core, message)
+    return int64(NOTHING)
+
+
+@helper
+def is_ready(core: Core, own: Broadcast, copy: Copy) -> Int:
+    """CBCAST: all that the sender had delivered, and its own earlier messages."""
+    row = int64(own.squares.slab[at(copy.message)]) * core.n
+    return is_reached(core, own.squares, copy, row)
+
+
+@helper
+def deliver(core: Core, own: Broadcast, copy: Copy) -> Int:
+    """Count the message; the rest of its vector is reached already."""
+    core.holding.reached[at(copy.dest * core.n + copy.sender)] += 1
+    release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
+    return int64(NOTHING)
+
+
+class BroadcastState(SquareState):
+    """The arrays of one run of this kernel."""
+
+    def __init__(self, plan: Plan, n: int) -> None:
+        super().__init__(plan, n, width=n)
+
+    def own(self) -> Broadcast:
+        """Return the arrays as they are now."""
+        return Broadcast(self.squares)
+
+
+KERNEL = Kernel(
+    "broadcast", BroadcastState, Broadcast,
+    Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
+)  # fmt: skip
