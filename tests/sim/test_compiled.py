@@ -21,14 +21,20 @@ from tests.sim.same import PROTOCOLS, differences
 
 pytestmark = pytest.mark.timeout(3600)  # compiling takes its time on a busy machine
 SMALL = """
+import antecede
 from antecede import sim
+from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import paper
 import numba
 assert numba.config.BOUNDSCHECK == 1
 for protocol in {protocols}:
     for n, cast in ((3, "multicast"), (70, "unicast")):
-        run = sim.run(protocol, paper(n=n, cast=cast, received=600 // n, seed=1), engine="kernel")
-        assert run.metrics["undelivered"] == 0
+        schedule = paper(n=n, cast=cast, received=600 // n, seed=1)
+        variants = antecede.PROTOCOLS[protocol].variants
+        for options in ({{}}, *(variant.options(schedule.names) for variant in variants)):
+            if not KERNELS[protocol].unknown(options):
+                run = sim.run(protocol, schedule, engine="kernel", options=options)
+                assert run.metrics["undelivered"] == 0
 print("in bounds")
 """
 UNCOMPILED = """

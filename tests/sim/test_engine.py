@@ -157,8 +157,10 @@ def test_what_cannot_be_run_is_one_line(arguments: dict[str, object], told: str)
 
 
 def test_options_without_a_kernel_run_on_the_plain_engine() -> None:
-    run = sim.run("optimal", paper(n=4, received=20), options={"lookahead": True})
-    assert run.engine == "plain"
+    groups = {"all": ("p0", "p1", "p2", "p3")}
+    schedule = paper(n=4, cast="broadcast", received=20)
+    assert sim.run("broadcast", schedule, options={"groups": groups}).engine == "plain"
+    assert sim.run("broadcast", schedule).engine == "kernel"
 
 
 def test_all_kernels_compile() -> None:

@@ -7,7 +7,7 @@ import pytest
 from antecede import MessageId, sim
 from antecede.check import History, causal_violations, undelivered
 from antecede.sim.workloads import client_server, paper, with_semantics
-from tests.sim.same import PROTOCOLS
+from tests.sim.same import PROTOCOLS, widest
 
 N = 50
 
@@ -38,7 +38,7 @@ def test_a_log_of_fifty_processes_is_causally_ordered(protocol: str) -> None:
     if protocol == "buffered":
         schedule = client_server(n=N, servers=3, received=12, seed=6, delay="exponential:0.3")
     else:
-        schedule = paper(n=N, cast="multicast", received=12, seed=6, delay="exponential:0.3")
+        schedule = paper(n=N, cast=widest(protocol), received=12, seed=6, delay="exponential:0.3")
     schedule = with_semantics(schedule, probability=0.7, reach=3)
     run = sim.run(protocol, schedule, engine="kernel", events=True)
     history = history_of(schedule, run)

@@ -6,8 +6,8 @@ so they are inlined as if written in place; and as the loop is an ordinary modul
 its compiled form is cached on disk, which a loop made by a closure over its steps would not be.
 
 Runs are as fast as with a loop per kernel (1.00 times the time, over all kernels, n = 10 and 50).
-Compiling takes 1.6 times as long, about 60 s of processor time for all kernels, because every
-step takes the whole record :class:`Core`; helpers below the steps take only the parts they need.
+Compiling takes 1.6 times as long, because every step takes the whole record :class:`Core`; helpers
+below the steps take only the parts they need.
 """
 
 from __future__ import annotations
