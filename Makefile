@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check format bench explore fuzz soak docs lock clean
+.PHONY: help setup study test check format bench compiled explore fuzz soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ format: setup ## format all files and fix what the linter can
 bench: setup ## run the benchmarks (ARGS="..." selects some)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+compiled: setup ## build the compiled form: build/compiled/dist/*.whl, and unpacked beside it
+	@$(BIN)/python -m tools.compiled build/compiled $(ARGS)
+
 explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 
@@ -66,4 +69,4 @@ lock: setup ## pin versions and hashes again, without addresses
 	  --no-header --no-annotate --all-extras --group dev pyproject.toml --output-file $(LOCK)
 
 clean: ## remove what was built, but no results
-	@rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) build site .mypy_cache .ruff_cache .pytest_cache

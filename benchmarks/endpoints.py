@@ -1,7 +1,8 @@
 """Endpoints and codec against an older commit: deliveries per CPU second, and bytes per packet.
 
 Both versions run the same traffic in turn, in short slices: each has a process of its own, which
-imports antecede from its own sources. Ratios compare the same slices of the same run.
+imports antecede from its own sources. Ratios compare the same slices of the same run. Where there
+is a C compiler, the compiled form of the present sources runs besides.
 
 Traffic: every process sends on average each 0.1 s, to one other or to a random set; a packet takes
 0.05 s on average, so packets overtake each other. What a protocol sends besides (acknowledgements,
@@ -11,32 +12,30 @@ relayed messages) arrives at once. Bytes are those of a packet without its paylo
 from __future__ import annotations
 
 import contextlib
-import heapq
 import io
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from antecede import Packet
 
+    Item = Packet | tuple[int, bytes]
+
 ROOT = Path(__file__).resolve().parents[1]
+WORKER = ROOT / "benchmarks" / "_endpoint_worker.py"
 BASE = "7c5a6ab"
 """The last commit before endpoints were rebuilt for speed."""
 
 SIZES, CASTS = (3, 10, 30, 50, 200), ("unicast", "multicast")
-GAP, DELAY, PAYLOAD = 0.1, 0.05, bytes(16)
 ROUNDS, SLICE_SECONDS, WARM_SECONDS = 5, 0.1, 4.0
 
 # Bounds for optimal: new against old, by number of processes.
@@ -47,147 +46,13 @@ BYTES_MAX = 1.15
 SLOWER = 0.9  # below this ratio a protocol counts as slower than before
 
 
-class Send(NamedTuple):
-    """A step of the traffic: one process sends; packet k of the send gets place ``first + k``."""
-
-    source: int
-    dests: tuple[str, ...]
-    first: int
-
-
-class World:
-    """All endpoints of one protocol, with their codecs and what is under way between them."""
-
-    def __init__(self, protocol: str, n: int, cast: str) -> None:
-        import antecede
-
-        self.info = antecede.PROTOCOLS[protocol]
-        self.names = tuple(f"p{i:03d}" for i in range(n))
-        self.endpoints = [
-            antecede.endpoint(protocol, process=name, members=self.names) for name in self.names
-        ]
-        self.codecs = [antecede.Codec(self.names) for _ in self.names]
-        self.positions = {name: i for i, name in enumerate(self.names)}
-        self.flight: dict[int, tuple[int, Packet | bytes]] = {}
-        self.extras: list[tuple[int, Packet | bytes]] = []
-        self.deliveries = self.packets = self.bytes = 0
-        self.traffic = self._traffic(cast)
-
-    def _traffic(self, cast: str) -> Iterator[Send | int]:
-        """Yield sends, and the places of packets that arrive, in order of time."""
-        rng = random.Random(f"{self.info.name} {len(self.names)} {cast}")
-        n, place, clock = len(self.names), 0, 0.0
-        heap: list[tuple[float, int]] = []
-        while True:
-            clock += rng.expovariate(n / GAP)
-            while heap and (heap[0][0] <= clock or self.info.blocking):
-                yield heapq.heappop(heap)[1]
-            source = rng.randrange(1 if self.info.name == "server" else 0, n)
-            dests = self._dests(rng, source, cast)
-            yield Send(source, dests, place)
-            for _ in dests:
-                heapq.heappush(heap, (clock + rng.expovariate(1 / DELAY), place))
-                place += 1
-
-    def _dests(self, rng: random.Random, source: int, cast: str) -> tuple[str, ...]:
-        if self.info.name == "server":
-            return self.names[:1]
-        others = [name for name in self.names if name != self.names[source]]
-        if cast == "broadcast":
-            return tuple(others)
-        count = 1 if cast == "unicast" else rng.randint(1, len(others))
-        return tuple(sorted(rng.sample(others, count)))
-
-    def run(self, steps: int, *, codec: bool) -> dict[str, float]:
-        """Carry out so many steps; return what they took and what came of them."""
-        ahead = [next(self.traffic) for _ in range(steps)]
-        for place, item in self.flight.items():  # what is under way is in the form of this slice
-            self.flight[place] = self._converted(*item, codec=codec)
-        before = self.deliveries, self.packets, self.bytes
-        begin = time.process_time()
-        for step in ahead:
-            if isinstance(step, int):
-                due = self.flight.pop(step, None)
-                if due is not None:
-                    self._arrive(*due, codec=codec)
-            else:
-                self._send(step, codec=codec)
-            while self.extras:
-                self._arrive(*self.extras.pop(0), codec=codec)
-        seconds = time.process_time() - begin
-        return {
-            "seconds": seconds,
-            "deliveries": self.deliveries - before[0],
-            "packets": self.packets - before[1],
-            "bytes": self.bytes - before[2],
-        }
-
-    def _send(self, step: Send, *, codec: bool) -> None:
-        effects = self.endpoints[step.source].send(step.dests, PAYLOAD)
-        self.deliveries += len(effects.deliveries)
-        for place, packet in enumerate(effects.packets, step.first):
-            item = self._wrapped(step.source, packet, codec=codec)
-            if place < step.first + len(step.dests):
-                self.flight[place] = item
-            else:
-                self.extras.append(item)
-
-    def _arrive(self, dest: int, content: Packet | bytes, *, codec: bool) -> None:
-        packet = self.codecs[dest].decode(content) if isinstance(content, bytes) else content
-        effects = self.endpoints[dest].receive(packet)
-        self.deliveries += len(effects.deliveries)
-        for more in effects.packets:
-            self.extras.append(self._wrapped(dest, more, codec=codec))
-
-    def _converted(
-        self, dest: int, content: Packet | bytes, *, codec: bool
-    ) -> tuple[int, Packet | bytes]:
-        if codec == isinstance(content, bytes):
-            return dest, content
-        one = self.codecs[dest]
-        return dest, one.decode(content) if isinstance(content, bytes) else one.encode(content)
-
-    def _wrapped(self, source: int, packet: Packet, *, codec: bool) -> tuple[int, Packet | bytes]:
-        dest = self.positions[packet.dest]
-        if not codec:
-            return dest, packet
-        data = self.codecs[source].encode(packet)
-        self.packets += 1
-        self.bytes += len(data) - (len(PAYLOAD) if packet.payload else 0)
-        return dest, data
-
-
-def work() -> None:
-    """Answer requests on standard input: make a world, or run its next steps."""
-    import antecede
-
-    where = Path(antecede.__file__).resolve()
-    print(json.dumps({"where": str(where), "protocols": _offers()}), flush=True)
-    world: World | None = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "protocol" in request:
-            world = World(request["protocol"], request["n"], request["cast"])
-            answer: object = {}
-        else:
-            assert world is not None
-            answer = world.run(request["steps"], codec=request["codec"])
-        print(json.dumps(answer), flush=True)
-
-
-def _offers() -> dict[str, list[str]]:
-    import antecede
-
-    return {name: list(info.casts) for name, info in antecede.PROTOCOLS.items()}
-
-
 class Worker:
     """A process that imports antecede from ``source`` and runs traffic on request."""
 
     def __init__(self, source: Path) -> None:
         env = {**os.environ, "PYTHONPATH": str(source), "PYTHONHASHSEED": "0"}
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).resolve())],
+            [sys.executable, "-P", str(WORKER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=env,
@@ -326,8 +191,13 @@ def main(
     protocols: tuple[str, ...] = (),
     sizes: tuple[int, ...] = (),
 ) -> bool:
-    """Compare; ``compiled`` is a folder that contains a compiled antecede."""
+    """Compare; ``compiled`` is a folder that contains a compiled antecede, or it is built."""
+    from tools.compiled import cached, has_tools  # workers do without
+
     met = True
+    if compiled is None and not quick and has_tools():
+        print("building the compiled form (a minute or two, unless it is there already) ...")
+        compiled = str(cached())
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         old = export(base, Path(name))
         sources = {} if old is None else {"base": old}
@@ -360,7 +230,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--base", default=BASE, help="the commit to compare with (default %(default)s)"
     )
-    own.add_argument("--compiled", help="a folder that contains a compiled antecede")
+    own.add_argument(
+        "--compiled", help="a folder that contains a compiled antecede; by default it is built"
+    )
     own.add_argument("--protocol", action="append", default=[], help="only this one; repeatable")
     own.add_argument(
         "--size", action="append", type=int, default=[], help="only this n; repeatable"
@@ -375,7 +247,3 @@ def options(asked: argparse.Namespace) -> dict[str, Any]:
         "protocols": tuple(asked.protocol),
         "sizes": tuple(asked.size),
     }
-
-
-if __name__ == "__main__":
-    work()

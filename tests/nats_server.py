@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import shutil
 import socket
 import subprocess
@@ -25,15 +27,22 @@ def program() -> str:
     return found
 
 
+def free_port() -> int:
+    """Return a port that no client is given by chance while the server is away."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 class NatsServer:
     """A server with its own port and folder; both stay the same when it is started again."""
 
     def __init__(self, folder: Path, *words: str, jetstream: bool = True) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.words = [program(), "-a", "127.0.0.1", "-p", str(self.port), *words]
         self.words += ["-js", "-sd", str(folder)] if jetstream else []
         self.process: subprocess.Popen[bytes] | None = None

@@ -27,6 +27,11 @@ def test_random_faults_and_changes(block: int, tmp_path: Path) -> None:
     assert sum(try_seed(seed, tmp_path) for seed in seeds) > 0
 
 
+@pytest.mark.parametrize("seed", [63, 1096, 10280, 20072, 32284])
+def test_schedules_that_failed_once(seed: int, tmp_path: Path) -> None:
+    try_seed(seed, tmp_path)
+
+
 @pytest.mark.parametrize("offset", range(4))
 def test_a_crash_at_any_await_of_a_join_and_a_removal(offset: int, tmp_path: Path) -> None:
     struck = [crash_at(step, tmp_path) for step in range(1 + offset, 280, 11)]

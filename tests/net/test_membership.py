@@ -260,3 +260,50 @@ def test_a_removed_process_cannot_go_on_from_its_store() -> None:
                     pass
 
     run(main())
+
+
+MULTICAST = [name for name in DYNAMIC if "multicast" in antecede.PROTOCOLS[name].casts]
+
+
+@pytest.mark.parametrize("first", ["q", "r"])
+@pytest.mark.parametrize("protocol", MULTICAST)
+def test_order_is_kept_between_messages_that_wait_for_lost_ones(protocol: str, first: str) -> None:
+    """c holds m1 and m2, and all that they wait for is lost with q and r; m1 is a cause of m2."""
+    names, limits = ("b", "c", "d", "q", "r"), Limits(linger_seconds=0)
+
+    async def main() -> None:
+        network = Network(seed=1)
+        async with AsyncExitStack() as stack:
+            nodes = {
+                name: await stack.enter_async_context(
+                    Node(
+                        name,
+                        peers=names,
+                        protocol=protocol,
+                        transport=network.transport(name),
+                        limits=limits,
+                    )
+                )
+                for name in names
+            }
+            b, c, d, _, r = nodes.values()
+            network.partition(["c"], ["d", "q", "r"])
+            await nodes[first].send(["c"], b"lost")
+            await nodes[first].send(["d"], b"hello")
+            await take(d, 1)
+            await d.send(["b", "c"], b"m1")
+            await d.send(["r"], b"hello")
+            await take(r, 1)
+            await take(b, 1)
+            await r.send(["c"], b"lost too")
+            await r.send(["b"], b"hello")
+            await take(b, 1)
+            await b.send(["c"], b"m2")
+            await asyncio.sleep(5)
+            network.partition(["b", "c", "d"], ["q", "r"])
+            await asyncio.sleep(20)
+            assert len(c.waiting()) == 2
+            await asyncio.gather(b.remove("r"), b.remove("q"))
+            assert await take(c, 2) == [b"m1", b"m2"]
+
+    run(main())

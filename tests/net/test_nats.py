@@ -333,6 +333,23 @@ def test_processes_join_and_leave(server: NatsServer, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_the_printed_program_sends(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "nats.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
+    code = code.replace("127.0.0.1:4222", f"127.0.0.1:{server.port}")
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> None:
+        async with Node("bob", peers=["ann"], transport=server.url("shop")) as bob:
+            sending = asyncio.to_thread(exec, compile(code, "nats.md", "exec"), {})
+            found, _ = await asyncio.gather(expect(bob, 1), sending)
+            assert found == [b"hello"]
+
+    asyncio.run(main())
+
+
 def test_frames_that_a_node_cannot_take_do_not_block_the_others(server: NatsServer) -> None:
     """A peer with another setup fills its own subject; what others send still arrives."""
 

@@ -143,8 +143,8 @@ def test_a_stream_on_a_cluster_outlives_a_worker(cluster: Cluster, tmp_path: Pat
     copies, batches, history = stream(random.Random(3), messages=80, spread=40)
     come, out = tmp_path / "in", tmp_path / "out"
     come.mkdir()
-    size = -(-len(batches) // 6)
-    for number in range(6):
+    size = -(-len(batches) // 4)
+    for number in range(4):
         part = [row for batch in batches[number * size : (number + 1) * size] for row in batch]
         pq.write_table(rows_table(part), come / f"{number}.parquet")
     words = ["reorder", come, out, "--once", "--files", "1", "--buckets", "2"]

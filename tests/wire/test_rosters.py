@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import antecede
 from antecede import MessageId, Packet, PeerError, UnknownProcessError, UsageError
-from antecede.wire import Codec, quick
+from antecede.wire import Codec, stream
 from tests.wire.runs import Run, names
 
 PROTOCOLS = sorted(antecede.PROTOCOLS)
@@ -100,7 +100,7 @@ def test_a_control_has_its_own_limit() -> None:
     codec = Codec(("a", "b"))
     packet = Packet("a", "b", 1, "data", MessageId("a", 1), ("b",), bytes(1 << 21), (), "history")
     assert codec.decode(codec.encode(packet)) == packet
-    long = replace(packet, payload=b"", control=bytes(quick.CONTROL_BYTES_MAX + 300))
+    long = replace(packet, payload=b"", control=bytes(stream.CONTROL_BYTES_MAX + 300))
     with pytest.raises(UsageError, match=r"at most 1048576 bytes of control"):
         codec.encode(long)
     short = codec.encode(replace(long, control=bytes(300)))

@@ -1,8 +1,8 @@
 """What the parts of an endpoint's state look like, so that an impossible state can be refused.
 
 A *kind* is written like the value itself: ``[int]`` is a list of numbers, ``{NAME: int}`` a dict,
-``{NAME}`` a set, ``(NAME, int)`` a pair and ``(int, ...)`` a tuple of any length. Numbers are not
-negative.
+``{NAME}`` a set, ``(NAME, int)`` and ``[int, int]`` are pairs, and ``(int, ...)`` is a tuple of any
+length. Numbers are not negative.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Special:
 
 NAME: Final = Special("the name of a process")
 PLACE: Final = Special("the position of a member")
+EVENT: Final = Special("the number of an event, or -1 before the first")
 ANY: Final = Special("anything")
 
 
@@ -38,6 +39,7 @@ class Maybe:
         self.kind = kind
 
 
+LOG: Final = {NAME: {int: frozenset({NAME})}}
 CHANNELS: Final = {
     "sent": {NAME: int},
     "prefix": {NAME: int},
@@ -67,6 +69,8 @@ class Kinds:
             result = type(value) is str and value in self.names
         elif kind is PLACE:
             result = type(value) is int and 0 <= value < self.count
+        elif kind is EVENT:
+            result = type(value) is int and value >= -1
         elif kind is int:
             result = type(value) is int and 0 <= value <= INTEGER_MAX
         elif kind is Packet:
@@ -83,7 +87,8 @@ class Kinds:
             pairs = cast("dict[object, object]", value).items()
             return all(self.fits(k, key_kind) and self.fits(v, item_kind) for k, v in pairs)
         items = cast("tuple[object, ...]", value)
-        if isinstance(kind, tuple) and kind[-1:] != (...,):
+        is_list = isinstance(kind, list) and len(kind) == 1
+        if not is_list and isinstance(kind, (list, tuple)) and kind[-1] is not ...:
             return len(items) == len(kind) and all(map(self.fits, items, kind))
         inner = next(iter(cast("tuple[object, ...]", kind)))
         return all(self.fits(item, inner) for item in items)

@@ -65,9 +65,10 @@ class CausalLog:
 
     def stamp(self, kind: type[S], key: int, targets: int) -> S:
         """Return what all copies of a message of our own carry, and record it: SND(4)."""
-        made = new_stamp(kind, self.tops, self.log.copy())
-        self.log[key] = targets
-        self.tops = tops = self.tops.copy()
+        log, tops = self.log, self.tops
+        made = new_stamp(kind, tops, log.copy())
+        log[key] = targets
+        self.tops = tops = tops.copy()
         tops[key & self.roster.low] = key
         return made
 

@@ -65,7 +65,7 @@ class Packet:
         "source_no",
         "stamp",
     )
-    __match_args__ = (
+    __match_args__: ClassVar = (
         "source",
         "dest",
         "n",
@@ -193,7 +193,7 @@ class Delivery:
     """
 
     __slots__ = ("_dests", "_message", "_packet", "event", "payload", "unmet")
-    __match_args__ = ("message", "dests", "payload", "event", "unmet")
+    __match_args__: ClassVar = ("message", "dests", "payload", "event", "unmet")
     __dataclass_fields__: ClassVar[_Fields] = {}
 
     _packet: Packet | None
@@ -257,7 +257,7 @@ class Effects:
     """
 
     __slots__ = ("_restarts", "deliveries", "event", "packets")
-    __match_args__ = ("packets", "deliveries", "event")
+    __match_args__: ClassVar = ("packets", "deliveries", "event")
     __dataclass_fields__: ClassVar[_Fields] = {}
 
     _restarts: tuple[Restart, ...]

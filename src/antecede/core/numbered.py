@@ -12,7 +12,7 @@ so in ``unmet``, and so do messages that rest on such a message.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from antecede.core.membership import Membership
 from antecede.core.messages import (
@@ -28,7 +28,7 @@ from antecede.core.messages import (
     numbered_packet,
 )
 from antecede.core.roster import UNKNOWN, Roster
-from antecede.core.stamps import Stamp, Translation
+from antecede.core.stamps import Translation
 from antecede.core.validation import check_address, check_message, checked_basis, not_bytes
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
@@ -47,8 +47,6 @@ BEHIND: Final = -3
 class Numbered(Membership):
     """One process's side of a protocol that carries :class:`Stamp` and needs."""
 
-    STAMP: ClassVar[type[Stamp]]
-    """The protocol's own kind of stamp: what its packets carry."""
     _looks_ahead = False
     """Whether :meth:`_on_arrival` has anything to do."""
 
@@ -99,7 +97,7 @@ class Numbered(Membership):
             type(packet) is not Packet
             or packet.roster is not roster
             or packet.dest_no != self._me
-            or type(packet.stamp) is not self.STAMP
+            or type(packet.stamp) is not self._kind
             or self._fifo
         ):
             if self._fifo:
@@ -113,7 +111,7 @@ class Numbered(Membership):
             if (n ^ expected) >> INCARNATION_SHIFT:
                 self._check_past(packet, incarnation_of(expected))
                 is_odd = True
-            elif n < expected or links.is_seen(source, n):
+            elif n < expected or (source in links.ahead and links.is_seen(source, n)):
                 return effects_of((), (), self._events)
         tops = stamp.tops
         if is_odd or tops[self._me] >> roster.shift > self._seq or max(tops) > self._bound:
@@ -126,7 +124,8 @@ class Numbered(Membership):
             if self._rough or stamp.news is not None:
                 self._drain()
                 self._hear(packet)
-            return self._flush()
+                return self._flush()
+            return effects_of((), (), self._events)
         if n == expected and source not in links.ahead:
             links.prefix[source] = n
         else:
@@ -158,7 +157,7 @@ class Numbered(Membership):
             self._reached[source] = key = packet.seq << shift | source
             self._turns[source] = packet.n
             self._merge(packet, key)
-            for arrival in hold.wake_at(source, key):
+            for arrival in hold.wake_at(source, key) if source in hold.waiting else ():
                 need = self._blocker(hold.packets[arrival])
                 if need == FREE:
                     heappush(hold.ready, arrival)
@@ -192,7 +191,11 @@ class Numbered(Membership):
         self._links.accept(packet.source_no, packet.n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        self._file(self._hold.take_in(packet), packet, need)
+        arrival = self._hold.take_in(packet)
+        if need > FREE:
+            self._hold.file_at(arrival, need & self._roster.low, need)
+        else:
+            self._file(arrival, packet, need)
 
     def _on_arrival(self, packet: Packet) -> None:
         """Look at a packet when it arrives, whether it is held or not."""

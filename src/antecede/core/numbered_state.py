@@ -11,6 +11,7 @@ from antecede.core.farewells import Farewell, Farewells, Named
 from antecede.core.messages import MessageId, Need, Packet
 from antecede.core.restarts import Closed
 from antecede.core.roster import roster_of
+from antecede.core.stamps import Stamp
 from antecede.core.state import ChannelsState, State, copied
 
 OWN: Final = 1 << 100
@@ -22,7 +23,11 @@ class NumberedState(Endpoint):
 
     STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_partings", "_closed")
 
+    STAMP: ClassVar[type[Stamp]]
+    """The protocol's own kind of stamp: what its packets carry."""
+
     def _set_up(self) -> None:
+        self._kind = self.STAMP
         self._links: Channels[int] = Channels(self._tally)
         self._roster = roster_of((*self.members, *sorted(self._removed)))
         self._me = self._roster.numbers[self.process]

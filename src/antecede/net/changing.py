@@ -106,10 +106,13 @@ class Changing(Machine):
         flush = self.group.flush
         if flush is not None and not flush.is_done and self._has_all(flush):
             flush.is_done = True
-            for label in flush.removed:
-                if label not in flush.left:
-                    self._carry_out(self.endpoint.remove(label))
-                    flush.left.add(label)
+            gone = [label for label in flush.removed if label not in flush.left]
+            flush.left.update(gone)
+            for label in gone:
+                # Deliver nothing before all have left: what waits for one may follow what waits
+                # for another.
+                self.endpoint.pull = label != gone[-1]
+                self._carry_out(self.endpoint.remove(label))
         if flush is not None and flush.is_done and not flush.lagging():
             self.group.flush = None
 

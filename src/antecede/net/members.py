@@ -225,11 +225,12 @@ class Members:
 
     def _reported(self, peer: Peer, report: Report) -> None:
         flush, label = self.machine.group.flush, peer.channel.label
+        is_over = flush is None and report.view <= self.machine.group.number
+        if report.is_done and (is_over or (flush and flush.is_done and flush.view == report.view)):
+            out = bytearray((FINISHED,))
+            put_number(out, report.view)
+            self._tell(peer.name, bytes(out))
         if flush is None:
-            if report.is_done and report.view <= self.machine.group.number:
-                out = bytearray((FINISHED,))
-                put_number(out, report.view)
-                self._tell(peer.name, bytes(out))
             return
         if flush.view != report.view or label not in flush.cuts:
             return

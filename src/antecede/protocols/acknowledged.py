@@ -72,6 +72,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.entries import Entries, Log, as_entries, as_log, explicit, is_entries, size_of
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import LOG, NAME
 from antecede.core.messages import (
     CLOCK_BYTES,
     PAIR_BYTES,
@@ -111,7 +112,14 @@ class Acknowledged(Endpoint):
         bytes_per_entry=None,
         variants=(Variant("quiet", lambda _: {"releases": False}),),
     )
-    STATE: ClassVar = ("_log", "_newest", "_stable", "_open", "_last", "_owed")
+    STATE: ClassVar = {
+        "_log": LOG,
+        "_newest": {NAME: int},
+        "_stable": {NAME: int},
+        "_open": {NAME: [int]},
+        "_last": {NAME: int},
+        "_owed": {NAME: [int]},
+    }
 
     def _start(self) -> None:
         self._releases = as_flag("releases", self.options["releases"])

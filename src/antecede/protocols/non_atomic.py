@@ -75,6 +75,7 @@ from antecede.core.entries import (
     size_of,
 )
 from antecede.core.info import ProtocolInfo
+from antecede.core.kinds import EVENT, LOG, NAME
 from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.reached import Ahead, Reached, count_delivery, is_delivered
 from antecede.core.registry import register
@@ -101,7 +102,14 @@ class NonAtomic(Endpoint):
         orders_by_after=True,
         groups_by_after=True,
     )
-    STATE: ClassVar = ("_log", "_aside", "_start_event", "_first", "_reached", "_ahead")
+    STATE: ClassVar = {
+        "_log": LOG,
+        "_aside": {NAME: {(NAME, int)}},
+        "_start_event": EVENT,
+        "_first": int,
+        "_reached": {NAME: [int, int]},
+        "_ahead": {NAME: {int: int}},
+    }
 
     def _start(self) -> None:
         self._log: Log = {}

@@ -16,8 +16,8 @@ A fixed membership. Every packet arrives eventually; the network may reorder and
 
 Cost
 ----
-Two integers per copy, whatever the number of processes; an acknowledgement per copy, and usually
-less than one permit per copy. A process that only answers whom it heard from never waits.
+Two integers per copy, whatever the number of processes; an acknowledgement per copy, and at most
+one permit per copy. A process that only answers whom it heard from never waits.
 
 Names
 -----
@@ -63,6 +63,7 @@ from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import ProtocolInfo
+from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.validation import check_claim, is_count, malformed
@@ -88,10 +89,12 @@ class Permits(Endpoint):
         bytes_per_entry=CLOCK_BYTES,
         queueing=True,
     )
-    STATE: ClassVar = (
-        *("_output", "_needs", "_permits", "_places", "_counts", "_open", "_last", "_owed"),
-        "_mark",
-    )
+    STATE: ClassVar = {
+        "_output": {NAME: [(((NAME, int), ...), MessageId, (str, ...), bytes)]},
+        **{name: {NAME: int} for name in ("_needs", "_permits", "_places", "_counts", "_last")},
+        **{name: {NAME: [int]} for name in ("_open", "_owed")},
+        "_mark": int,
+    }
 
     def _start(self) -> None:
         # What waits here: copies by destination, permits needed and had, by process.

@@ -83,6 +83,7 @@ from antecede.core.entries import (
     size_of,
 )
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import LOG, NAME
 from antecede.core.messages import (
     PAIR_BYTES,
     ControlSize,
@@ -126,7 +127,14 @@ class SemanticOptimal(Endpoint):
         orders_by_after=True,
         variants=(Variant("least", lambda _: {"window": 1, "points": 0}),),
     )
-    STATE: ClassVar = ("_at", "_live", "_known", "_first", "_reached", "_ahead")
+    STATE: ClassVar = {
+        "_at": [int],
+        "_live": [LOG],
+        "_known": [{NAME: [int]}],
+        "_first": int,
+        "_reached": {NAME: [int, int]},
+        "_ahead": {NAME: {int: int}},
+    }
 
     def _start(self) -> None:
         self._window = _as_limit("window", self.options["window"], 1)

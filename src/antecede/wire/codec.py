@@ -17,10 +17,10 @@ from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import DIGEST_BYTES
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 from antecede.wire.packets import get_packet, put_control, put_packet
-from antecede.wire.quick import CONTROL_BYTES_MAX, Quick, quick_of
+from antecede.wire.quick import Quick, quick_of
 from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.snapshots import get_snapshot, make_snapshot
-from antecede.wire.stream import PACKET_MARK, Reader, check_mark
+from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, Reader, check_mark
 
 PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16

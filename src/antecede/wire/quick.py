@@ -21,10 +21,15 @@ from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
 from antecede.wire.roster import PAIR_MAX, WireRoster
 from antecede.wire.stamps import ENTRIES_MAX, Stamps
-from antecede.wire.stream import INTEGER_MAX, PACKET_MARK, VERSION, Reader, put_varint
+from antecede.wire.stream import (
+    CONTROL_BYTES_MAX,
+    INTEGER_MAX,
+    PACKET_MARK,
+    VERSION,
+    Reader,
+    put_varint,
+)
 
-CONTROL_BYTES_MAX: Final = 1 << 20
-"""How long a control may be, apart from the payload."""
 CACHE_MAX: Final = 4096
 ALONE, LIST, BITS, DESTS = range(4)
 """The destinations of a packet with a stamp: one, a list or bits; and how many kinds there are."""

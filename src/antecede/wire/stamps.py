@@ -24,12 +24,14 @@ from antecede.wire.lanes import (
     read_varint,
     varint,
 )
+from antecede.wire.stream import CONTROL_BYTES_MAX
 
 SINGLES, LISTS, BITS = range(3)
 """How destinations are written: one number each, lists, or a bit for every member."""
 CACHE_MAX: Final = 4096
 ENTRIES_MAX: Final = 1 << 17
 """How many entries a log, and how many needs a packet may have here."""
+TOO_EARLY: Final = "needs a message before its sender's first"
 NOT_SHORTEST: Final = "has destinations in a form that is not the shortest"
 _MARKS: Final = ["", *["1" * i + "0" for i in range(7)]]
 Log = dict[int, int]
@@ -64,6 +66,12 @@ class Stamps:
         start = varint(2 * (seq - base) if seq >= base else 2 * (base - seq) - 1)
         if not log:
             return b"".join((bytes((form,)), start, column, b"\0"))
+        if len(log) == 1:  # usual in small groups
+            ((key, mask),) = log.items()
+            place, number = tops[key & low] - key | key & low, mask.bit_length() - 1
+            if place < 0xFF and self._lane < 8 and mask == self.roster.bits[number]:
+                one = bytes((1, place, number))
+                return b"".join((bytes((form | BYTES << 3,)), start, column, one))
         by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
         places = sorted(by_place)
         width, gaps = put_column(_gaps(places))
@@ -151,20 +159,36 @@ class Stamps:
                 msg = f"has form {form} for a log without entries"
                 raise ColumnError(msg)
             return tops, {}, at
-        if length > 0x7F:
-            length, at = read_varint(data, at - 1)
+        if length == 1 and form >> 3 == BYTES and self._lane < 8 and data[at] < 0xFF:
+            place, sender, number = data[at], data[at] & low, data[at + 1]
+            log = {tops[sender] + sender - place: self.roster.bits[number]}
+            at += 2
+            is_open = number != dest
+        else:
+            log, is_open, at = self._get_log(data, at - 1, form >> 3, tops, dest)
+        if min(log) <= low or not is_open:
+            msg = "has an entry before its sender's first message, or for its own destination"
+            raise ColumnError(msg)
+        return tops, log, at
+
+    def _get_log(
+        self, data: bytes, at: int, form: int, tops: list[int], dest: int
+    ) -> tuple[Log, bool, int]:
+        """Read entries; tell whether none of them is for ``dest``."""
+        low = self.roster.low
+        length, at = read_varint(data, at)
         if length > min(8 * (len(data) - at), ENTRIES_MAX):
             msg = f"claims {length} entries, but {len(data) - at} bytes are left"
             raise ColumnError(msg)
-        gaps, at = get_column(data, at, length, form >> 3 & 7)
-        if form >> 6 == SINGLES:
+        gaps, at = get_column(data, at, length, form & 7)
+        if form >> 3 == SINGLES:
             few = length <= FEW and self._lane < 8
             numbers, at = get_lane(data, at, length, 8 if few else self._lane)
             bits = self.roster.bits
             masks = [bits[number] for number in numbers]
             is_open = dest not in numbers
         else:
-            masks, at = self._get_sets(data, at, length, form >> 6)
+            masks, at = self._get_sets(data, at, length, form >> 3)
             is_open = not any([mask >> dest & 1 for mask in masks])  # noqa: C419 - quicker so
         log: Log = {}
         place = -1
@@ -172,10 +196,7 @@ class Stamps:
             place += gap + 1
             sender = place & low
             log[tops[sender] + sender - place] = mask
-        if min(log) <= low or not is_open:
-            msg = "has an entry before its sender's first message, or for its own destination"
-            raise ColumnError(msg)
-        return tops, log, at
+        return log, is_open, at
 
     def _get_sets(self, data: bytes, at: int, length: int, how: int) -> tuple[list[int], int]:
         """Read destinations where some messages have several."""
@@ -236,6 +257,13 @@ class Stamps:
         at += 1
         if not code:
             return [], at
+        low = self.roster.low
+        if code == 8 | BYTES and data[at] < 0xFF:
+            place = data[at]
+            needs = [tops[place & low] + (place & low) - place]
+            if needs[0] <= low:
+                raise ColumnError(TOO_EARLY)
+            return needs, at + 1
         if code > 0x7F:
             code, at = read_varint(data, at - 1)
         length = code >> 3
@@ -243,15 +271,13 @@ class Stamps:
             msg = f"claims {length} needs, but {len(data) - at} bytes are left"
             raise ColumnError(msg)
         gaps, at = get_column(data, at, length, code & 7)
-        low = self.roster.low
-        needs: list[int] = []
+        needs = []
         place = -1
         for gap in gaps:
             place += gap + 1
             needs.append(tops[place & low] + (place & low) - place)
         if min(needs) <= low:
-            msg = "needs a message before its sender's first"
-            raise ColumnError(msg)
+            raise ColumnError(TOO_EARLY)
         return needs, at
 
 
@@ -267,8 +293,8 @@ def _as_bytes(text: str) -> bytes:
 def _get_text(data: bytes, at: int, bits: int) -> tuple[str, int]:
     """Read bits as text of 0 and 1; what fills them up must be zeros."""
     end = at + (bits + 7 >> 3)
-    if end > len(data):
-        msg = f"claims {bits} bits, but {len(data) - at} bytes are left"
+    if end > min(len(data), CONTROL_BYTES_MAX):
+        msg = f"claims {bits} bits, but {len(data) - at} bytes are left, or the control is too long"
         raise ColumnError(msg)
     text = format(int.from_bytes(data[at:end], "big"), f"0{8 * (end - at)}b")
     if "1" in text[bits:]:

@@ -9,6 +9,8 @@ VERSION: Final = 2
 PACKET_MARK: Final = 0xA0
 SNAPSHOT_MARK: Final = 0xB0
 """The first byte of everything encoded is a mark plus the version."""
+CONTROL_BYTES_MAX: Final = 1 << 20
+"""How long a control may be, apart from the payload."""
 INTEGER_MAX: Final = 2**63 - 1
 """The greatest integer that can be encoded; counters never get near it."""
 

@@ -185,6 +185,12 @@ def test_a_wrong_option_is_one_line(options: dict[str, str], reason: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+def test_options_of_the_query_are_no_mistake() -> None:
+    """Spark passes them on to the sink, in lower case."""
+    options = {"path": "nats://h/S", "checkpointlocation": "x", "queryname": "copy"}
+    assert NatsSource(options).settings.place.stream == "S"
+
+
 def test_rows_that_cannot_be_published_are_refused(server: NatsServer) -> None:
     from pyspark.sql.types import StructType
 

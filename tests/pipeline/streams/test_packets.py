@@ -89,6 +89,16 @@ def test_every_protocol_is_fit_or_not_for_a_stated_reason() -> None:
     assert len(FIT) == len(antecede.PROTOCOLS) - len(UNFIT)
 
 
+@pytest.mark.parametrize(("protocol", "seed"), [("acknowledged", 20), ("permits", 20)])
+def test_packets_that_rely_on_acknowledgements_are_refused(protocol: str, seed: int) -> None:
+    """Read back in another order, they would leave in the wrong one."""
+    with pytest.raises(UsageError, match=f"packets of {protocol} cannot be reordered"):
+        make_plan("packet", MEMBERS, protocol, ("reader",), None)
+    packet = make_run(protocol, seed, messages=3).packets[0]
+    refusal = make_plan("packet", MEMBERS, None, ("reader",), None).refusal(packet)
+    assert refusal == f"a packet of {protocol}: {UNFIT[protocol]}"
+
+
 CASES = [(protocol, 7) for protocol in FIT]
 CASES += [(protocol, seed) for protocol in sorted(PROMPT) for seed in (8, 9)]
 

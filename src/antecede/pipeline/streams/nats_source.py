@@ -53,6 +53,8 @@ OPTIONS: Final = (
     "url", "path", "subject", "maxMessagesPerTrigger", "startingSequence", "failOnDataLoss",
     "partitions", "waitSeconds", "authority", "certificate", "key",
 )  # fmt: skip
+SPARKS: Final = ("checkpointLocation", "queryName")
+"""Options of a query that Spark passes on to its sink as well."""
 PARTITIONS: Final = 4
 PARTITION_LEAST: Final = 2000
 """A partition of fewer messages is not worth a connection of its own."""
@@ -80,7 +82,7 @@ class Settings:
         """Return the settings that Spark's options say."""
         from antecede.net.nats_names import parse_url
 
-        known = {name.lower(): name for name in OPTIONS}
+        known = {name.lower(): name for name in (*OPTIONS, *SPARKS)}
         for name in options:
             if name.lower() not in known:
                 msg = f"option {name!r} of {NAME} is not one of {', '.join(OPTIONS)}"

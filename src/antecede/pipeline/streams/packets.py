@@ -25,6 +25,8 @@ from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out
 UNFIT = {
     "buffered": "it keeps order by acknowledgements, not by what packets carry",
     "synchronous": "it keeps order by acknowledgements, not by what packets carry",
+    "permits": "it keeps order by acknowledgements, not by what packets carry",
+    "acknowledged": "its packets leave out what their destination has acknowledged",
     "server": "it orders only what reaches its one server",
     "history": "its packets carry other messages inside them, which have no rows",
 }

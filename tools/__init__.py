@@ -1,0 +1,1 @@
+"""What builds the package in other ways than the default."""
