@@ -20,9 +20,10 @@ from pathlib import Path
 from antecede.net import Node
 from antecede.pipeline.streams.nats_link import Place, read, state_of
 from tests.nats_server import NatsServer
-from tests.net.soak import NAMES, PATIENCE, audit, check_once, consume, ledgers, owed
+from tests.net.soak import NAMES, audit, check_once, consume, ledgers, owed
 
 READER = "archive"
+PATIENCE = 300.0
 
 
 async def work(name: str, folder: Path, rate: float) -> None:
@@ -45,7 +46,7 @@ async def work(name: str, folder: Path, rate: float) -> None:
                     ledger.write(f"sent {message} {','.join(dests)}\n".encode())
                     await asyncio.sleep(chance.expovariate(rate))
                 await node.flush()
-                (folder / f"{name}.flushed").touch()
+                (folder / f"{name}.flushed").write_text("all")
 
             ended = asyncio.Event()
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
@@ -73,6 +74,15 @@ class Group:
     def kill(self, name: str) -> None:
         self.running[name].kill()
         self.running[name].wait()
+
+    def await_all(self, suffix: str) -> None:
+        """Wait until each process has written something into its file."""
+        end = time.monotonic() + PATIENCE
+        paths = [self.folder / f"{name}.{suffix}" for name in NAMES]
+        while not all(path.exists() and path.stat().st_size for path in paths):
+            self.check_alive()
+            assert time.monotonic() < end, f"not every process wrote a {suffix}"
+            time.sleep(0.1)
 
     def check_alive(self) -> None:
         for name, process in self.running.items():
@@ -103,6 +113,7 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
     for name in NAMES:
         group.start(name)
     try:
+        group.await_all("ledger")  # a busy machine takes long to start them
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(chance.uniform(0.5, 4))
@@ -119,11 +130,11 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
                 group.start(name)
             kills["nodes"] += len(names)
         (folder / "stop").touch()
-        flags = [folder / f"{name}.flushed" for name in NAMES]
+        group.await_all("flushed")
         end = time.monotonic() + PATIENCE
-        while (missing := owed(folder)) or not all(flag.exists() for flag in flags):
+        while missing := owed(folder):
             group.check_alive()
-            assert time.monotonic() < end, f"{len(missing)} missing, such as {sorted(missing)[:1]}"
+            assert time.monotonic() < end, f"{len(missing)} missing, such as {min(missing)}"
             time.sleep(0.2)
         stored = check_reader(folder, group.server.url("soak"))
         for process in group.running.values():
