@@ -222,7 +222,7 @@ class Hierarchy(Relayed):
         if not isinstance(packet.control, tuple):
             return ControlSize(0, 0, 0)
         control = cast("tuple[int, tuple[tuple[object, ...], ...]]", packet.control)[1]
-        inner = "matrix" if control and type(control[0][0]) is int else "optimal"
+        inner = "matrix" if control and len(control[0]) == 2 else "optimal"  # rows, or entries
         entries, dests, model_bytes = size(replace(packet, control=control, protocol=inner))
         return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
 
