@@ -57,7 +57,7 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     come, out = tmp_path / "in", tmp_path / "out"
     come.mkdir()
     # A batch for each start, more for the time until the kill, and some for the last run.
-    size = -(-len(batches) // (4 * KILLS + 2))
+    size = -(-len(batches) // (3 * KILLS + 2))
     for number, batch in enumerate(batches):
         pq.write_table(rows_table(batch), come / f"{number:04}.parquet")
     words = (come, out, "--once", "--files", size, "--memory", "1g", "--master", "local[2]")
@@ -68,7 +68,7 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
             assert query.stderr is not None
             line = query.stderr.readline()
             assert line.startswith("antecede: batch "), line + query.stderr.read()
-            time.sleep(rng.random() * 1.5)
+            time.sleep(rng.random())
             with contextlib.suppress(OSError):
                 os.kill(rng.choice(family(query.pid)), signal.SIGKILL)
                 time.sleep(rng.choice([0, 0.3]))
