@@ -137,7 +137,7 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
 def _is_as_long(value: object, fresh: object) -> bool:
     """Tell whether rows and columns have the lengths, and dicts the keys, of a new endpoint."""
     if isinstance(fresh, dict):
-        return fresh.keys() <= cast("dict[object, object]", value).keys()
+        return not isinstance(value, dict) or fresh.keys() <= value.keys()
     if not isinstance(fresh, list) or not fresh:
         return True
     rows = cast("list[object]", value)
