@@ -129,7 +129,8 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
         raise ValueError(msg)
     for name, kind in own.items():
         value = state["own"][name]
-        if not kinds.fits(value, kind) or not _is_as_long(value, fresh.get(name)):
+        is_alike = kind is not ANY or name not in fresh or type(value) is type(fresh[name])
+        if not is_alike or not kinds.fits(value, kind) or not _is_as_long(value, fresh.get(name)):
             msg = f"{name.strip('_')} of {state['process']!r} that it cannot have"
             raise ValueError(msg)
 
