@@ -129,7 +129,8 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
         raise ValueError(msg)
     for name, kind in own.items():
         value = state["own"][name]
-        if not kinds.fits(value, kind) or not _is_as_long(value, fresh.get(name)):
+        is_alike = kind is not ANY or name not in fresh or type(value) is type(fresh[name])
+        if not is_alike or not kinds.fits(value, kind) or not _is_as_long(value, fresh.get(name)):
             msg = f"{name.strip('_')} of {state['process']!r} that it cannot have"
             raise ValueError(msg)
 
@@ -137,7 +138,7 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
 def _is_as_long(value: object, fresh: object) -> bool:
     """Tell whether rows and columns have the lengths, and dicts the keys, of a new endpoint."""
     if isinstance(fresh, dict):
-        return fresh.keys() <= cast("dict[object, object]", value).keys()
+        return not isinstance(value, dict) or fresh.keys() <= value.keys()
     if not isinstance(fresh, list) or not fresh:
         return True
     rows = cast("list[object]", value)
