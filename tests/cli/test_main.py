@@ -26,3 +26,25 @@ def test_what_nobody_foresaw_is_one_line_and_not_the_status_of_bad_news(
     monkeypatch.setenv("ANTECEDE_TRACE", "1")
     with pytest.raises(ZeroDivisionError):
         app(["protocols"])
+
+
+class _MuteError(Exception):
+    """Cannot say what it is, as errors of PySpark once Spark has ended."""
+
+    _desc = "no space left on device"
+
+    def __str__(self) -> str:
+        raise AssertionError
+
+
+def test_an_error_that_has_lost_its_text_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def mute(*_: object, **__: object) -> None:
+        raise _MuteError
+
+    monkeypatch.setattr("antecede.cli.main.command_line", lambda _: mute)
+    with pytest.raises(SystemExit) as ended:
+        app(["protocols"])
+    assert ended.value.code == 2
+    assert "unexpected _MuteError: no space left on device; run" in capsys.readouterr().err

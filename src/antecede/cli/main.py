@@ -114,8 +114,16 @@ def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> s
             fix = "add --local, or run: " if missing in SPARK else fix
         fix += f"pip install 'antecede[{extra}]'"
         return f"{called} needs {missing}, which is not installed; {fix}"
-    first = (str(error).strip().splitlines() or [""])[0][:200]
+    first = (_text_of(error).strip().splitlines() or [""])[0][:200]
     return (
         f"unexpected {type(error).__name__}: {first}; "
         "run again with ANTECEDE_TRACE=1 for the traceback, and report it"
     )
+
+
+def _text_of(error: Exception) -> str:
+    """Return an error's text; PySpark's own errors cannot tell it any more once Spark has ended."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever went wrong there, the first error is what matters
+        return str(getattr(error, "_desc", ""))
