@@ -144,7 +144,7 @@ class Stamps:
             code, at = read_varint(data, at - 1)
         base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
         codes, at = get_column(data, at, count, form & 7)
-        if 1 not in codes or base < 1 or base + max(codes) > COUNT_MAX:
+        if 1 not in codes or base < 1 or base + max(codes) > COUNT_MAX + 1:
             msg = f"has clocks from {base}, but none is that, or one above {COUNT_MAX}"
             raise ColumnError(msg)
         start = base - 1
