@@ -1,7 +1,6 @@
 """Protocols broken on purpose, one line each: the checkers must notice every one of them."""
 
 from collections.abc import Iterable, Iterator
-from typing import cast
 
 from antecede import Effects, Need, Packet
 from antecede.core.casts import Targets
@@ -15,7 +14,7 @@ from antecede.protocols.optimal import Optimal
 class Unordered(Matrix):
     """Delivers on arrival: what one gets without us."""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
+    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         return iter(())
 
 
@@ -63,11 +62,10 @@ class NeverWakes(Matrix):
 class WaitsForAll(Matrix):
     """Waits for every message it has heard of, also those for others."""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        rows = cast("tuple[tuple[int, ...], ...]", packet.control)
-        for k, member in enumerate(self.members):
-            if member != self.process and self._counts[k] < sum(rows[k]):
-                yield Need(member, sum(rows[k]), "count")
+    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
+        for member, row, count in zip(self._names, self._rows(packet), self._counts, strict=True):
+            if member != self.process and count < sum(row):
+                yield member, sum(row)
 
 
 class Deaf(Matrix):
