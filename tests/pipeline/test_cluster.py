@@ -6,17 +6,13 @@ The driver is a process of its own: one process can hold only one Spark.
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
-
-from tests.pipeline.streams.cases import audited, check_order, rows_table, stream
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import Cluster
@@ -132,35 +128,3 @@ def test_a_cluster_measures_what_one_machine_does_and_a_lost_worker_changes_noth
     assert together == alone
     assert len(together) == 16
     assert (cluster.hidden / "together" / "summary.json").is_file()
-
-
-CALL = "import sys; from antecede.cli.main import app; app(sys.argv[1:])"
-
-
-def test_a_stream_on_a_cluster_outlives_a_worker(cluster: Cluster, tmp_path: Path) -> None:
-    """Rows come out once each and in order, although the state moves to another machine."""
-    cluster.complete()
-    copies, batches, history = stream(random.Random(3), messages=80, spread=40)
-    come, out = tmp_path / "in", tmp_path / "out"
-    come.mkdir()
-    size = -(-len(batches) // 4)
-    for number in range(4):
-        part = [row for batch in batches[number * size : (number + 1) * size] for row in batch]
-        pq.write_table(rows_table(part), come / f"{number}.parquet")
-    words = ["reorder", come, out, "--once", "--files", "1", "--buckets", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-c", CALL, *map(str, words), "--master", cluster.master],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=cluster.environment(),
-    ) as driver:
-        assert driver.stderr is not None
-        line = driver.stderr.readline()
-        assert line.startswith("antecede: batch 0: "), line + driver.stderr.read()
-        cluster.kill_worker()
-        _, said = driver.communicate(timeout=1800)
-    assert driver.returncode == 0, said[-3000:]
-    found = pq.read_table(out / "ordered").to_pylist()
-    assert len(found) == len(copies)
-    check_order(found, copies)
-    assert audited(history, found).verdict == "ordered"

@@ -1,5 +1,7 @@
 """central: a relay that sends everything on."""
 
+from dataclasses import replace
+
 import pytest
 
 from antecede.check import World
@@ -92,7 +94,7 @@ def test_malformed_packets_are_refused_and_change_nothing() -> None:
     for wrong in ({"source": "d"}, {"dests": ("b",)}):
         packet = endpoint("central", process="b", members=tuple("abcd")).send(["c"]).packets[0]
         assert packet == stray
-        changed = type(packet)(**{**{f: getattr(packet, f) for f in packet.__slots__}, **wrong})
+        changed = replace(packet, **wrong)
         fresh = endpoint("central", process="a", members=tuple("abcd"))
         with pytest.raises(Exception, match="by way of the relay"):
             fresh.receive(changed)

@@ -94,8 +94,10 @@ def test_traps_3_and_4_multicast_recorded_for_the_receiver_alone(
 
 def test_trap_3_shows_in_the_matrix() -> None:
     empty = (0, 0, 0)
-    assert control_of(overtaking("matrix"), "b", 1, "c") == ((0, 1, 1), empty, empty)
-    assert control_of(overtaking("matrix", NaiveMatrix), "b", 1, "c") == ((0, 1, 0), empty, empty)
+    rows = (("a", (0, 1, 1)), ("b", empty), ("c", empty))
+    assert control_of(overtaking("matrix"), "b", 1, "c") == rows
+    naive = (("a", (0, 1, 0)), ("b", empty), ("c", empty))
+    assert control_of(overtaking("matrix", NaiveMatrix), "b", 1, "c") == naive
 
 
 def test_trap_5_vectors_of_own_groups_only() -> None:
@@ -187,5 +189,5 @@ def test_in_broadcast_optimal_is_the_vector_of_broadcast() -> None:
             assert len(clocks) == len(mine.control), "one entry for each sender"
             clocks[mine.source] = mine.message.seq
             assert isinstance(theirs.control, tuple)
-            assert theirs.control == (tuple(clocks.get(name, 0) for name in script.members),)
+            assert theirs.control == tuple((name, clocks.get(name, 0)) for name in script.members)
             assert size(mine).entries <= len(script.members)
