@@ -143,7 +143,7 @@ def part_of(experiment: Experiment, points: Points, hero: str = "") -> Section:
     fits = [_fits(experiment, points)] if experiment.fits else []
     blocks = blocks_of(list(experiment.findings(points)), pictures, fits, experiment.how, hero)
     about = ", ".join(filter(None, (experiment.paper, experiment.part)))
-    title = f"{experiment.name.capitalize()}: {about}"
+    title = f"{experiment.name.replace('_', ' ').capitalize()}: {about}"
     return Section(experiment.name, title, blocks, experiment.question)
 
 
