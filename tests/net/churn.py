@@ -16,13 +16,13 @@ from pathlib import Path
 
 import antecede
 from antecede import eventlog
-from antecede.check import History, causal_violations
+from antecede.check import causal_violations
 from antecede.core.messages import MessageId
 from antecede.errors import AntecedeError, NodeClosedError, StoreError, UsageError
 from antecede.eventlog import Rejected
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, VirtualLoop, run
-from tests.net.schedules import try_seeds
+from tests.net.schedules import merged, try_seeds
 
 FOUNDERS = ("a", "b", "c", "d")
 NEWCOMERS = ("e", "f")
@@ -258,29 +258,6 @@ def check(world: Churn) -> None:
             dests = [label for label in row.dests or () if label in members]
             got = [label for label in dests if (label, row.message) in delivered]
             assert not got or got == dests, f"{row.message} reached {got}, but not all of {dests}"
-
-
-def merged(streams: dict[str, list[eventlog.Event]]) -> History:
-    """Return one history of all processes, in an order in which it can have happened."""
-    history, sent = History(tuple(streams)), set[str]()
-    left = {name: list(reversed(stream)) for name, stream in streams.items()}
-    while any(left.values()):
-        ready = [
-            name
-            for name, stream in left.items()
-            if stream and (stream[-1].kind == "send" or stream[-1].message in sent)
-        ]
-        assert ready, "a delivery without a send"
-        row = left[ready[0]].pop()
-        assert row.message is not None
-        sender, _, seq = row.message.rpartition(":")
-        message = MessageId(sender, int(seq))
-        if row.kind == "send":
-            sent.add(row.message)
-            history.send(row.process, message, row.dests or ())
-        else:
-            history.deliver(row.process, message)
-    return history
 
 
 def random_faults(world: Churn) -> None:

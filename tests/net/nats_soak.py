@@ -6,21 +6,28 @@ a reader's stream has every message that was sent to it, once.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from antecede.net import Node
 from antecede.pipeline.streams.nats_link import Place, read, state_of
 from tests.nats_server import NatsServer
-from tests.net.soak import NAMES, audit, check_once, consume, ledgers, owed
+from tests.net.soak import (
+    NAMES,
+    audit,
+    check_once,
+    consume,
+    counted,
+    ledgers,
+    owed,
+    parser_of,
+    tell,
+)
 
 READER = "archive"
 PATIENCE = 300.0
@@ -148,8 +155,7 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
     assert statuses == [0, 0, 0], statuses
     check_once(folder)
     audit(folder)
-    words = [words[0] for _, words in ledgers(folder)]
-    counts = {word: words.count(word) for word in ("sent", "handled", "done")}
+    counts = counted(folder)
     return (
         f"{kills['nodes']} kills of nodes, {kills['server']} of the server; {counts['sent']} sends "
         f"returned, {counts['handled']} handled, {counts['done']} done, {stored} in the reader's "
@@ -159,24 +165,11 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
 
 def main() -> int:
     """Run the soak, or one of its workers."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--work", choices=NAMES, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
+    asked = parser_of(__doc__, NAMES).parse_args()
     if asked.work:
         asyncio.run(work(asked.work, asked.folder, asked.rate))
         return 0
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
-    try:
-        print(soak(asked.seconds, asked.seed, asked.rate, folder), flush=True)
-    except BaseException:
-        print(f"seed {asked.seed} failed; see {folder}", file=sys.stderr, flush=True)
-        raise
-    shutil.rmtree(folder)
-    return 0
+    return tell(soak, asked)
 
 
 if __name__ == "__main__":

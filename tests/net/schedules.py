@@ -171,7 +171,7 @@ def check_log(world: World) -> None:
 
 def merged(streams: dict[str, list[eventlog.Event]]) -> History:
     """Return one history of all processes, in an order in which it can have happened."""
-    history, sent = History(NAMES), set[str]()
+    history, sent = History(tuple(streams)), set[str]()
     left = {name: list(reversed(stream)) for name, stream in streams.items()}
     while any(left.values()):
         ready = [

@@ -221,32 +221,37 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
     assert statuses == [0, 0, 0], statuses
     check_once(folder)
     audit(folder)
-    words = [words[0] for _, words in ledgers(folder)]
-    counts = {word: words.count(word) for word in ("sent", "handled", "done")}
+    counts = counted(folder)
     return (
         f"{kills} kills; {counts['sent']} sends returned, {counts['handled']} handled, "
         f"{counts['done']} done; the event log is causally ordered"
     )
 
 
+def counted(folder: Path) -> dict[str, int]:
+    """Count what the ledgers say was sent, handled and done."""
+    words = [words[0] for _, words in ledgers(folder)]
+    return {word: words.count(word) for word in ("sent", "handled", "done")}
+
+
 def main() -> int:
     """Run the soak, or one of its workers."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--work", choices=(*NAMES, SPARE), help=argparse.SUPPRESS)
+    parser = parser_of(__doc__, (*NAMES, SPARE))
     parser.add_argument("--changes", action="store_true", help="processes also join and leave")
     asked = parser.parse_args()
     if asked.work:
         asyncio.run(work(asked.work, asked.folder, asked.rate))
         return 0
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
     if asked.changes:
         from tests.net.soak_changes import soak_changes as chosen
     else:
         chosen = soak
+    return tell(chosen, asked)
+
+
+def tell(chosen: Callable[[float, int, float, Path], str], asked: argparse.Namespace) -> int:
+    """Run a soak and print its summary; its folder stays only if it fails."""
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
     try:
         print(chosen(asked.seconds, asked.seed, asked.rate, folder), flush=True)
     except BaseException:
@@ -254,6 +259,17 @@ def main() -> int:
         raise
     shutil.rmtree(folder)
     return 0
+
+
+def parser_of(about: str | None, names: tuple[str, ...]) -> argparse.ArgumentParser:
+    """Return what every soak can be asked."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--work", choices=names, help=argparse.SUPPRESS)
+    return parser
 
 
 if __name__ == "__main__":

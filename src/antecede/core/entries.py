@@ -59,6 +59,22 @@ def size_of(entries: Entries, pairs: int = 0) -> ControlSize:
     return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
 
 
+def merged(mine: Log, theirs: Log) -> Log:
+    """RCV(4) of [KS98]: absent from a log that knows a newer message of the sender means done."""
+    result: Log = {}
+    for sender in mine.keys() | theirs.keys():
+        one, other = mine.get(sender, {}), theirs.get(sender, {})
+        my_top, their_top = max(one, default=0), max(other, default=0)
+        result[sender] = {
+            clock: one.get(clock, dests) & dests
+            for clock, dests in other.items()
+            if clock in one or clock > my_top
+        } | {
+            clock: dests for clock, dests in one.items() if clock not in other and clock > their_top
+        }
+    return result
+
+
 def purged(log: Log) -> Log:
     """Drop entries without destinations, except the newest of each sender."""
     result: Log = {}

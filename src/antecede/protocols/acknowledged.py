@@ -69,7 +69,16 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.entries import Entries, Log, as_entries, as_log, explicit, is_entries, size_of
+from antecede.core.entries import (
+    Entries,
+    Log,
+    as_entries,
+    as_log,
+    explicit,
+    is_entries,
+    merged,
+    size_of,
+)
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.kinds import LOG, NAME
@@ -246,27 +255,15 @@ class Acknowledged(Endpoint):
     # The log.
 
     def _merged(self, brought: Log) -> Log:
-        """RCV(4): absent from a log that knows a newer message of the sender means done."""
-        merged: Log = {}
-        for sender in self._log.keys() | brought.keys():
-            mine, theirs = self._log.get(sender, {}), brought.get(sender, {})
-            my_top, their_top = max(mine, default=0), max(theirs, default=0)
-            merged[sender] = {
-                clock: mine.get(clock, dests) & dests
-                for clock, dests in theirs.items()
-                if clock in mine or clock > my_top
-            } | {
-                clock: dests
-                for clock, dests in mine.items()
-                if clock not in theirs and clock > their_top
-            }
-        own = merged.get(self.process)
+        """RCV(4), and own entries without what is acknowledged."""
+        log = merged(self._log, brought)
+        own = log.get(self.process)
         if own is not None:
-            merged[self.process] = {
+            log[self.process] = {
                 clock: frozenset(dest for dest in dests if self._is_open(dest, clock))
                 for clock, dests in own.items()
             }
-        return merged
+        return log
 
     def _is_open(self, dest: str, clock: int) -> bool:
         """Tell whether ``dest`` has not acknowledged the own message of this number."""

@@ -71,6 +71,7 @@ from antecede.core.entries import (
     as_log,
     explicit,
     is_entries,
+    merged,
     purged,
     size_of,
 )
@@ -190,21 +191,7 @@ class NonAtomic(Endpoint):
         return (Need(source, seq),)
 
     def _merged(self, brought: Log) -> Log:
-        """RCV(4): absent from a log that knows a newer message of the sender means done."""
-        merged: Log = {}
-        for sender in self._log.keys() | brought.keys():
-            mine, theirs = self._log.get(sender, {}), brought.get(sender, {})
-            my_top, their_top = max(mine, default=0), max(theirs, default=0)
-            merged[sender] = {
-                clock: mine.get(clock, dests) & dests
-                for clock, dests in theirs.items()
-                if clock in mine or clock > my_top
-            } | {
-                clock: dests
-                for clock, dests in mine.items()
-                if clock not in theirs and clock > their_top
-            }
-        return merged
+        return merged(self._log, brought)
 
     def _without_delivered(self, log: Log) -> Log:
         """Drop this process from the entries of the messages that it has delivered."""
