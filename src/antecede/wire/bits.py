@@ -23,7 +23,8 @@ _TABLE: Final = 512
 _CHUNK_BYTES: Final = 48
 
 
-def _code(value: int, k: int) -> str:
+def golomb_code(value: int, k: int) -> str:
+    """Return the Golomb code of ``value`` with parameter ``k``."""
     text = f"{value + (1 << k):b}"
     return "0" * (len(text) - k - 1) + text
 
@@ -31,7 +32,7 @@ def _code(value: int, k: int) -> str:
 @lru_cache(maxsize=_PARAMETER_MAX + 1)
 def _codes(k: int) -> list[str]:
     """Return the codes of the least numbers; nearly all are."""
-    return [_code(value, k) for value in range(_TABLE)]
+    return [golomb_code(value, k) for value in range(_TABLE)]
 
 
 class BitWriter:
@@ -59,7 +60,7 @@ class BitWriter:
 
     def golomb(self, value: int, k: int) -> None:
         """Append the Golomb code of ``value`` with parameter ``k``."""
-        self._parts.append(_codes(k)[value] if value < _TABLE else _code(value, k))
+        self._parts.append(_codes(k)[value] if value < _TABLE else golomb_code(value, k))
 
     def small(self, values: Sequence[int]) -> None:
         """Append numbers that are close to 0: a parameter by their mean, then their codes."""
@@ -71,7 +72,7 @@ class BitWriter:
         if max(values) < _TABLE:
             self._parts.extend([codes[value] for value in values])
         else:
-            self._parts.extend([codes[v] if v < _TABLE else _code(v, k) for v in values])
+            self._parts.extend([codes[v] if v < _TABLE else golomb_code(v, k) for v in values])
 
     def spread(self, values: Sequence[int]) -> None:
         """Append numbers that are close together: their lower median, then differences from it."""
