@@ -95,8 +95,8 @@ def by_roster(row: Row, names: tuple[str, ...], roster: Roster) -> Row:
     return tuple([known[name] for name in roster.names])
 
 
-def larger(mine: Row, theirs: Row) -> Row:
+def larger(mine: Sequence[int], theirs: Row) -> Row:
     """Return the larger of both counts of each process; often one row has all of them."""
     if all(map(le, mine, theirs)):
         return theirs
-    return mine if all(map(ge, mine, theirs)) else tuple(map(max, mine, theirs))
+    return tuple(mine if all(map(ge, mine, theirs)) else map(max, mine, theirs))
