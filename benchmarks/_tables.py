@@ -61,14 +61,6 @@ def _short(value: Value) -> Value:
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table, or none if it was not written."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def machine() -> dict[str, Value]:
     """Return what a figure depends on."""
     return {

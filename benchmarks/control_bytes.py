@@ -1,6 +1,6 @@
 """Control bytes per message of every protocol, over n, cast and load.
 
-The load is how many messages a process sends while one is under way: mean delay / mean gap between
+The load is how many messages a process sends while one is under way: mean delay / mean gap of
 its sends, on the workload of [JPCY97]. Model bytes are by the model of that paper; wire bytes are
 those of the control as the codec encodes it, on a sample. ``server`` runs with clients that talk
 to one server only; ``synchronous`` would deadlock and sends the messages of a ring instead.

@@ -173,6 +173,7 @@ def run(
     query.awaitTermination()
     done = [p for p in query.recentProgress if p.numInputRows]
     seconds = [p.durationMs["triggerExecution"] / 1000 for p in done]
+    record("reorder_phases", case=folder.name, reorders=options is not None, **done[-1].durationMs)
     state = [p.stateOperators[0].memoryUsedBytes if p.stateOperators else 0 for p in done]
     count = pq.read_table(work / "out", columns=list(schema.names[:1])).num_rows
     shutil.rmtree(work)
