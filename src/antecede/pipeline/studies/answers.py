@@ -25,8 +25,8 @@ def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[
 def measure(task: Task) -> dict[str, Any]:
     """Measure a run, with the packets added over all of it.
 
-    Runs are short, and messages may wait at the sender. So packets and messages of the part after
-    the warm-up do not belong together.
+    Messages may wait at the sender. So packets and messages of the part after the warm-up do not
+    belong together.
     """
     found = run(task.protocol, task)
     added = int(found.trace.added.sum())
