@@ -18,7 +18,7 @@ from antecede.core.registry import PROTOCOLS
 from antecede.core.registry import endpoint as make_endpoint
 from antecede.errors import PeerError, SnapshotError, StoreError, UsageError
 from antecede.net.channels import Channel
-from antecede.net.copies import ALONE, heading, packet_in
+from antecede.net.copies import ALONE, heading
 from antecede.net.fields import Fields, put_bytes, put_names, put_number
 from antecede.net.groups import Group, Welcome, founding
 from antecede.net.outcomes import Outcome
@@ -37,10 +37,11 @@ from antecede.net.records import (
     sealed,
     unsealed,
 )
+from antecede.net.runs import NEXT, is_next, packet_of
 from antecede.net.setups import Setup
 from antecede.wire.codec import Codec
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
 
 
@@ -101,7 +102,10 @@ class Machine:
             message = MessageId(self.label, self.sends)
             named = dests if not isinstance(dests, str) else _dests_of(effects)
             self.into.logged.append(Logged(effects.event, message, tuple(named)))
-        self._carry_out(effects)
+        if len(effects.packets) == 1 and not effects.deliveries:
+            self._post(effects.packets[0], ALONE)
+        else:
+            self._carry_out(effects)
 
     def _labels(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the labels of members."""
@@ -119,8 +123,7 @@ class Machine:
         self._take_in(self.channels[peer], n, parcel)
 
     def _take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
-        is_alone = parcel.startswith(ALONE)
-        packet = self.codec.decode(parcel[1:] if is_alone else packet_in(parcel))
+        packet = packet_of(self.codec, channel.last_in, n, parcel)
         if packet.n != n or packet.source != channel.label:
             peer = channel.label
             msg = f"{peer!r} sent packet {n}, but it says packet {packet.n} of {packet.source!r}"
@@ -130,11 +133,19 @@ class Machine:
             channel.prefix = n
         else:
             channel.accept(n)
-        if not is_alone and packet.message is not None:
+        channel.last_in = packet
+        if parcel[0] > 1 and packet.message is not None:
             channel.kept[packet.message.seq] = parcel
-        if not effects.deliveries and packet.message is not None and self.label in packet.dests:
-            self.into.held.append(packet.message)
-        self._carry_out(effects)
+        if effects.packets or self.keeps_log or len(effects.deliveries) != 1:
+            if not effects.deliveries and packet.message is not None and self.label in packet.dests:
+                self.into.held.append(packet.message)
+            self._carry_out(effects)
+            return
+        # What follows is _carry_out() for a message that did not have to wait: the usual case.
+        (delivery,) = effects.deliveries
+        self.inbox[delivery.event] = delivery
+        self.inbox_bytes += len(delivery.payload)
+        self.into.deliveries.append(delivery)
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -185,12 +196,18 @@ class Machine:
                 into.logged.append(Logged(delivery.event, delivery.message, None))
 
     def _post(self, packet: Packet, before: bytes) -> None:
-        data = before + self.codec.encode(packet)
         found = self.by_label.get(packet.dest)
         if found is None:  # it is being removed
             return
         name, channel = found
-        n, into, size = packet.n, self.into, len(data)
+        n, into, last = packet.n, self.into, channel.last_out
+        if last is not None and before is ALONE and is_next(last, packet):
+            data = NEXT + packet.payload
+            channel.runs[n] = packet
+        else:
+            data = before + self.codec.encode(packet)
+        channel.last_out = packet
+        size = len(data)
         channel.outbox[n] = data
         channel.outbox_bytes += size
         channel.sent = n
@@ -204,6 +221,11 @@ class Machine:
         else:
             into.packets[name] = [(n, data)]
 
+    def whole(self, channel: Channel, n: int) -> bytes:
+        """Return a packet that is not acknowledged such that it can be read without others."""
+        packet = channel.runs.get(n)
+        return channel.outbox[n] if packet is None else ALONE + self.codec.encode(packet)
+
     # The store's contents.
 
     def checkpoint(self, unlogged: Iterable[Logged] = ()) -> bytes:
@@ -215,6 +237,7 @@ class Machine:
         put_number(out, self.sends)
         put_bytes(out, self.codec.snapshot(self.endpoint))
         for channel in self.channels.values():
+            channel.spell_out(self.codec)
             channel.write(out)
         put_number(out, len(self.inbox))
         for delivery in self.inbox.values():
