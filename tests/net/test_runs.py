@@ -62,7 +62,7 @@ def parcels(count: int) -> list[tuple[int, bytes]]:
     return whole + [(packet.n, NEXT + packet.payload) for packet in sent[1:]]
 
 
-def test_only_the_first_of_a_run_is_spelt_out() -> None:
+def test_only_the_first_of_a_run_is_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[frames.Frame] = []
 
     async def main() -> None:
@@ -74,7 +74,7 @@ def test_only_the_first_of_a_run_is_spelt_out() -> None:
                 seen.append(frames.decode(data))
                 return send(peer, data)
 
-            a._transport.send = watch  # type: ignore[method-assign] - only to look
+            monkeypatch.setattr(a._transport, "send", watch)
             await asyncio.gather(*(a.send(["b"], b"%d" % number) for number in range(50)))
             assert await take(b, 50) == [b"%d" % number for number in range(50)]
             await a.send(["b"], b"one more, in another frame")

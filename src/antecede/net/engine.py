@@ -212,13 +212,20 @@ class Engine:
         channel.last_in = None
         if channel.above or first != channel.prefix + 1 or last - first >= len(packets):
             packets = self._new_ones(peer, standing_alone(machine.codec, packets))
+        arrive, inbox, name = machine.arrive, machine.inbox, peer.name
         for place, (n, parcel) in enumerate(packets):
-            if len(machine.inbox) >= count_max or machine.inbox_bytes >= bytes_max:
+            if len(inbox) >= count_max or machine.inbox_bytes >= bytes_max:
                 for later, whole in standing_alone(machine.codec, packets)[place:]:
                     peer.put_aside(later, whole)
                 self._has_pending = True
                 break
-            self._arrive(peer, n, parcel)
+            try:
+                arrive(name, n, parcel)
+            except (PeerError, HoldFullError) as error:
+                self._not_taken(name, error)
+            else:
+                if self.is_durable:
+                    self.saving.batch.records.append(records.arrive_record(name, n, parcel))
         channel.last_in = None
         self._owe(peer)
 
@@ -257,19 +264,13 @@ class Engine:
             if self.is_durable:
                 self.saving.batch.records.append(records.meet_record(peer.name, head.source))
 
-    def _arrive(self, peer: Peer, n: int, parcel: bytes) -> None:
-        try:
-            self.machine.arrive(peer.name, n, parcel)
-        except (HoldFullError, UnknownProcessError) as error:
+    def _not_taken(self, name: str, error: Exception) -> None:
+        if isinstance(error, (HoldFullError, UnknownProcessError)):
             # Not acknowledged, so the peer sends it again; by then there may be room.
             self.counts["refused"] += 1
-            self.watch.tell_once(peer.name, type(error).__name__, f"from {peer.name}: {error}")
-        except PeerError as error:
-            self._refuse(peer.name, str(error))
+            self.watch.tell_once(name, type(error).__name__, f"from {name}: {error}")
         else:
-            if self.is_durable:
-                record = records.arrive_record(peer.name, n, parcel)
-                self.saving.batch.records.append(record)
+            self._refuse(name, str(error))
 
     def _admit_pending(self) -> None:
         """Take in packets that waited for room, in turn."""
@@ -278,8 +279,7 @@ class Engine:
             peer = waiting.pop(0)
             n, packet = peer.take_pending()
             if not peer.channel.has(n):
-                self._arrive(peer, n, packet)
-                self._owe(peer)
+                self._take_packets(peer, [(n, packet)])
             if peer.pending:
                 waiting.append(peer)
         self._has_pending = bool(waiting)

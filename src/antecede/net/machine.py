@@ -18,7 +18,7 @@ from antecede.core.registry import PROTOCOLS
 from antecede.core.registry import endpoint as make_endpoint
 from antecede.errors import PeerError, SnapshotError, StoreError, UsageError
 from antecede.net.channels import Channel
-from antecede.net.copies import ALONE, heading
+from antecede.net.copies import ALONE, heading, packet_in
 from antecede.net.fields import Fields, put_bytes, put_names, put_number
 from antecede.net.groups import Group, Welcome, founding
 from antecede.net.outcomes import Outcome
@@ -37,7 +37,7 @@ from antecede.net.records import (
     sealed,
     unsealed,
 )
-from antecede.net.runs import NEXT, is_next, packet_of
+from antecede.net.runs import NEXT, is_next, next_packet
 from antecede.net.setups import Setup
 from antecede.wire.codec import Codec
 
@@ -120,10 +120,14 @@ class Machine:
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet that ``peer`` sent under number ``n`` and that is new."""
-        self._take_in(self.channels[peer], n, parcel)
+        self.take_in(self.channels[peer], n, parcel)
 
-    def _take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
-        packet = packet_of(self.codec, channel.last_in, n, parcel)
+    def take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
+        """Do the same; ``channel`` is the peer's."""
+        if parcel[:1] == NEXT:
+            packet = next_packet(channel.last_in, n, parcel[1:])
+        else:
+            packet = self.codec.decode(packet_in(parcel))
         if packet.n != n or packet.source != channel.label:
             peer = channel.label
             msg = f"{peer!r} sent packet {n}, but it says packet {packet.n} of {packet.source!r}"
