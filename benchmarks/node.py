@@ -29,6 +29,7 @@ from antecede.errors import AntecedeError
 from antecede.net import Limits, Node
 from antecede.net.metrics import parse_metrics
 from benchmarks._ports import free_ports
+from benchmarks._tables import record
 
 PAYLOAD = bytes(256)
 FRAME = len(PAYLOAD) + 32
@@ -313,6 +314,7 @@ def compare(windows: tuple[int, ...], seconds: float, rounds: int) -> bool:
         share = best["node"] / best["streams"]
         row = "".join(f"{best[name]:>10,.0f}" for name in ("streams", "batched", "node"))
         print(f"{window:>6}{row}{share:>13.2f}{best['node'] / best['batched']:>13.2f}")
+        record("node_echo", window=window, **best, of_streams=share)
         is_met &= window == 1 or share >= SHARE_MIN
     return is_met
 
@@ -330,6 +332,7 @@ def durable(seconds: float, rounds: int) -> bool:
         f"durable: {best:,.0f} messages/s, {batch:.0f} to a commit; SQLite alone commits "
         f"{alone:,.0f} a second in such batches"
     )
+    record("node_durable", messages=best, to_a_commit=batch, sqlite=alone)
     return best >= DURABLE_MIN or best >= SQLITE_SHARE_MIN * alone
 
 
@@ -356,5 +359,6 @@ def measure(*, quick: bool) -> bool:
             f"round trip at 1,000 messages/s, {label}: p50 {1e3 * cuts[49]:.1f} ms, "
             f"p99 {1e3 * cuts[98]:.1f} ms"
         )
+        record("node_latency", mode=label, p50_ms=1e3 * cuts[49], p99_ms=1e3 * cuts[98])
     print("protocol: optimal")
     return is_met or quick
