@@ -113,6 +113,8 @@ class Outgoing:
             self.frames += 1
 
     def _set_timer(self, peer: Peer) -> None:
+        if peer.timer is not None:
+            return
         delay = peer.last_progress + peer.patience * self.chance.uniform(1, 1.25)
         peer.timer = self.loop.call_at(delay, self._check, peer)
 
@@ -125,5 +127,4 @@ class Outgoing:
             peer.back_off()
             peer.last_progress = self.loop.time()
             self.resend(peer, RESEND_PACKETS)
-        if peer.timer is None:
-            self._set_timer(peer)
+        self._set_timer(peer)
