@@ -15,6 +15,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,7 +63,7 @@ def kernels(*, quick: bool) -> None:
     """Time a run of optimal, from the arguments of the workload to its metrics."""
     n, received = (5, 50) if quick else (30, 20_000)
     parts = Parts()
-    make = lambda: paper(n=n, cast="multicast", received=received, seed=1)  # noqa: E731 - one line
+    make = partial(paper, n=n, cast="multicast", received=received, seed=1)
     schedule = parts.timed("making the schedule", make)
     parts.timed("sorting its events", lambda: schedule.fixed_events)
     kernel = KERNELS["optimal"]
@@ -142,8 +143,8 @@ def node(*, quick: bool) -> None:
     window, seconds = (4, 0.2) if quick else (256, 2.0)
     try:
         with brokers.others("node_tcp", places):
-            work = lambda: asyncio.run(brokers.measure("node_tcp", places, window, seconds))  # noqa: E731 - one line
-            profiled(f"a node over TCP that sends, window {window}", work)
+            work = partial(brokers.measure, "node_tcp", places, window, seconds)
+            profiled(f"a node over TCP that sends, window {window}", lambda: asyncio.run(work()))
     finally:
         logging.disable(level)
 
