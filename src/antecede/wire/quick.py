@@ -193,6 +193,8 @@ class Quick:
         if len(data) <= self._tag_at or data[0] != MARK:
             return None
         tag = data[self._tag_at]
+        if tag % TAGS < STAMPED:
+            return None
         kind = self._kinds.get(tag)
         if kind is None:
             kind = _kind_of_tag(tag)
