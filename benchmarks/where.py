@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 import antecede
 from antecede import sim
 from antecede.pipeline.audits.entry import audit_table
@@ -69,7 +71,7 @@ def kernels(*, quick: bool) -> None:
     kernel = KERNELS["optimal"]
     plan = parts.timed("planning", lambda: kernel.plan(schedule))
     state = parts.timed("the kernel", lambda: kernel.simulate(plan, n))
-    sizes = 6 * state.trace.entries.astype("int64") + 2 * state.trace.destinations
+    sizes = 6 * state.trace.entries.astype(np.int64) + 2 * state.trace.destinations.astype(np.int64)
     parts.timed(
         "measuring the trace",
         lambda: measure_trace(schedule, state.trace, warm_up=0, model_bytes=sizes),
@@ -86,15 +88,15 @@ def endpoints(n: int, *, quick: bool) -> None:
     for number in range(100 if quick else 4000):
         sender = rng.choice(names)
         dests = rng.sample([name for name in names if name != sender], max(1, n // 2))
-        sent = parts.timed("send", lambda s=sender, d=dests: ends[s].send(d, b"").packets)
+        sent = parts.timed("send", partial(ends[sender].send, dests, b"")).packets
         for packet in sent:
-            data = parts.timed("encode", lambda p=packet: codec.encode(p))
+            data = parts.timed("encode", partial(codec.encode, packet))
             when = number + rng.expovariate(1 / (n / 2))
             heapq.heappush(way, (when, len(way), packet.dest, data))
         while way and way[0][0] <= number:
             _, _, dest, data = heapq.heappop(way)
-            arrived = parts.timed("decode", lambda d=data: codec.decode(d))
-            parts.timed("receive", lambda d=dest, p=arrived: ends[d].receive(p))
+            arrived = parts.timed("decode", partial(codec.decode, data))
+            parts.timed("receive", partial(ends[dest].receive, arrived))
     parts.show(f"endpoints of optimal with codec, {n} processes, multicast")
 
 
