@@ -287,7 +287,7 @@ class Engine:
     def _owe(self, peer: Peer) -> None:
         """Acknowledge the peer's packets with the next frame."""
         self.saving.batch.arrivals[peer.name] = None
-        self.saving.schedule()
+        self.saving.schedule_arrivals()
 
     def _refuse(self, name: str, reason: str) -> None:
         self.counts["refused"] += 1
