@@ -15,7 +15,7 @@ from antecede.net.transports import Transport
 
 FRAME_BYTES: Final = 1 << 18
 """Packets are packed into frames of about this size."""
-ACKNOWLEDGE_SECONDS: Final = 0.002
+ACKNOWLEDGE_SECONDS: Final = 0.005
 """For how long an acknowledgement waits for packets to travel with."""
 
 
