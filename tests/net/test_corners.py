@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,3 +250,39 @@ def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "antecede.net.nats", None)
     with pytest.raises(UsageError, match=r"pip install 'antecede\[nats\]'"):
         Node("a", peers=["b"], transport=url)
+
+
+def test_a_stream_of_packets_that_does_not_fit_is_told() -> None:
+    pytest.importorskip("nats")
+    from antecede.net import frames
+    from antecede.net.nats_names import Names
+    from antecede.net.nats_readers import Readers
+
+    told: list[str] = []
+    readers = Readers(
+        "a", ["archive"], ["a", "archive"], Names("shop"), lambda _, text: told.append(text)
+    )
+    session: Any = SimpleNamespace(put=lambda *_, **__: False)
+
+    def offered(source: bytes, dest: bytes = b"") -> bool:
+        frame: Any = SimpleNamespace(head=frames.Head(b"", source, dest), packets=[(1, b"damaged")])
+        return readers.store("archive", frame, session)
+
+    async def answered(data: bytes) -> None:
+        message: Any = SimpleNamespace(subject="inbox.0.1", data=data)
+        await readers._acknowledged(message)
+
+    assert not offered(b"one")
+    assert not offered(b"two")
+    assert not offered(b"one", b"an older stream")
+    asyncio.run(answered(b'{"error": {"description": "it is full"}}'))
+    asyncio.run(answered(b""))
+    assert [text.split(";")[0].split(": ")[0] for text in told] == [
+        "cannot give archive a packet",
+        "the stream 'shop-packets' has packets for 'archive' from this process with another store",
+        "the stream 'shop-packets' was made anew since 'archive' got its first packets",
+        "the stream 'shop-packets' refuses packets",
+        "the stream 'shop-packets' refuses packets",
+    ]
+    assert told[-2].endswith("it is full")
+    assert told[-1].endswith("no stream answers")
