@@ -27,7 +27,7 @@ study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
 	@$(BIN)/antecede study $(ARGS)
 
 test: setup ## run the tests (at most 10 minutes on two cores)
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: setup ## check format, lint, types and imports
 	@$(BIN)/ruff format --check .

@@ -10,6 +10,7 @@ from typing import Final
 from antecede.net import frames
 from antecede.net.machine import Machine
 from antecede.net.peers import RESEND_PACKETS, Peer
+from antecede.net.runs import NEXT
 from antecede.net.transports import Transport
 
 FRAME_BYTES: Final = 1 << 18
@@ -61,13 +62,29 @@ class Outgoing:
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
-                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end], told))
+                part = self._readable(peer, packets[begin:end])
+                self._send(peer, frames.encode(head, *peer.saved, part, told))
                 begin, size, told = end, 0, []
             size += len(packet)
-        self._send(peer, frames.encode(head, *peer.saved, packets[begin:], told))
+        part = self._readable(peer, packets[begin:] if begin else packets)
+        self._send(peer, frames.encode(head, *peer.saved, part, told))
         if packets and peer.timer is None:
             peer.last_progress = self.loop.time()
             self._set_timer(peer)
+
+    def _readable(self, peer: Peer, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Spell out those packets of a frame that do not stand behind the one they follow."""
+        if not packets:
+            return packets
+        first, last = packets[0][0], packets[-1][0]
+        if last - first == len(packets) - 1 and not packets[0][1].startswith(NEXT):
+            return packets
+        made, before = [], 0
+        for n, parcel in packets:
+            is_cut = n != before + 1 and parcel.startswith(NEXT)
+            made.append((n, self.machine.whole(peer.channel, n) if is_cut else parcel))
+            before = n
+        return made
 
     def resend(self, peer: Peer, count: int | None = None) -> None:
         """Send the oldest packets again that are not acknowledged."""
@@ -96,6 +113,8 @@ class Outgoing:
             self.frames += 1
 
     def _set_timer(self, peer: Peer) -> None:
+        if peer.timer is not None:
+            return
         delay = peer.last_progress + peer.patience * self.chance.uniform(1, 1.25)
         peer.timer = self.loop.call_at(delay, self._check, peer)
 
@@ -108,5 +127,4 @@ class Outgoing:
             peer.back_off()
             peer.last_progress = self.loop.time()
             self.resend(peer, RESEND_PACKETS)
-        if peer.timer is None:
-            self._set_timer(peer)
+        self._set_timer(peer)

@@ -23,7 +23,9 @@ GAP_MAX: int = 1 << 16
 class Peer:
     """The volatile side of a channel; the part that must survive is in the machine."""
 
-    def __init__(self, name: str, channel: Channel, limits: Limits) -> None:
+    def __init__(
+        self, name: str, channel: Channel, limits: Limits, *, notes_down: bool = True
+    ) -> None:
         self.name = name
         self.channel = channel
         self.limits = limits
@@ -34,6 +36,8 @@ class Peer:
         self.pending: dict[int, bytes] = {}
         """Packets that arrived and wait for room in the inbox."""
         self.pending_bytes = 0
+        self.notes_down = notes_down
+        """Whether there is a journal."""
         self.acknowledged: list[int] = []
         """Packets acknowledged since the last journal entry."""
         self.waiters: deque[asyncio.Future[None]] = deque()
@@ -78,7 +82,8 @@ class Peer:
         gone = machine.acknowledged(self.name, min(prefix, limit), above)
         if not gone:
             return
-        self.acknowledged += gone
+        if self.notes_down:
+            self.acknowledged += gone
         if first not in channel.outbox:
             # Only the oldest packet counts: later ones may pass while it is lost again and again.
             self.last_progress = now

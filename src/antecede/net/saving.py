@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from antecede.net.limits import Limits
@@ -28,17 +27,20 @@ class Now:
 NOW: Final = Now()
 
 
-@dataclass(slots=True)
 class Batch(Outcome):
     """Inputs that are saved together, and what may happen once they are."""
 
-    records: list[bytes] = field(default_factory=list)
-    arrivals: dict[str, tuple[int, tuple[int, ...]] | None] = field(default_factory=dict)
-    notes: dict[str, list[bytes]] = field(default_factory=dict)
-    """What peers must hear that concerns the group; an empty list stands for a frame."""
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
-    view: int = 0
-    stable: int = 0
+    __slots__ = ("arrivals", "notes", "records", "stable", "view", "waiters")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[bytes] = []
+        self.arrivals: dict[str, tuple[int, tuple[int, ...]] | None] = {}
+        self.notes: dict[str, list[bytes]] = {}
+        """What peers must hear that concerns the group; an empty list stands for a frame."""
+        self.waiters: list[asyncio.Future[None]] = []
+        self.view = 0
+        self.stable = 0
 
     @property
     def is_empty(self) -> bool:
