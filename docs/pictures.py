@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "antecede"
 INK, GREY, BLUE, PALE = "#1b1f24", "#8c959f", "#3c6eb4", "#eaf0f8"
 Place = tuple[float, float]
 #: Where events stand: no line may run through the mark of another event.
-STEPS = ((80, 140, 290, 375, 465), (80, 155, 245, 350, 470))
+STEPS = ((80, 140, 275, 385, 465), (80, 155, 245, 345, 455))
 
 
 def pictures() -> dict[Path, str]:
