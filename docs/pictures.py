@@ -73,8 +73,8 @@ def arrow(start: Place, end: Place, row: float) -> str:
 
 def necessary() -> str:
     """Return two small histories under ``optimal``, with what a process keeps after each event."""
-    width = 520
-    parts = [f'<rect width="{2 * width}" height="270" fill="#fff"/>']
+    height = 255
+    parts: list[str] = []
     titles = ("1. c has delivered m1, and b hears of it", "2. m2 goes to c and carries the fact")
     stories = (
         [("send", "a", "bc"), ("at", "a", "b"), ("at", "a", "c"), ("send", "c", "b"),
@@ -83,26 +83,26 @@ def necessary() -> str:
          ("at", "a", "c")],
     )  # fmt: skip
     for number, (title, story) in enumerate(zip(titles, stories, strict=True)):
-        parts += panel(number * width, title, story, STEPS[number])
-    return svg(2 * width, 270, parts)
+        parts += panel(number * height, title, story, STEPS[number])
+    return svg(520, 2 * height, parts)
 
 
 def panel(
-    left: float, title: str, story: list[tuple[str, str, str]], steps: tuple[int, ...]
+    top: float, title: str, story: list[tuple[str, str, str]], steps: tuple[int, ...]
 ) -> list[str]:
     """Draw one history; a held message is delivered at a later arrival."""
     world = World("optimal", ["a", "b", "c"])
-    line = {name: 80.0 + 70 * number for number, name in enumerate("abc")}
-    parts = [text((left + 14, 28), title, anchor="start", size=15)]
+    line = {name: top + 80 + 70 * number for number, name in enumerate("abc")}
+    parts = [text((14, top + 28), title, anchor="start", size=15)]
     for name, y in line.items():
-        parts += [text((left + 14, y + 5), name, anchor="start", size=15)]
-        parts.append(stroke((left + 34, y), (left + 505, y), GREY))
+        parts += [text((14, y + 5), name, anchor="start", size=15)]
+        parts.append(stroke((34, y), (505, y), GREY))
     begun: dict[tuple[str, str], tuple[Place, str]] = {}
     names: dict[object, str] = {}
     marks = []
     for at, (kind, process, others) in enumerate(story):
         where = process if kind == "send" else others
-        here = (left + steps[at], line[where])
+        here = (steps[at], line[where])
         before = len(world.history.events)
         if kind == "send":
             message = world.send(process, list(others))
