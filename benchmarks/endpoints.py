@@ -26,9 +26,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import argparse
 
-    from antecede import Packet
-
-    Item = Packet | tuple[int, bytes]
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "benchmarks" / "_endpoint_worker.py"
