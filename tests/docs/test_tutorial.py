@@ -1,4 +1,4 @@
-"""The tutorial, typed as it is printed: a chat that breaks, the proof, the mended one, and nodes."""
+"""The tutorial, typed as it is printed: a broken chat, the proof, the mended one, and nodes."""
 
 from __future__ import annotations
 
