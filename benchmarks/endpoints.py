@@ -222,8 +222,10 @@ def main(
                         cases = measure(workers, protocol, n, cast, quick=quick)
                         line, fine = _row(protocol, n, cast, cases)
                         for label, case in cases.items():
-                            what = {"protocol": protocol, "n": n, "cast": cast, "version": label}
-                            record("endpoints", **what, **case._asdict())
+                            record(
+                                "endpoints", protocol=protocol, n=n, cast=cast, version=label,
+                                **case._asdict(),
+                            )  # fmt: skip
                         print(line if not quick else line.partition("  <--")[0], flush=True)
                         met = met and (fine or quick)
     return met

@@ -15,8 +15,11 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
 
 import antecede
 from antecede import sim
@@ -62,13 +65,13 @@ def kernels(*, quick: bool) -> None:
     """Time a run of optimal, from the arguments of the workload to its metrics."""
     n, received = (5, 50) if quick else (30, 20_000)
     parts = Parts()
-    make = lambda: paper(n=n, cast="multicast", received=received, seed=1)  # noqa: E731 - one line
+    make = partial(paper, n=n, cast="multicast", received=received, seed=1)
     schedule = parts.timed("making the schedule", make)
     parts.timed("sorting its events", lambda: schedule.fixed_events)
     kernel = KERNELS["optimal"]
     plan = parts.timed("planning", lambda: kernel.plan(schedule))
     state = parts.timed("the kernel", lambda: kernel.simulate(plan, n))
-    sizes = 6 * state.trace.entries.astype("int64") + 2 * state.trace.destinations
+    sizes = 6 * state.trace.entries.astype(np.int64) + 2 * state.trace.destinations.astype(np.int64)
     parts.timed(
         "measuring the trace",
         lambda: measure_trace(schedule, state.trace, warm_up=0, model_bytes=sizes),
@@ -85,15 +88,15 @@ def endpoints(n: int, *, quick: bool) -> None:
     for number in range(100 if quick else 4000):
         sender = rng.choice(names)
         dests = rng.sample([name for name in names if name != sender], max(1, n // 2))
-        sent = parts.timed("send", lambda s=sender, d=dests: ends[s].send(d, b"").packets)
+        sent = parts.timed("send", partial(ends[sender].send, dests, b"")).packets
         for packet in sent:
-            data = parts.timed("encode", lambda p=packet: codec.encode(p))
+            data = parts.timed("encode", partial(codec.encode, packet))
             when = number + rng.expovariate(1 / (n / 2))
             heapq.heappush(way, (when, len(way), packet.dest, data))
         while way and way[0][0] <= number:
             _, _, dest, data = heapq.heappop(way)
-            arrived = parts.timed("decode", lambda d=data: codec.decode(d))
-            parts.timed("receive", lambda d=dest, p=arrived: ends[d].receive(p))
+            arrived = parts.timed("decode", partial(codec.decode, data))
+            parts.timed("receive", partial(ends[dest].receive, arrived))
     parts.show(f"endpoints of optimal with codec, {n} processes, multicast")
 
 
@@ -142,8 +145,8 @@ def node(*, quick: bool) -> None:
     window, seconds = (4, 0.2) if quick else (256, 2.0)
     try:
         with brokers.others("node_tcp", places):
-            work = lambda: asyncio.run(brokers.measure("node_tcp", places, window, seconds))  # noqa: E731 - one line
-            profiled(f"a node over TCP that sends, window {window}", work)
+            work = partial(brokers.measure, "node_tcp", places, window, seconds)
+            profiled(f"a node over TCP that sends, window {window}", lambda: asyncio.run(work()))
     finally:
         logging.disable(level)
 

@@ -10,6 +10,7 @@ import csv
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -147,10 +148,10 @@ def kernels(page: Page) -> Iterator[str]:
         "compiled with `-O3 -march=native` and run in turn with the kernel."
     )
     yield ""
-    million = {"scale": 1e-6, "digits": 3}
+    million = partial(count, scale=1e-6, digits=3)
     yield from page.table(
-        page.rows("kernels_c"), word("n"), word("cast"), count("plain", **million),
-        count("kernel", **million), count("with_schedule", **million), count("c", "C", **million),
+        page.rows("kernels_c"), word("n"), word("cast"), million("plain"),
+        million("kernel"), million("with_schedule"), million("c", "C"),
         count("of_c", "kernel : C", digits=1), count("of_plain", "kernel : plain", digits=0),
     )  # fmt: skip
     for cast in ("unicast", "multicast"):

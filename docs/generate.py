@@ -17,6 +17,7 @@ from antecede.report.overtaken import overtaken
 from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
 from docs.benchmarks_page import benchmarks_page
+from docs.pictures import pictures
 from docs.reference import reference_pages
 
 FOLDER = Path(__file__).parent / "algorithms"
@@ -36,7 +37,7 @@ def pages() -> dict[Path, str]:
     result[PLAYGROUND] = playground_page()
     result[PICTURE] = overtaken()
     result[BENCHMARKS] = benchmarks_page()
-    result |= reference_pages()
+    result |= reference_pages() | pictures()
     return result
 
 

@@ -89,10 +89,12 @@ def history_of(log: Path) -> History:
 
 
 def test_without_us_the_answer_overtakes_the_question(tmp_path: Path) -> None:
-    for slow in SLOWER:
-        log = tmp_path / f"chat-{slow}.jsonl"
-        if asyncio.run(question_and_answer("none", log, slow)) == ["answer", "question"]:
-            break
+    logs = {slow: tmp_path / f"chat-{slow}.jsonl" for slow in SLOWER}
+    log = next(
+        log
+        for slow, log in logs.items()
+        if asyncio.run(question_and_answer("none", log, slow)) == ["answer", "question"]
+    )
     (violation,) = causal_violations(history_of(log))
     assert violation.process == "cat"
     assert violation.message == antecede.MessageId("ann", 1)

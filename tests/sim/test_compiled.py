@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from antecede import sim
 from antecede.sim import engine
 from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, registry
 from antecede.sim.workloads import paper
-from tests.sim.same import PROTOCOLS, differences
+from tests.sim.same import PROTOCOLS, differences, random_schedule
 
 pytestmark = pytest.mark.timeout(3600)  # compiling takes its time on a busy machine
 IN_BOUNDS = """
@@ -135,6 +135,34 @@ def assert_found(protocol: str, steps: loop.Steps) -> None:
     schedule = paper(n=5, cast="multicast", received=40, seed=1)
     wrong = sim.run(protocol, schedule, engine="kernel")
     assert differences(wrong.trace, sim.run(protocol, schedule, engine="plain").trace)
+
+
+MUTANTS = {
+    "permits": ("if k != dest and rows.levels", "if rows.levels"),
+    "acknowledged": ("if clock < first_open(core, own,", "if clock <= first_open(core, own,"),
+    "non_atomic": ("key_of(me, aside.first[at(me)], 0)", "key_of(me, number, 0)"),
+    "semantic_optimal": ("if is_named or shared < 0:", "if shared < 0:"),
+}
+"""What may go wrong: waiting for one's own receiver, forgetting a copy that is not acknowledged,
+parts that replace each other, and a log of another copy."""
+
+
+def find_mutants() -> None:
+    """Run the mutants uncompiled; print the names of those that differ from the plain engine."""
+    for protocol, (old, new) in MUTANTS.items():
+        module = import_module(f"antecede.sim.kernels.{protocol}")
+        loop.STEPS.clear()
+        kernel = mutant(module, old, new)["KERNEL"]
+        schedule = random_schedule(1, 5, 80, cast="multicast")
+        wrong = kernel.simulate(kernel.plan(schedule), schedule.n).trace
+        if differences(wrong, sim.run(protocol, schedule, engine="plain").trace):
+            print(protocol)
+
+
+def test_mutants_are_found_uncompiled() -> None:
+    program = "from tests.sim import test_compiled; test_compiled.find_mutants()"
+    done = python(program, NUMBA_DISABLE_JIT="1")
+    assert done.stdout.split() == list(MUTANTS), done.stderr
 
 
 @pytest.mark.parametrize(

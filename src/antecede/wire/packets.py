@@ -116,16 +116,16 @@ def read_packet(data: bytes, roster: WireRoster) -> Packet | None:
         n, at = read_varint(data, at)
         source, dest = roster.names[source_no], roster.names[dest_no]
         scope = Scope(roster)
-        message, dests = None, ()
+        message: MessageId | None = None
+        dests: tuple[str, ...] = ()
         if shape != CONTROL:
-            sender = source
+            sender_no = source_no
             if shape == RELAYED:
                 sender_no, at = read_varint(data, at)
-                sender = roster.names[sender_no]
             seq, at = read_varint(data, at)
-            if not seq or (shape == RELAYED and sender_no == source_no):
+            if not seq or (shape == RELAYED) != (sender_no != source_no):
                 return None
-            message = MessageId(sender, seq)
+            message = MessageId(roster.names[sender_no], seq)
             dests, at = _known_dests(data, at, scope)
         control = NO_BYTES[absence]
         if absence == FOLLOWS:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.cli.reorder import _show_waiting
+from tests.pipeline.conftest import family
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
 
 if TYPE_CHECKING:
@@ -26,7 +27,14 @@ pytestmark = pytest.mark.spark
 
 #: More kills for a soak: the environment sets the number.
 KILLS = int(os.environ.get("ANTECEDE_KILLS", "2"))
-CALL = "import sys; from antecede.cli.main import app; app(sys.argv[1:])"
+# The JVM starts some seconds sooner if it compiles less.
+CALL = """
+import functools, sys
+from antecede.cli.main import app
+from antecede.pipeline.spark import session as module
+module.session = functools.partial(module.session, light=True)
+app(sys.argv[1:])
+"""
 
 
 def call(*words: object) -> list[str]:
@@ -35,12 +43,6 @@ def call(*words: object) -> list[str]:
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(call(*words), capture_output=True, text=True, check=False, timeout=1800)
-
-
-def family(pid: int) -> list[int]:
-    """Return the processes of a query: its driver, and what that has started."""
-    told = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-    return [pid, *(found for child in told for found in family(int(child)))]
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
