@@ -39,6 +39,7 @@ MODULES = (
     "core/numbered_restarts",
     "core/numbered_state",
     "core/restarts",
+    "core/retiring",
     "core/roster",
     "core/stamps",
     "core/tally",
