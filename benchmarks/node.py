@@ -3,8 +3,9 @@
 One process sends 256-byte messages to two others, which send them back; a window of them is under
 way at any time. The same frames are echoed by asyncio streams and by an asyncio Protocol that
 writes once per read. Rates are echoes per CPU second of the sending process, since other work on
-the machine then matters least; the best of several rounds counts. Durable nodes wait for the disk,
-so their rate is messages per second by the clock, beside what SQLite alone commits in such batches.
+the machine then matters least; the best slice of several rounds counts. Durable nodes wait for the
+disk, so their rate is messages per second by the clock, beside what SQLite alone commits in such
+batches.
 
 Bounds: 0.5 of the streams echo at windows 16 and 256, 1.0 in the compiled form; durable, 5,000
 messages/s or half of what SQLite alone commits.
@@ -35,6 +36,7 @@ from benchmarks._tables import record
 PAYLOAD = bytes(256)
 FRAME = len(PAYLOAD) + 32
 WINDOWS = (1, 16, 256)
+SLICES = 8
 SHARE_MIN = 1.0 if COMPILED else 0.5
 DURABLE_MIN, SQLITE_SHARE_MIN = 5_000.0, 0.5
 NAMES = ("a", "b", "c")
@@ -174,13 +176,15 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def rates(counter: Callable[[], int], seconds: float) -> tuple[float, float]:
-    """Return how fast a counter grows, per CPU second and per second."""
+    """Return how fast a counter grows: per CPU second in the best of some slices, per second."""
     await until(lambda: counter() > 0)
     await asyncio.sleep(seconds / 4)  # warm up
-    count, cpu, clock = counter(), time.process_time(), time.perf_counter()
-    await asyncio.sleep(seconds)
-    grown = counter() - count
-    return grown / (time.process_time() - cpu), grown / (time.perf_counter() - clock)
+    best, first, begin = 0.0, counter(), time.perf_counter()
+    for _ in range(SLICES):
+        count, cpu = counter(), time.process_time()
+        await asyncio.sleep(seconds / SLICES)
+        best = max(best, (counter() - count) / (time.process_time() - cpu))
+    return best, (counter() - first) / (time.perf_counter() - begin)
 
 
 async def echo_streams(ports: list[int], window: int, seconds: float) -> tuple[float, float]:

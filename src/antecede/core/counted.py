@@ -76,7 +76,7 @@ class Counted(CountedMembership):
         return tuple(
             [
                 numbered_packet(roster, me, dest, number(name), seq, mask, payload, stamp, NO_NEEDS)
-                for dest, name in zip(to.numbers, to.others)  # noqa: B905 - hot
+                for dest, name in zip(to.numbers, to.others, strict=True)
             ]
         )
 

@@ -33,7 +33,7 @@ NEVER: Final = 2 * COUNT_MAX
 
 
 class CountedMembership(Retiring):
-    """What :class:`antecede.core.counted.Counted` keeps about members, and does when they change."""
+    """What :class:`antecede.core.counted.Counted` knows about members that join and leave."""
 
     STATE: ClassVar[dict[str, object]] = {
         "_partings": {NAME: (bool, {NAME}, {NAME: int}, {NAME: int}, {NAME})},

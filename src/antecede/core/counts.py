@@ -7,6 +7,7 @@ Whoever has the same roster takes the rows as they are; for others the packet sp
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import ge, le
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from antecede.core.stamps import Stamp
@@ -48,8 +49,9 @@ class Counts(Stamp):
         """Return the control as its protocol writes it, by names."""
         raise NotImplementedError
 
-    def control(self, roster: Roster, dest: int, needs: list[int]) -> object:  # noqa: ARG002 - all copies carry the same
+    def control(self, roster: Roster, dest: int, needs: list[int]) -> object:
         """Return the control by names; copies share it."""
+        del dest, needs
         if self.spelt is None:
             self.spelt = self.spell(roster)
         return self.spelt
@@ -91,3 +93,10 @@ def by_roster(row: Row, names: tuple[str, ...], roster: Roster) -> Row:
         return row
     known = dict(zip(names, row, strict=True))
     return tuple([known[name] for name in roster.names])
+
+
+def larger(mine: Sequence[int], theirs: Row) -> Row:
+    """Return the larger of both counts of each process; often one row has all of them."""
+    if all(map(le, mine, theirs)):
+        return theirs
+    return tuple(mine if all(map(ge, mine, theirs)) else map(max, mine, theirs))

@@ -27,7 +27,7 @@ from antecede.net.limits import Limits
 from antecede.net.machine import was_removed
 from antecede.net.members import Members
 from antecede.net.outgoing import Outgoing
-from antecede.net.peers import GAP_MAX, Peer
+from antecede.net.peers import GAP_MAX, Peer, wake_all
 from antecede.net.records import Logged
 from antecede.net.runs import standing_alone
 from antecede.net.saving import Batch, Saving
@@ -102,7 +102,7 @@ class Engine:
         if self._has_pending:
             self._admit_pending()
         if self._arrival_waiters:
-            _wake_all(self._arrival_waiters)
+            wake_all(self._arrival_waiters)
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
@@ -203,7 +203,7 @@ class Engine:
         if frame.packets:
             self._take_packets(peer, frame.packets)
         if self._arrival_waiters:
-            _wake_all(self._arrival_waiters)
+            wake_all(self._arrival_waiters)
 
     def _take_packets(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
         channel, machine = peer.channel, self.machine
@@ -287,7 +287,7 @@ class Engine:
     def _owe(self, peer: Peer) -> None:
         """Acknowledge the peer's packets with the next frame."""
         self.saving.batch.arrivals[peer.name] = None
-        self.saving.schedule()
+        self.saving.schedule_arrivals()
 
     def _refuse(self, name: str, reason: str) -> None:
         self.counts["refused"] += 1
@@ -318,26 +318,29 @@ class Engine:
         """Let out what is saved now."""
         self.log(batch.logged)
         self.members.release(batch)
-        for name in {**batch.packets, **batch.arrivals, **batch.notes}:
-            peer = self.peers.get(name) or self.members.former.get(name)
-            if peer is None:
-                continue
-            if (arrivals := batch.arrivals.get(name)) is not None:
+        for name, arrivals in batch.arrivals.items():
+            peer = self._peer(name)
+            if peer is not None and arrivals is not None:
                 peer.saved = arrivals
-            packets = batch.packets.get(name, [])
-            if packets:
-                peer.released = packets[-1][0]
-            if packets or name in batch.notes:
+                if name not in batch.packets and name not in batch.notes:
+                    self.outgoing.owe(peer)
+        for name in {**batch.packets, **batch.notes} if batch.notes else batch.packets:
+            peer = self._peer(name)
+            if peer is not None:
+                packets = batch.packets.get(name, [])
+                if packets:
+                    peer.released = packets[-1][0]
                 self.outgoing.transmit(peer, packets, batch.notes.get(name))
-            else:
-                self.outgoing.owe(peer)
         if batch.deliveries:
             self.counts["delivered"] += len(batch.deliveries)
             self.ready += batch.deliveries
-            _wake_all(self._consumers)
-        _wake_all(deque(batch.waiters))
+            wake_all(self._consumers)
+        wake_all(deque(batch.waiters))
         if self.machine.group.is_removed:
             self._stop_as_removed()
+
+    def _peer(self, name: str) -> Peer | None:
+        return self.peers.get(name) or self.members.former.get(name)
 
     def log(self, logged: Iterable[Logged]) -> None:
         """Write events to the event log, unless they are there."""
@@ -365,8 +368,8 @@ class Engine:
 
     def wake_everyone(self) -> None:
         """Let all who wait look again, for instance because the node is closed."""
-        _wake_all(self._consumers)
-        _wake_all(self._arrival_waiters)
+        wake_all(self._consumers)
+        wake_all(self._arrival_waiters)
         for peer in self.peers.values():
             peer.wake()
 
@@ -390,10 +393,3 @@ class Engine:
         if self.is_closed:
             msg = "the node is closed; make a new one to go on"
             raise NodeClosedError(msg)
-
-
-def _wake_all(waiters: deque[asyncio.Future[None]]) -> None:
-    while waiters:
-        waiter = waiters.popleft()
-        if not waiter.done():
-            waiter.set_result(None)

@@ -15,8 +15,8 @@ from antecede.net.transports import Transport
 
 FRAME_BYTES: Final = 1 << 18
 """Packets are packed into frames of about this size."""
-ACKNOWLEDGE_SECONDS: Final = 0.002
-"""For how long an acknowledgement waits for packets to travel with."""
+ACKNOWLEDGE_SECONDS: Final = 0.003
+"""For how long an acknowledgement waits for packets to travel with, and at most twice that."""
 
 
 class Outgoing:
@@ -34,6 +34,7 @@ class Outgoing:
         self.notes_for: Callable[[Peer], list[bytes]] = lambda _: []
         """Returns what a peer with another view has missed."""
         self._owed: dict[str, Peer] = {}
+        self._overdue: dict[str, Peer] = {}
         self._owing: asyncio.TimerHandle | None = None
 
     def owe(self, peer: Peer) -> None:
@@ -43,9 +44,13 @@ class Outgoing:
             self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
 
     def _pay(self) -> None:
+        """Acknowledge what was owed the last time already; so busy nodes have time to answer."""
         self._owing = None
-        for peer in list(self._owed.values()):
+        for peer in list(self._overdue.values()):
             self.transmit(peer, [])
+        self._overdue, self._owed = self._owed, {}
+        if self._overdue:
+            self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
 
     def transmit(
         self, peer: Peer, packets: list[tuple[int, bytes]], notes: list[bytes] | None = None
@@ -53,6 +58,7 @@ class Outgoing:
         """Send packets with the latest acknowledgement; without packets, only that."""
         machine = self.machine
         self._owed.pop(peer.name, None)
+        self._overdue.pop(peer.name, None)
         head = frames.Head(
             machine.group.digest, machine.identity, peer.channel.identity, self.view, self.stable
         )
@@ -100,6 +106,8 @@ class Outgoing:
     def stop(self, peers: list[Peer]) -> None:
         """Send nothing more."""
         if not self.is_stopped:
+            self._overdue.update(self._owed)
+            self._owed = {}
             self._pay()
         self.is_stopped = True
         if self._owing is not None:

@@ -59,7 +59,8 @@ class Saving:
     """Saves batches one after the other.
 
     ``seal`` completes a batch before it is saved, ``finish`` lets out what it holds, ``fail`` hears
-    of an error. Without a store a batch is let out at the end of the event loop's turn.
+    of an error. Without a store a batch is let out at the end of the event loop's turn, or when
+    packets have arrived.
     """
 
     def __init__(
@@ -93,6 +94,13 @@ class Saving:
         self._is_scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
+
+    def schedule_arrivals(self) -> None:
+        """Save the current batch soon; let it out at once if there is nothing to wait for."""
+        if self.store is not None:
+            self.schedule()
+        elif self._failure is None:
+            self._let_out(self._next())
 
     def saved(self) -> Awaitable[None]:
         """Return what is done when everything applied so far is saved."""
@@ -134,7 +142,7 @@ class Saving:
         if self.store is not None and self._failure is None:
             self._task = self._loop.create_task(self._save_all())
             return
-        if self._failure is None:
+        if self._failure is None and not self.batch.is_empty:
             self._let_out(self._next())
         self._idle.set()
 

@@ -246,7 +246,7 @@ class Broadcast(Counted):
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         starts, source = self._starts, packet.source
         row, mine = self._carried(packet).rows[0], self._vectors[self._all]
-        for (name, have), count in zip(mine.items(), row):  # noqa: B905 - hot
+        for (name, have), count in zip(mine.items(), row, strict=True):
             if have < count:
                 wanted = count - 1 if name == source else count
                 if have < wanted and starts.get(name, 0) < wanted:
@@ -268,7 +268,7 @@ class Broadcast(Counted):
         if not self._all:
             return self._absorb_groups(packet)
         mine, row = self._vectors[self._all], self._carried(packet).rows[0]
-        for (name, have), count in zip(mine.items(), row):  # noqa: B905 - hot
+        for (name, have), count in zip(mine.items(), row, strict=True):
             if have < count:
                 mine[name] = count
         if self._starts:

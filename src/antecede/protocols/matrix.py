@@ -32,10 +32,10 @@ Differences from the paper
 Multicast is our extension: a send counts once per destination, and a delivery records the message
 for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
 is delivered by the base and not counted; the paper's literal rule would count it twice and block.
-``Packet.control`` names the processes of rows, and both rows and columns are sorted by name, so
-processes may join and leave; see :mod:`antecede.core.counted`. One that joined counts from 0. Nothing waits for what
-is lost with one that left, but everything else stays in the matrix, so messages that are delivered
-never overtake each other.
+Controls name the processes of rows, and both rows and columns are sorted by name, so processes may
+join and leave; see :mod:`antecede.core.counted`. One that joined counts from 0. Nothing waits for
+what is lost with one that left, but everything else stays in the matrix, so messages that are
+delivered never overtake each other.
 
 References
 ----------
@@ -50,7 +50,7 @@ from typing import ClassVar, cast
 from antecede.core.casts import Targets
 from antecede.core.counted import Counted
 from antecede.core.counted_membership import aligned
-from antecede.core.counts import Counts, Row, by_name, by_roster, order_of
+from antecede.core.counts import Counts, Row, by_name, by_roster, larger, order_of
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.registry import register
@@ -183,8 +183,7 @@ class Matrix(Counted):
         for number, theirs in enumerate(rows):
             mine = sent[number]
             if mine is not theirs and mine != theirs:
-                pairs = zip(mine, theirs)  # noqa: B905 - hot
-                sent[number] = tuple([a if a > b else b for a, b in pairs])  # noqa: FURB136 - hot
+                sent[number] = larger(mine, theirs)
         row, before = list(sent[source]), rows[source]
         for dest in packet.dests:
             column = self._index.get(dest, source)

@@ -57,7 +57,7 @@ from typing import ClassVar, cast
 from antecede.core.casts import Targets
 from antecede.core.counted import Counted
 from antecede.core.counted_membership import aligned
-from antecede.core.counts import Counts, by_name, by_roster, order_of
+from antecede.core.counts import Counts, by_name, by_roster, larger, order_of
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
@@ -255,11 +255,9 @@ class Vectors(Counted):
         for dest in packet.dests:
             if dest != packet.source and mask >> self._index.get(dest, self._me) & 1:
                 self._note(dest, time)
-        before, pairs = self._clock, zip(self._clock, time)  # noqa: B905 - hot
-        clock = [a if a > b else b for a, b in pairs]  # noqa: FURB136 - hot
-        clock[self._me] += 1
-        self._clock = tuple(clock)
-        levels = zip(names, before, clock, strict=True)
+        before, self._clock = self._clock, larger(self._clock, time)
+        self._tick()
+        levels = zip(names, before, self._clock, strict=True)
         return (Need(name, now, "event") for name, was, now in levels if now > was)
 
     def _note(self, dest: str, vector: Vector) -> None:
@@ -267,8 +265,7 @@ class Vectors(Counted):
         if mine is None:
             self._latest[dest] = vector
         elif mine is not vector and mine != vector:
-            pairs = zip(mine, vector)  # noqa: B905 - hot
-            self._latest[dest] = tuple([a if a > b else b for a, b in pairs])  # noqa: FURB136 - hot
+            self._latest[dest] = larger(mine, vector)
 
     def _tick(self) -> None:
         me = self._me

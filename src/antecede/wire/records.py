@@ -58,7 +58,7 @@ def put_groups(
     kinds = kinds or cast("list[int]", kinds_of(rows, scope))
     bits.golomb(len(rows[0]), 0)
     keys = [tuple([row[0] for row in group]) for group in groups] if kinds[0] == MEMBER else []
-    is_keyed = bool(keys) and all([is_names(names, scope) for names in keys])  # noqa: C419 - hot
+    is_keyed = bool(keys) and all(is_names(names, scope) for names in keys)
     bits.put(is_keyed, 1)
     if is_keyed:
         for names in keys:
@@ -138,7 +138,7 @@ def _kind(column: Row, scope: Scope) -> int | None:
         kind = BYTES
     elif sort is tuple:
         items = cast("tuple[Row, ...]", column)
-        if all([is_names(item, scope) for item in items]):  # noqa: C419 - quicker so
+        if all(is_names(item, scope) for item in items):
             kind = SET
         elif len(set(map(len, items))) == 1 and all(map(are_numbers, items)):
             kind = VECTOR
