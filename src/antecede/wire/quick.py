@@ -13,7 +13,6 @@ from typing import Final
 from antecede.core.counts import Counts
 from antecede.core.entries import is_entries
 from antecede.core.messages import Packet, incarnation_of, numbered_packet
-from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
@@ -219,21 +218,20 @@ class Quick:
         """Return a packet, or None if it has to be read in the general way."""
         if len(data) <= self._tag_at or data[0] != MARK:
             return None
-        tag, at = data[self._tag_at], self._tag_at + 1
+        tag = data[self._tag_at]
+        kind = self._kinds.get(tag)
         try:
-            if tag > 0x7F:
-                tag, at = read_varint(data, self._tag_at)
-            if tag % TAGS < STAMPED:
-                return None
-            kind = self._kinds.get(tag)
+            if kind is not None:
+                return self._packet(data, kind, tag % TAGS - STAMPED)
+            tag, at = read_varint(data, self._tag_at)
+            form = tag % TAGS - STAMPED
+            kind = _kind_of_tag(tag) if form >= 0 else None
             if kind is None:
-                kind = _kind_of_tag(tag)
-                if kind is None:
-                    return None
-                self._kinds[tag] = kind
+                return None
             if issubclass(kind, Counts):
-                return counted_packet(self, data, at, kind, tag % TAGS - STAMPED)
-            return self._packet(data, kind, tag % TAGS - STAMPED)
+                return counted_packet(self, data, at, kind, form)
+            self._kinds[tag] = kind
+            return self._packet(data, kind, form)
         except IndexError:
             reader = Reader(data, len(data))
             reader.position = len(data)
