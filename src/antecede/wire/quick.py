@@ -230,6 +230,8 @@ class Quick:
                 return None
             if issubclass(kind, Counts):
                 return counted_packet(self, data, at, kind, form)
+            if tag > 0x7F:  # logs have low numbers
+                return None
             self._kinds[tag] = kind
             return self._packet(data, kind, form)
         except IndexError:
