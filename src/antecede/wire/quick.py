@@ -13,7 +13,6 @@ from typing import Final
 from antecede.core.counts import Counts
 from antecede.core.entries import is_entries
 from antecede.core.messages import Packet, incarnation_of, numbered_packet
-from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
