@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 NUMBERS = PAGE.split("p is the protocol: ")[1].split(" any other.")[0]
 PROTOCOLS = {int(number): name for number, name in re.findall(r"(\d+) (\w+)", NUMBERS)}
+Entries = dict[tuple[int, int], set[int]]
 WORDS = ("diff", "ask", "promise", "wish")
 
 
@@ -41,7 +42,7 @@ class Second:
         source, dest = map(self.name, numbers)
         n = self.varint()
         if kind >= 9:
-            what = self.stamped(numbers, kind - 9)
+            what = self.stamped(protocol, numbers, kind - 9)
         else:
             what = self.plain(source, *divmod(kind, 3))
         message, dests, control = what
@@ -66,7 +67,9 @@ class Second:
 
     # Stamps.
 
-    def stamped(self, numbers: tuple[int, int], form: int) -> tuple[object, object, object]:
+    def stamped(
+        self, protocol: str, numbers: tuple[int, int], form: int
+    ) -> tuple[object, object, object]:
         source, dest = numbers
         seq = self.varint()
         has_news, form = divmod(form, 6)
@@ -76,40 +79,53 @@ class Second:
             dests = [self.varint() for _ in range(self.varint())]
         elif how == 2:
             dests = self.mask()
+        news: list[tuple[str, ...]] = []
         if has_news:
             left, done = self.mask(), self.mask()
             assert left
             assert set(done) <= set(left)
-        control = () if is_empty else self.stamp(seq, dest)
-        names = tuple(sorted(map(self.name, dests)))
-        return (self.name(source), seq), names, control
+            news = [self.spelt(left), self.spelt(done)]
+        entries, needs = ({}, []) if is_empty else self.stamp(seq)
+        if protocol == "pruned":
+            pairs = tuple(sorted((self.name(sender), clock) for sender, clock in needs))
+            control: object = self.rows(entries), pairs
+            control = (control, *news) if news else control
+        else:
+            for message in needs:
+                entries.setdefault(message, set()).add(dest)
+            control = self.rows(entries)
+        return (self.name(source), seq), self.spelt(dests), control
+
+    def spelt(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(sorted(map(self.name, numbers)))
+
+    def rows(self, entries: Entries) -> tuple[object, ...]:
+        return tuple(
+            sorted(
+                (self.name(sender), clock, self.spelt(dests))
+                for (sender, clock), dests in entries.items()
+                if clock
+            )
+        )
 
     def mask(self) -> list[int]:
         bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")
         return [i for i in range(len(self.members)) if bits >> i & 1]
 
-    def stamp(self, seq: int, dest: int) -> tuple[object, ...]:
+    def stamp(self, seq: int) -> tuple[Entries, list[tuple[int, int]]]:
         count = len(self.members)
         form, zigzag = self.byte(), self.varint()
         base = seq + (zigzag + 1) // 2 if zigzag % 2 else seq - zigzag // 2
         tops = [value and value + base - 1 for value in self.lanes(count, form % 8)]
-        entries: dict[tuple[int, int], set[int]] = {(i, top): set() for i, top in enumerate(tops)}
+        entries: Entries = {(i, top): set() for i, top in enumerate(tops)}
         length = self.varint()
         if length:
             places = self.places(length, form // 8 % 8)
             for place, dests in zip(places, self.dest_sets(length, form // 64), strict=True):
                 entries.setdefault(self.message(place, tops), set()).update(dests)
         code = self.varint()
-        if code:
-            for place in self.places(code // 8, code % 8):
-                entries.setdefault(self.message(place, tops), set()).add(dest)
-        return tuple(
-            sorted(
-                (self.name(sender), clock, tuple(sorted(map(self.name, dests))))
-                for (sender, clock), dests in entries.items()
-                if clock
-            )
-        )
+        places = self.places(code // 8, code % 8) if code else []
+        return entries, [self.message(place, tops) for place in places]
 
     def message(self, place: int, tops: list[int]) -> tuple[int, int]:
         distance, sender = divmod(place, 2 ** self.width())

@@ -7,15 +7,15 @@ endpoint takes it as it is. A packet that no endpoint would send is left to the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import lru_cache
 from typing import Final
 
-from antecede.core.entries import is_entries
 from antecede.core.messages import Packet, incarnation_of, numbered_packet
 from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
+from antecede.core.stamps import Stamp, Translation, new_stamp
 from antecede.core.validation import COUNT_MAX, are_names
 from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
@@ -49,7 +49,7 @@ class Quick:
         self.wire = wire
         self.roster = wire.roster
         self._stamps = Stamps(wire.roster)
-        self._starts: dict[int, bytes] = {}
+        self._starts: dict[type[Stamp], dict[int, bytes]] = defaultdict(dict)
         self._dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
@@ -69,7 +69,7 @@ class Quick:
         stamp = packet.stamp
         body = stamp.body
         if body is None or body[0] is not roster:
-            if not stamp.IS_LOG:
+            if not stamp.IS_QUICK:
                 return None
             body = self._body(stamp, packet.seq)
         control, needs = body[1], b""
@@ -84,7 +84,7 @@ class Quick:
         if stamp.news is not None:
             how += 2 * DESTS
             listed += self._put_news(stamp.news)
-        start = self._starts.get((how << 16 | packet.source_no) << 16 | dest)
+        start = self._starts[type(stamp)].get((how << 16 | packet.source_no) << 16 | dest)
         if start is None:
             start = self._start(packet, how)
         n, seq = packet.n, packet.seq
@@ -102,7 +102,7 @@ class Quick:
                 return None
             packet = adopted
         stamp = packet.stamp
-        if not stamp.IS_LOG:
+        if not stamp.IS_QUICK:
             return None
         body = self._body(stamp, packet.seq)[1]
         return len(body + self._stamps.put_needs(stamp.tops, packet.needs)) if body else 0
@@ -123,9 +123,10 @@ class Quick:
         else:
             put_varint(out, source)
             put_varint(out, dest)
-        if len(self._starts) >= CACHE_MAX:
-            self._starts.clear()
-        start = self._starts[(how << 16 | source) << 16 | dest] = bytes(out)
+        starts = self._starts[type(packet.stamp)]
+        if len(starts) >= CACHE_MAX:
+            starts.clear()
+        start = starts[(how << 16 | source) << 16 | dest] = bytes(out)
         return start
 
     def _put_news(self, news: tuple[int, int]) -> bytes:
@@ -164,29 +165,22 @@ class Quick:
 
     def _numbered(self, packet: Packet, source: int, dest: int) -> Packet | None:
         """Return a packet that was made from names by our numbers, if an endpoint would send it."""
-        kind = _kind_of(packet.protocol)
-        entries, message, roster = packet.control, packet.message, self.roster
+        kind, message, roster = _kind_of(packet.protocol), packet.message, self.roster
         if kind is None or message is None or message.sender != packet.source:
             return None
-        if not is_entries(entries) or not are_names(packet.dests) or packet.kind != "data":
+        if not are_names(packet.dests) or packet.kind != "data":
             return None
-        names = {packet.source, *packet.dests}.union(*[(e[0], *e[2]) for e in entries])
-        numbers = (packet.n, message.seq, *[entry[1] for entry in entries])
-        if not names <= roster.numbers.keys() or not all(map(_is_number, numbers)):
+        if not all(map(_is_number, (packet.n, message.seq))):
             return None
-        stamp, needs = stamp_of(kind, entries, roster, dest)
+        read = kind.read(packet.control, roster, dest)
+        if read is None or not roster.numbers.keys() >= {*packet.dests}:
+            return None
+        stamp, needs = read
+        dests, payload = roster.mask_of(packet.dests), packet.payload
         made = numbered_packet(
-            roster,
-            source,
-            dest,
-            packet.n,
-            message.seq,
-            roster.mask_of(packet.dests),
-            packet.payload,
-            stamp,
-            needs,
+            roster, source, dest, packet.n, message.seq, dests, payload, stamp, needs
         )
-        is_whole = made.control == entries  # only a sender's newest entry may name nobody
+        is_whole = made.control == packet.control  # only a sender's newest entry may name nobody
         return made if is_whole and _is_fine(made) else None
 
     # Read.
@@ -281,11 +275,11 @@ class Quick:
 
 
 def _kind_of(protocol: str) -> type[Stamp] | None:
-    """Return the stamps of a protocol whose control is a log."""
+    """Return the stamps of a protocol whose packets are written and read here."""
     if protocol not in PROTOCOLS:
         return None
     cls = protocol_class(protocol)
-    if not issubclass(cls, Numbered) or not cls.STAMP.IS_LOG or not cls.INFO.wire_number:
+    if not issubclass(cls, Numbered) or not cls.STAMP.IS_QUICK or not cls.INFO.wire_number:
         return None
     return cls.STAMP
 
