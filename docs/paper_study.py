@@ -11,6 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def _calls(summary: dict[str, Any]) -> str:
 def _section(section: Section) -> Iterator[str]:
     yield f"## {section.title}"
     if section.note:
-        yield from ("", _wrapped(section.note))
+        yield from ("", _wrapped(section.note.replace("; click on it for", "; below it are")))
     for block in section.blocks:
         yield from _block(block)
 
@@ -106,18 +107,22 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _claims(claims: Claims) -> Iterator[str]:
-    """Write the tally, the papers, and a table of the claims with their whole results."""
+    """Write the tally, the papers, a short line for each claim, and its whole result folded."""
     tally = (f"{count} {verdict}" for verdict, (_, count) in claims.tally.items())
-    yield _wrapped(f"Of {len(claims.lines)} claims and questions: {', '.join(tally)}.")
+    yield _wrapped(f"Verdicts on {len(claims.lines)} claims and questions: {', '.join(tally)}.")
     yield ""
     for key, (name, link) in claims.papers.items():
         yield f"- {key}.x: " + (f"[{name}]({link})" if link else name)
-    columns = ("No.", "What the paper says", "Verdict", "By", "Result", "How it was tested")
-    rows = [
-        (line.id, line.text, line.verdict, line.basis, line.result, line.test)
-        for line in claims.lines
-    ]
+    columns = ("No.", "What the paper says", "Verdict", "By", "In short")
+    rows = [(line.id, line.text, line.verdict, line.basis, line.short) for line in claims.lines]
     yield from ("", *_table(Table(columns, rows)))
+    yield from ("", "The whole results, and how each claim was tested:", "")
+    for line in claims.lines:
+        said = escape(line.text, quote=False)
+        yield _wrapped(f"<details><summary>{line.id} {said}</summary>")
+        for label, text in (("Result", line.result), ("How it was tested", line.test)):
+            yield _wrapped(f"<p><b>{label}.</b> {escape(text, quote=False)}</p>")
+        yield from ("</details>", "")
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -42,7 +42,7 @@ class Second:
         source, dest = map(self.name, numbers)
         n = self.varint()
         if kind >= 9:
-            what = self.stamped(protocol, numbers, kind - 9)
+            what = self.stamped(numbers, kind - 9, protocol)
         else:
             what = self.plain(source, *divmod(kind, 3))
         message, dests, control = what
@@ -68,7 +68,7 @@ class Second:
     # Stamps.
 
     def stamped(
-        self, protocol: str, numbers: tuple[int, int], form: int
+        self, numbers: tuple[int, int], form: int, protocol: str
     ) -> tuple[object, object, object]:
         source, dest = numbers
         seq = self.varint()
@@ -85,19 +85,24 @@ class Second:
             assert left
             assert set(done) <= set(left)
             news = [self.spelt(left), self.spelt(done)]
-        entries, needs = ({}, []) if is_empty else self.stamp(seq)
-        if protocol == "pruned":
-            pairs = tuple(sorted((self.name(sender), clock) for sender, clock in needs))
-            control: object = self.rows(entries), pairs
-            control = (control, *news) if news else control
+        counting = {"broadcast": self.heard, "matrix": self.sent, "vectors": self.times}
+        if protocol in counting:
+            control = counting[protocol]()
         else:
-            for message in needs:
-                entries.setdefault(message, set()).add(dest)
-            control = self.rows(entries)
+            entries, needs = ({}, []) if is_empty else self.stamp(seq)
+            control = self.logged(protocol, dest, entries, needs)
+            control = (control, *news) if news and protocol == "pruned" else control
         return (self.name(source), seq), self.spelt(dests), control
 
-    def spelt(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        return tuple(sorted(map(self.name, numbers)))
+    def logged(
+        self, protocol: str, dest: int, entries: Entries, needs: list[tuple[int, int]]
+    ) -> tuple[object, ...]:
+        if protocol == "pruned":
+            pairs = sorted((self.name(sender), clock) for sender, clock in needs)
+            return self.rows(entries), tuple(pairs)
+        for message in needs:
+            entries.setdefault(message, set()).add(dest)
+        return self.rows(entries)
 
     def rows(self, entries: Entries) -> tuple[object, ...]:
         return tuple(
@@ -107,6 +112,38 @@ class Second:
                 if clock
             )
         )
+
+    def spelt(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(sorted(map(self.name, numbers)))
+
+    def heard(self) -> tuple[object, ...]:
+        return tuple(sorted(zip(self.members, self.row(), strict=True)))
+
+    def sent(self) -> tuple[object, ...]:
+        size, least = len(self.members), self.row()
+        rest = self.lanes(size * (size - 1), self.byte())
+        cells = iter(rest)
+        table = {
+            (a, b): 0 if a == b else least[i] + next(cells)
+            for i, a in enumerate(self.members)
+            for b in self.members
+        }
+        names = sorted(self.members)
+        return tuple((a, tuple(table[a, b] for b in names)) for a in names)
+
+    def times(self) -> tuple[object, ...]:
+        owners, time = self.mask(), dict(zip(self.members, self.row(), strict=True))
+        size, names = len(self.members), sorted(self.members)
+        rest = self.lanes(size * len(owners), self.byte()) if owners else []
+        vectors = []
+        for i, owner in enumerate(owners):
+            below = dict(zip(self.members, rest[i * size : (i + 1) * size], strict=True))
+            vectors.append((self.name(owner), tuple(time[a] - below[a] for a in names)))
+        return tuple(sorted(time.items())), tuple(sorted(vectors))
+
+    def row(self) -> list[int]:
+        base = self.varint()
+        return [base + value for value in self.lanes(len(self.members), self.byte())]
 
     def mask(self) -> list[int]:
         bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")

@@ -26,7 +26,7 @@ class Stamp:
     __slots__ = ("body", "is_plain", "log", "news", "tops")
 
     PROTOCOL: ClassVar = ""
-    IS_QUICK: ClassVar = False
+    IS_LOG: ClassVar = False
     """Whether a Codec writes tops, log and needs instead of the control."""
 
     def __init__(self, tops: list[int], log: dict[int, int]) -> None:
@@ -44,7 +44,9 @@ class Stamp:
         raise NotImplementedError
 
     @classmethod
-    def read(cls, control: object, roster: Roster, dest: int) -> tuple[Stamp, list[int]] | None:
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
         """Return the stamp and the needs of a control, or None if it is malformed.
 
         What is returned may spell another control, if no endpoint would send this one.

@@ -234,7 +234,8 @@ class Acknowledged(Endpoint):
         if mark <= self._mark:
             return
         self._learn(self.process, mark)
-        for dest in sorted(dest for dest, owed in self._owed.items() if owed[0] <= mark):
+        due = [dest for dest, owed in self._owed.items() if owed[0] <= mark]
+        for dest in sorted(due, key=self._positions.__getitem__):
             self._emit_control(dest, (mark,))
             self._tell(dest)
 

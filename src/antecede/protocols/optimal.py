@@ -100,14 +100,16 @@ class OptimalStamp(Stamp):
     __slots__ = ()
 
     PROTOCOL: ClassVar = "optimal"
-    IS_QUICK: ClassVar = True
+    IS_LOG: ClassVar = True
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
         return self.entries(roster, dest, needs)
 
     @classmethod
-    def read(cls, control: object, roster: Roster, dest: int) -> tuple[Stamp, list[int]] | None:
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
         """Return the stamp and the needs of O_M, or None if it is malformed."""
         if not is_entries(control) or not are_known(control, roster):
             return None

@@ -86,7 +86,7 @@ class PrunedStamp(Stamp):
     __slots__ = ()
 
     PROTOCOL: ClassVar = "pruned"
-    IS_QUICK: ClassVar = True
+    IS_LOG: ClassVar = True
 
     def control(
         self, roster: Roster, dest: int, needs: list[int]
@@ -103,7 +103,9 @@ class PrunedStamp(Stamp):
         return control, roster.sorted_names(self.news[0]), roster.sorted_names(self.news[1])
 
     @classmethod
-    def read(cls, control: object, roster: Roster, dest: int) -> tuple[Stamp, list[int]] | None:
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
         """Return the stamp and the needs of CI_m and DC, or None if they are malformed."""
         control, left, done = parts(control)
         if not is_control(control) or not is_news(left, done):

@@ -11,12 +11,22 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import Final
 
+from antecede.core.counts import Counts
 from antecede.core.messages import Packet, incarnation_of, numbered_packet
-from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp
 from antecede.core.validation import COUNT_MAX, are_names
+from antecede.wire.counted import (
+    ALONE,
+    BITS,
+    DESTS,
+    LIST,
+    counted_body,
+    counted_head,
+    counted_packet,
+    counting_packet,
+)
 from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
 from antecede.wire.roster import PAIR_MAX, WireRoster
@@ -31,8 +41,6 @@ from antecede.wire.stream import (
 )
 
 CACHE_MAX: Final = 4096
-ALONE, LIST, BITS, DESTS = range(4)
-"""The destinations of a packet with a stamp: one, a list or bits; and how many kinds there are."""
 MARK: Final = PACKET_MARK + VERSION
 
 
@@ -50,7 +58,8 @@ class Quick:
         self.roster = wire.roster
         self._stamps = Stamps(wire.roster)
         self._starts: dict[type[Stamp], dict[int, bytes]] = defaultdict(dict)
-        self._dests: dict[int, tuple[int, bytes]] = {}
+        self.counted_starts: dict[tuple[str, int], bytes] = {}
+        self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
         self._set_bytes = (len(wire) + 7) // 8
@@ -69,16 +78,18 @@ class Quick:
         stamp = packet.stamp
         body = stamp.body
         if body is None or body[0] is not roster:
-            if not stamp.IS_QUICK:
-                return None
+            if not stamp.IS_LOG:
+                return counted_head(self, packet, payload)
             body = self._body(stamp, packet.seq)
+        elif not stamp.IS_LOG:
+            return counted_head(self, packet, payload)
         control, needs = body[1], b""
         if control:
             needs = self._stamps.put_needs(stamp.tops, packet.needs) if packet.needs else b"\0"
         dest, dests = packet.dest_no, packet.dest_set
         how, listed = ALONE, b""
         if dests != roster.bits[dest]:
-            how, listed = self._dests.get(dests) or self._put_dests(dests)
+            how, listed = self.dests.get(dests) or self.put_dests(dests)
         if not control:
             how += DESTS
         if stamp.news is not None:
@@ -102,8 +113,9 @@ class Quick:
                 return None
             packet = adopted
         stamp = packet.stamp
-        if not stamp.IS_QUICK:
-            return None
+        if not stamp.IS_LOG:
+            counts = counted_body(self, stamp)
+            return None if counts is None else len(counts)
         body = self._body(stamp, packet.seq)[1]
         return len(body + self._stamps.put_needs(stamp.tops, packet.needs)) if body else 0
 
@@ -115,6 +127,15 @@ class Quick:
         return body
 
     def _start(self, packet: Packet, how: int) -> bytes:
+        starts = self._starts[type(packet.stamp)]
+        if len(starts) >= CACHE_MAX:
+            starts.clear()
+        start = self.start(packet, how)
+        starts[(how << 16 | packet.source_no) << 16 | packet.dest_no] = start
+        return start
+
+    def start(self, packet: Packet, how: int) -> bytes:
+        """Return what comes before the numbers of a packet with a stamp."""
         source, dest = packet.source_no, packet.dest_no
         out = bytearray((MARK,)) + self.wire.identity
         put_varint(out, TAGS * PROTOCOLS[packet.stamp.PROTOCOL].wire_number + STAMPED + how)
@@ -123,24 +144,20 @@ class Quick:
         else:
             put_varint(out, source)
             put_varint(out, dest)
-        starts = self._starts[type(packet.stamp)]
-        if len(starts) >= CACHE_MAX:
-            starts.clear()
-        start = starts[(how << 16 | source) << 16 | dest] = bytes(out)
-        return start
+        return bytes(out)
 
     def _put_news(self, news: tuple[int, int]) -> bytes:
         return b"".join([mask.to_bytes(self._set_bytes, "little") for mask in news])
 
-    def _put_dests(self, mask: int) -> tuple[int, bytes]:
+    def put_dests(self, mask: int) -> tuple[int, bytes]:
         """Return destinations: their count and numbers where that is shorter, else bits."""
-        if len(self._dests) >= CACHE_MAX:
-            self._dests.clear()
+        if len(self.dests) >= CACHE_MAX:
+            self.dests.clear()
         numbers = self.roster.members(mask)
         result = LIST, b"".join(map(varint, (len(numbers), *numbers)))
         if len(result[1]) >= self._set_bytes:
             result = BITS, mask.to_bytes(self._set_bytes, "little")
-        self._dests[mask] = result
+        self.dests[mask] = result
         return result
 
     def _adopted(self, packet: Packet) -> Packet | None:
@@ -151,6 +168,9 @@ class Quick:
             return None
         if roster is None:
             return self._numbered(packet, source, dest)
+        if isinstance(packet.stamp, Counts):
+            counts = packet.stamp.moved(roster, self.roster)
+            return None if counts is None else counting_packet(self, packet, (source, dest), counts)
         by = Translation(roster, self.roster)
         stamp = type(packet.stamp)(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
         needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
@@ -168,18 +188,18 @@ class Quick:
         kind, message, roster = _kind_of(packet.protocol), packet.message, self.roster
         if kind is None or message is None or message.sender != packet.source:
             return None
-        if not are_names(packet.dests) or packet.kind != "data":
+        if issubclass(kind, Counts):
+            counts = kind.read(packet.control, roster)
+            return None if counts is None else counting_packet(self, packet, (source, dest), counts)
+        if not are_names(packet.dests) or not roster.numbers.keys() >= {*packet.dests}:
             return None
-        if not all(map(_is_number, (packet.n, message.seq))):
+        if packet.kind != "data" or not _is_number(packet.n) or not _is_number(message.seq):
             return None
-        read = kind.read(packet.control, roster, dest)
-        if read is None or not roster.numbers.keys() >= {*packet.dests}:
+        read = kind.of_control(packet.control, roster, dest)
+        if read is None:
             return None
-        stamp, needs = read
         dests, payload = roster.mask_of(packet.dests), packet.payload
-        made = numbered_packet(
-            roster, source, dest, packet.n, message.seq, dests, payload, stamp, needs
-        )
+        made = numbered_packet(roster, source, dest, packet.n, message.seq, dests, payload, *read)
         is_whole = made.control == packet.control  # only a sender's newest entry may name nobody
         return made if is_whole and _is_fine(made) else None
 
@@ -189,14 +209,20 @@ class Quick:
         """Return a packet, or None if it has to be read in the general way."""
         if len(data) <= self._tag_at or data[0] != MARK:
             return None
-        tag = data[self._tag_at]
-        kind = self._kinds.get(tag)
-        if kind is None:
-            kind = _kind_of_tag(tag)
-            if kind is None:
-                return None
-            self._kinds[tag] = kind
+        tag, at = data[self._tag_at], self._tag_at + 1
         try:
+            if tag > 0x7F:
+                tag, at = read_varint(data, self._tag_at)
+            if tag % TAGS < STAMPED:
+                return None
+            kind = self._kinds.get(tag)
+            if kind is None:
+                kind = _kind_of_tag(tag)
+                if kind is None:
+                    return None
+                self._kinds[tag] = kind
+            if issubclass(kind, Counts):
+                return counted_packet(self, data, at, kind, tag % TAGS - STAMPED)
             return self._packet(data, kind, tag % TAGS - STAMPED)
         except IndexError:
             reader = Reader(data, len(data))
@@ -220,7 +246,7 @@ class Quick:
             seq, at = read_varint(data, at)
         dests = roster.bits[dest]
         if form % DESTS != ALONE:
-            dests, at = self._get_dests(data, at, form % DESTS)
+            dests, at = self.get_dests(data, at, form % DESTS)
             if dests == roster.bits[dest]:
                 msg = "lists its destination although it has no other"
                 raise ColumnError(msg)
@@ -256,7 +282,8 @@ class Quick:
             raise ColumnError(msg)
         return (left, done), end
 
-    def _get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
+    def get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
+        """Read destinations as a mask, and return the place behind them."""
         mask, end = 0, at + self._set_bytes
         if how == BITS:
             mask = int.from_bytes(data[at:end], "little")
@@ -268,28 +295,26 @@ class Quick:
         if end > len(data) or mask >> len(self.roster) or not mask:
             msg = "has destinations that end too early, or are not members"
             raise ColumnError(msg)
-        if (self._dests.get(mask) or self._put_dests(mask)) != (how, data[at:end]):
+        if (self.dests.get(mask) or self.put_dests(mask)) != (how, data[at:end]):
             msg = "has destinations in a form that is not the shortest"
             raise ColumnError(msg)
         return mask, end
 
 
 def _kind_of(protocol: str) -> type[Stamp] | None:
-    """Return the stamps of a protocol whose packets are written and read here."""
+    """Return the stamps of a protocol whose control is a log or counts."""
     if protocol not in PROTOCOLS:
         return None
-    cls = protocol_class(protocol)
-    if not issubclass(cls, Numbered) or not cls.STAMP.IS_QUICK or not cls.INFO.wire_number:
+    kind: type[Stamp] | None = getattr(protocol_class(protocol), "STAMP", None)
+    if kind is None or not PROTOCOLS[protocol].wire_number:
         return None
-    return cls.STAMP
+    return kind if kind.IS_LOG or issubclass(kind, Counts) else None
 
 
 def _kind_of_tag(tag: int) -> type[Stamp] | None:
     number, form = divmod(tag, TAGS)
     name = protocol_of_number(number)
-    if form < STAMPED or tag > 0x7F or name is None:
-        return None
-    return _kind_of(name)
+    return None if form < STAMPED or name is None else _kind_of(name)
 
 
 def _is_fine(packet: Packet) -> bool:

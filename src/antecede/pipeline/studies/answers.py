@@ -16,19 +16,17 @@ _GAP = 0.1
 
 
 def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[str, object]:
-    """Return a workload small enough for real endpoints, with a delay in multiples of the gap."""
-    length = {"received": 24, "warm_up": 12} if scale.points < 6 else {"received": 300}
-    chosen = scale.arguments(
+    """Return the workload of [JPCY97] among ten processes, with a delay in multiples of the gap."""
+    return scale.arguments(
         n=scale.n_or(N), cast=cast, delay=f"exponential:{_GAP * delay:g}", side=True, **more
     )
-    return chosen | length
 
 
 def measure(task: Task) -> dict[str, Any]:
     """Measure a run, with the packets added over all of it.
 
-    Runs are short, and messages may wait at the sender. So packets and messages of the part after
-    the warm-up do not belong together.
+    Messages may wait at the sender. So packets and messages of the part after the warm-up do not
+    belong together.
     """
     found = run(task.protocol, task)
     added = int(found.trace.added.sum())

@@ -27,6 +27,8 @@ DONE, GROW, PAUSE = 0, 1, 2
 # out, READY the first of the copies that may be delivered now (both -1 when there is none);
 # WIDEST is the most events one step can add, LIMIT how many events to record before a pause.
 FIXED, HEAP, ORDER, ADDED, ARRIVALS, EVENT, READY, LIMIT, WIDEST, FREE, NODE, NODES = range(12)
+# Free slots for packets that the protocol added: see `acks`.
+PACKETS = 12
 REGISTERS = 32
 # An added packet's number has its slot in the low bits: see `add_packet`.
 SLOT_BITS = 24

@@ -54,7 +54,11 @@ def helper(function: Function) -> Function:
 
 
 def separate(function: Function) -> Function:
-    """Compile a loop as a function of its own: inlined into a large kernel it stays scalar."""
+    """Compile a function that is not inlined.
+
+    For loops that would stay scalar inside a large kernel, and for long steps that are taken in
+    several places: inlined in each, they would take as many times as long to compile.
+    """
     compiled: Function = _compile(inline="never", **CALLED)(function)
     return compiled
 

@@ -14,7 +14,6 @@ from antecede.sim.kernels.bits import lowest, ones
 from antecede.sim.kernels.common import (
     ARRIVALS,
     FREE,
-    NODE,
     NODES,
     ORDER,
     Copy,
@@ -44,9 +43,10 @@ from antecede.sim.kernels.logs import (
     Logs,
     Scratch,
     constrain,
+    free_node,
     release,
 )
-from antecede.sim.kernels.lookahead import drop_delivered, merge_early, merge_newest
+from antecede.sim.kernels.lookahead import drop_delivered, merge_early, merge_newest, take_slab
 from antecede.sim.kernels.loop import Steps, wake
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING, Trace
@@ -79,11 +79,7 @@ def is_ready(core: Core, own: LogKernel, copy: Copy) -> Int:
             cons.first[at(copy.row)] = node
             hold(core.holding, pair, copy.row, clock)
             return False
-        following = int64(cons.following[at(node)])
-        cons.following[at(node)] = reg[NODE]
-        reg[NODE] = node
-        reg[NODES] += 1
-        node = following
+        node = free_node(cons, reg, node)
     cons.first[at(copy.row)] = NOTHING
     return True
 
@@ -147,9 +143,12 @@ def constrain_copies(
 
 @helper
 def rewrite(
-    own: LogKernel, trace: Trace, reg: Ints, n: Int, me: Int, clock: Int, new: Int
+    own: LogKernel, trace: Trace, reg: Ints, n: Int, me: Int, clock: Int, new: Int, part: Int
 ) -> Tally:
-    """SND(2) to SND(4): one pass over the log writes the new one and constrains every copy."""
+    """SND(2) to SND(4): one pass over the log writes the new one and constrains every copy.
+
+    From the key `part` on, the sender's own entries stay as they are.
+    """
     logs, scratch, size = own.logs, own.scratch, own.size
     old = int64(logs.own[at(me)])
     target = new * size
@@ -176,12 +175,13 @@ def rewrite(
             break
         # One entry: the elements of one sender and clock.
         group = key >> WORD_BITS
+        stays = part <= key < own_key
         begin = i
         before = target
         found = np.uint64(0)
         while key >> WORD_BITS == group:
             word = logs.words[at(i)]
-            mask = scratch.mask[at(key & WORD_MASK)]
+            mask = np.uint64(0) if stays else scratch.mask[at(key & WORD_MASK)]
             rest = word & ~mask  # SND(3), S2
             found |= word & mask
             if rest != np.uint64(0):
@@ -212,20 +212,12 @@ def rewrite(
 
 
 @helper
-def send(core: Core, own: LogKernel, message: Int) -> Int:
-    """SND: write the sender's new log, which all copies share."""
-    plan, logs, trace, reg, n = core.plan, own.logs, core.trace, core.reg, core.n
-    me = int64(plan.sender[at(message)])
-    mark_destinations(plan, own.cons, own.scratch, message)
-    clock = int64(logs.clock[at(me)]) + 1
-    logs.clock[at(me)] = clock
-    trace.number[at(message)] = clock
-    old = int64(logs.own[at(me)])
-    reg[FREE] -= 1
-    new = int64(logs.free[at(reg[FREE])])
-    for s in range(n):
-        logs.newest[at(new * n + s)] = logs.newest[at(old * n + s)]
-    tally = rewrite(own, trace, reg, n, me, clock, new)
+def take_over(
+    core: Core, own: LogKernel, message: Int, me: Int, clock: Int, old: Int, new: Int,
+    tally: Tally,
+) -> Int:  # fmt: skip
+    """Make the log that `rewrite` wrote the sender's and its copies'; return its entries."""
+    plan, logs, trace, n = core.plan, own.logs, core.trace, core.n
     logs.count[at(new)] = tally.target - new * own.size
     known = int64(logs.known[at(old)])
     base = tally.alive + known - tally.alive_newest
@@ -241,6 +233,8 @@ def send(core: Core, own: LogKernel, message: Int) -> Int:
             trace.destinations[at(row)] = tally.left
         else:
             trace.destinations[at(row)] += tally.left
+    for s in range(n):
+        logs.newest[at(new * n + s)] = logs.newest[at(old * n + s)]
     if logs.newest[at(new * n + me)] == 0:
         known += 1
     logs.newest[at(new * n + me)] = clock
@@ -248,16 +242,31 @@ def send(core: Core, own: LogKernel, message: Int) -> Int:
     logs.refs[at(new)] = 1 + stop - start
     logs.slab[at(message)] = new
     logs.own[at(me)] = new
+    if own.mode == PRUNED:  # S5 follows S3: the own last entry, if empty, stays until the next step
+        return base + 1
+    return tally.alive + known - tally.alive_newest + tally.own_newest
+
+
+@helper
+def send(core: Core, own: LogKernel, message: Int) -> Int:
+    """SND: write the sender's new log, which all copies share."""
+    plan, logs, trace, reg, n = core.plan, own.logs, core.trace, core.reg, core.n
+    me = int64(plan.sender[at(message)])
+    mark_destinations(plan, own.cons, own.scratch, message)
+    clock = int64(logs.clock[at(me)]) + 1
+    logs.clock[at(me)] = clock
+    trace.number[at(message)] = clock
+    old = int64(logs.own[at(me)])
+    new = take_slab(logs, reg)
+    tally = rewrite(own, trace, reg, n, me, clock, new, key_of(me, clock, 0))
+    kept = take_over(core, own, message, me, clock, old, new, tally)
     if own.differential:
         count_differences(core, own, message, old)
     release(logs, reg, old)
     post_all(core, message)
-    if (
-        own.mode == PRUNED
-    ):  # S5 follows S3: the sender's last entry, if empty, stays until the next step
+    if own.mode == PRUNED:
         trace.noted[at(reg[ORDER])] = tally.replaced
-        return base + 1
-    return tally.alive + known - tally.alive_newest + tally.own_newest
+    return kept
 
 
 @helper
@@ -344,8 +353,7 @@ def deliver(core: Core, own: LogKernel, copy: Copy) -> Int:
         return drop_delivered(core, own, me)
     mine = int64(logs.own[at(me)])
     other = int64(logs.slab[at(copy.message)])
-    reg[FREE] -= 1
-    new = int64(logs.free[at(reg[FREE])])
+    new = take_slab(logs, reg)
     known = merge_newest(logs, n, mine, other, new)
     own_key = key_of(copy.sender, clock, 0)
     entries = merge(

@@ -31,7 +31,7 @@ import numpy as np
 from antecede.sim.kernels.common import FREE, NODE, NODES, WIDEST
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64
 from antecede.sim.kernels.differences import Differences, no_differences, roomier
-from antecede.sim.kernels.keys import END
+from antecede.sim.kernels.keys import CLOCK_BITS, CLOCK_MASK, END, WORD_BITS
 from antecede.sim.kernels.loop import State, longer, refilled
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
@@ -96,15 +96,58 @@ def release(logs: Logs, reg: Ints, slab: Int) -> None:
 
 
 @helper
-def constrain(cons: Constraints, reg: Ints, copy: Int, sender: Int, clock: Int) -> None:
-    """Let a copy wait for a message."""
+def add_node(
+    cons: Constraints, reg: Ints, first: Small, place: Int, sender: Int, clock: Int
+) -> None:
+    """Put a message at the beginning of one of several lists."""
     node = reg[NODE]
     reg[NODE] = int64(cons.following[at(node)])
     reg[NODES] -= 1
     cons.sender[at(node)] = sender
     cons.clock[at(node)] = clock
-    cons.following[at(node)] = cons.first[at(copy)]
-    cons.first[at(copy)] = node
+    cons.following[at(node)] = first[at(place)]
+    first[at(place)] = node
+
+
+@helper
+def constrain(cons: Constraints, reg: Ints, copy: Int, sender: Int, clock: Int) -> None:
+    """Let a copy wait for a message."""
+    add_node(cons, reg, cons.first, copy, sender, clock)
+
+
+@helper
+def free_node(cons: Constraints, reg: Ints, node: Int) -> Int:
+    """Free a node of a list; return the next one."""
+    following = int64(cons.following[at(node)])
+    cons.following[at(node)] = reg[NODE]
+    reg[NODE] = node
+    reg[NODES] += 1
+    return following
+
+
+@helper
+def compact(logs: Logs, n: Int, size: Int, slab: Int) -> Int:
+    """Remove empty elements; return how many entries are left besides the newest of a sender."""
+    i = slab * size
+    target = i
+    entries = 0
+    last = int64(NOTHING)
+    while logs.keys[at(i)] != END:
+        key = logs.keys[at(i)]
+        word = logs.words[at(i)]
+        i += 1
+        if word == np.uint64(0):
+            continue
+        logs.keys[at(target)] = key
+        logs.words[at(target)] = word
+        target += 1
+        if key >> WORD_BITS != last:
+            last = key >> WORD_BITS
+            newest = int64(logs.newest[at(slab * n + (last >> CLOCK_BITS))])
+            entries += int64((last & CLOCK_MASK) != newest)
+    logs.keys[at(target)] = END
+    logs.count[at(slab)] = target - slab * size
+    return entries
 
 
 class LogState(State):

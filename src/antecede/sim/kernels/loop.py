@@ -88,8 +88,8 @@ class Steps:
     receive
         Take in a packet that the protocol added, given its event number.
     has_room
-        Tell whether the arrays have room for an event: a message's row, or messages + copy's row,
-        which may arrive and be delivered.
+        Tell whether the arrays have room for an event: a message's row, messages + copy's row,
+        which may arrive and be delivered, or the number of a packet that the protocol added.
     """
 
     send: Callable[..., Any]
@@ -167,13 +167,13 @@ def run(core: Core, own: Own) -> Int:
             event = next_event(plan, heap, reg, now)
             if event < 0:
                 return DONE
-        if event >= messages + copies:
-            receive(core, own, event)
-            continue
         if not has_room(core, own, event):
             if not is_waiting:
                 reg[EVENT] = event
             return GROW
+        if event >= messages + copies:
+            receive(core, own, event)
+            continue
         if event < messages:
             trace.sent[at(event)] = now[0]
             record(trace, reg, event, send(core, own, event))

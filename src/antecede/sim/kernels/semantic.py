@@ -14,6 +14,7 @@ import numpy as np
 
 from antecede.sim.kernels.common import ORDER, Copy, Core, append, post_all
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
+from antecede.sim.kernels.exact import basis_of
 from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
@@ -80,10 +81,7 @@ def merge_planes(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
 def depends(core: Core, memory: Memory, message: Int) -> Int:
     """Tell whether a message depends on a local event that its sender has not covered."""
     me = int64(core.plan.sender[at(message)])
-    rank = int64(core.plan.rank[at(message)])
-    basis = int64(memory.events[at(me)])
-    if rank >= 0:
-        basis = max(0, basis - rank + 1) if rank > 0 else 0
+    basis = basis_of(core.plan, int64(memory.events[at(me)]), message)
     return basis > memory.covered[at(me)]
 
 

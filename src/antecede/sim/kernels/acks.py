@@ -1,0 +1,185 @@
+"""What a process knows of its own messages that are acknowledged, and the packets that say so.
+
+`acknowledged` and `permits` share it. A process's *mark* is the number up to which all its messages
+are acknowledged by all their destinations. When it rises, a packet tells those destinations that
+are owed it. So what is owed is always above the mark.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from antecede.core.messages import CLOCK_BYTES
+from antecede.sim.kernels.common import ORDER, PACKETS, Core, add_packet, append, slot_of
+from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
+from antecede.sim.kernels.loop import longer, refilled
+from antecede.sim.plan import Plan
+from antecede.sim.trace import NOTHING
+
+
+class Chains(NamedTuple):
+    """Linked lists, each with the oldest item first."""
+
+    first: Small  # per list: its first item, or NOTHING
+    last: Small  # per list
+    following: Small  # per item
+
+
+class Packets(NamedTuple):
+    """Added packets under way; PACKETS counts the free slots."""
+
+    channel: Small  # per slot
+    number: Small  # per slot: the message that is acknowledged, or 0 for a mark alone
+    mark: Small  # per slot: its source's mark
+    node: Small  # per slot: what else it says (the kernel knows what), or NOTHING
+    free: Small  # a stack
+    counts: Small  # per channel: packets so far
+
+
+class Acks(NamedTuple):
+    """What is acknowledged, and who is owed to hear it."""
+
+    sent: Small  # per process: messages sent
+    mark: Small  # per process
+    debts: Small  # per process: copies in its lists of what is owed
+    awaited: Small  # per message: acknowledgements to come
+    own: Chains  # per process: its messages that are not acknowledged by all
+    open: Chains  # per channel: copies that are not acknowledged
+    owed: Chains  # per channel: copies whose destination is to hear of a mark
+    level: Small  # per copy: of which one
+    packets: Packets
+
+
+@helper
+def enter(core: Core, acks: Acks, me: Int, message: Int) -> Int:
+    """Give a message its number, and await acknowledgements of its copies; return the number."""
+    plan = core.plan
+    acks.sent[at(me)] += 1
+    number = acks.sent[at(me)]
+    core.trace.number[at(message)] = number
+    start = plan.offsets[at(message)]
+    stop = plan.offsets[at(message + 1)]
+    acks.awaited[at(message)] = stop - start
+    append(acks.own.first, acks.own.last, acks.own.following, me, message)
+    for row in range(start, stop):
+        channel = me * core.n + int64(plan.dests[at(row)])
+        append(acks.open.first, acks.open.last, acks.open.following, channel, row)
+    return int64(number)
+
+
+@helper
+def owe(acks: Acks, me: Int, channel: Int, row: Int, level: Int) -> None:
+    """Note that a copy's destination is to hear of a mark, unless the mark is as high."""
+    if level > acks.mark[at(me)]:
+        acks.level[at(row)] = level
+        append(acks.owed.first, acks.owed.last, acks.owed.following, channel, row)
+        acks.debts[at(me)] += 1
+
+
+@separate
+def emit(
+    core: Core, acks: Acks, channel: Int, number: Int, node: Int, control: Int, place: Int
+) -> None:
+    """Send a packet with the own mark; `place` is the event that it is counted at."""
+    packets, reg = acks.packets, core.reg
+    reg[PACKETS] -= 1
+    slot = int64(packets.free[at(reg[PACKETS])])
+    packets.channel[at(slot)] = channel
+    packets.number[at(slot)] = number
+    packets.mark[at(slot)] = acks.mark[at(channel // core.n)]
+    packets.node[at(slot)] = node
+    add_packet(core, packets.counts, channel, slot, control)
+    core.trace.added[at(place)] += 1
+    core.trace.added_bytes[at(place)] += control
+
+
+@helper
+def accept(core: Core, acks: Acks, event: Int) -> Int:
+    """Take a packet from the network; return its slot, which is free from now on."""
+    slot = slot_of(core.plan, event)
+    acks.packets.free[at(core.reg[PACKETS])] = slot
+    core.reg[PACKETS] += 1
+    return slot
+
+
+@helper
+def drop_open(core: Core, acks: Acks, channel: Int, number: Int) -> None:
+    """Note that the messages of a channel up to a number are acknowledged."""
+    row = int64(acks.open.first[at(channel)])
+    while row >= 0:
+        message = int64(core.plan.message[at(row)])
+        if core.trace.number[at(message)] > number:
+            break
+        acks.awaited[at(message)] -= 1
+        row = int64(acks.open.following[at(row)])
+    acks.open.first[at(channel)] = row
+
+
+@separate
+def raise_mark(core: Core, acks: Acks, me: Int) -> Int:
+    """Find out up to which number all is acknowledged, tell whom it is owed; return if it rose."""
+    n = core.n
+    mark = acks.mark[at(me)]
+    message = int64(acks.own.first[at(me)])
+    while message >= 0 and acks.awaited[at(message)] == 0:
+        mark = core.trace.number[at(message)]
+        message = int64(acks.own.following[at(message)])
+    acks.own.first[at(me)] = message
+    if mark == acks.mark[at(me)]:
+        return False
+    acks.mark[at(me)] = mark
+    for channel in range(me * n, me * n + n):
+        row = int64(acks.owed.first[at(channel)])
+        if row < 0 or acks.level[at(row)] > mark:
+            continue
+        emit(core, acks, channel, 0, int64(NOTHING), CLOCK_BYTES, core.reg[ORDER] - 1)
+        while row >= 0 and acks.level[at(row)] <= mark:
+            acks.debts[at(me)] -= 1
+            row = int64(acks.owed.following[at(row)])
+        acks.owed.first[at(channel)] = row
+    return True
+
+
+def new_chains(lists: int, items: int) -> Chains:
+    """Return empty lists."""
+    nothing = np.full(lists, NOTHING, np.int32)
+    return Chains(nothing, nothing.copy(), np.full(items, NOTHING, np.int32))
+
+
+def new_acks(plan: Plan, n: int) -> Acks:
+    """Return what is known before anything is sent."""
+    messages, copies = len(plan.time), len(plan.dests)
+    empty = np.zeros(0, np.int32)
+    packets = Packets(empty, empty, empty, empty, empty, counts=np.zeros(n * n, np.int32))
+    return Acks(
+        sent=np.zeros(n, np.int32),
+        mark=np.zeros(n, np.int32),
+        debts=np.zeros(n, np.int32),
+        awaited=np.zeros(messages, np.int32),
+        own=new_chains(n, messages),
+        open=new_chains(n * n, copies),
+        owed=new_chains(n * n, copies),
+        level=np.zeros(copies, np.int32),
+        packets=packets,
+    )
+
+
+def with_slots(acks: Acks, left: int, slots: int) -> Acks:
+    """Return the same with more slots for packets; `left` of the old ones are free."""
+    old = acks.packets
+    have = len(old.channel)
+    packets = old._replace(
+        channel=longer(old.channel, slots),
+        number=longer(old.number, slots),
+        mark=longer(old.mark, slots),
+        node=longer(old.node, slots),
+        free=refilled(old.free, left, have, slots),
+    )
+    return acks._replace(packets=packets)
+
+
+def packet_bytes(acks: Acks) -> int:
+    """Return the memory of the packets under way."""
+    return int(sum(array.nbytes for array in acks.packets[:5]))

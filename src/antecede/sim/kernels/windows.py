@@ -1,0 +1,303 @@
+"""The logs of `semantic_optimal`, which say what they know: their arrays, and how they combine.
+
+A log is a slab: elements as in `logs` (sender, clock, word of the set), the prefix that is known of
+each sender, and the points beyond it. A slab never changes. Processes share it with the copies that
+carry it. A send, a delivery, and the log of a copy without the other destinations are all one step,
+`combine`; the last is that log combined with an empty one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from antecede.errors import UsageError
+from antecede.sim.kernels.bits import ones
+from antecede.sim.kernels.common import FREE, WIDEST
+from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64, separate
+from antecede.sim.kernels.exact import Sent, nothing_sent
+from antecede.sim.kernels.keys import CLOCK_MASK, END, SENDER_SHIFT, WORD_BITS, key_of
+from antecede.sim.kernels.loop import State, longer, refilled
+from antecede.sim.plan import Plan
+from antecede.sim.trace import NOTHING
+
+EMPTY = 0  # the slab of the log before anything happened
+NEVER = np.iinfo(np.int32).max
+# The points that all slabs of a run may have room for.
+POINTS_MAX = 1 << 28
+
+
+class Slabs(NamedTuple):
+    """All logs; FREE counts the slabs without owner."""
+
+    keys: Ints  # slab x capacity
+    words: Words  # slab x capacity
+    prefix: Small  # slab x n
+    points: Small  # slab x n x limit: ascending, then NEVER
+    count: Small  # per slab: elements
+    control: Small  # per slab: entries, prefixes and points, as a packet counts them
+    named: Small  # per slab: destinations in the entries
+    refs: Small  # per slab: owners
+    free: Small  # a stack
+
+
+class Lists(NamedTuple):
+    """Reused by every step."""
+
+    mask: Words  # the destinations of a message
+    drop: Words  # the destinations that `combine` drops from the second log
+    rest: Words  # the destinations of the message that it adds
+    hit: Words  # those of a message's destinations that a log names
+    clocks: Small  # of one sender, ascending
+    entered: Small  # per clock: whether it has an entry
+    beyond: Small  # points, the newest over the oldest
+
+
+class Windows(NamedTuple):
+    """What this kernel works on."""
+
+    slabs: Slabs
+    lists: Lists
+    sent: Sent
+    ring: Small  # process x window: the log after each recent event
+    slab: Small  # per copy: the log that it carries
+    place: Small  # per copy: where its test continues
+    size: Int  # elements a slab has room for
+    window: Int
+    limit: Int  # points per sender
+
+
+@helper
+def release(slabs: Slabs, reg: Ints, slab: Int) -> None:
+    """Drop one owner of a slab, and the slab with its last one."""
+    slabs.refs[at(slab)] -= 1
+    if slabs.refs[at(slab)] == 0:
+        slabs.free[at(reg[FREE])] = slab
+        reg[FREE] += 1
+
+
+@helper
+def take_slab(slabs: Slabs, reg: Ints, owners: Int) -> Int:
+    """Take a slab without owner."""
+    reg[FREE] -= 1
+    slab = int64(slabs.free[at(reg[FREE])])
+    slabs.refs[at(slab)] = owners
+    return slab
+
+
+@helper
+def log_after(own: Windows, me: Int, event: Int) -> Int:
+    """Return the log after an event; for one that is too old, the oldest log kept."""
+    if event == 0:
+        return int64(EMPTY)
+    oldest = int64(own.sent.events[at(me)]) - own.window + 1
+    return int64(own.ring[at(me * own.window + max(event, oldest) % own.window)])
+
+
+@helper
+def knows(own: Windows, known: Int, clock: Int) -> Int:
+    """Tell whether a log knows of a message; `known` is slab x n + sender."""
+    if clock <= own.slabs.prefix[at(known)]:
+        return True
+    for t in range(known * own.limit, known * own.limit + own.limit):
+        if own.slabs.points[at(t)] == clock:
+            return True
+    return False
+
+
+@helper
+def clock_in(key: Int, end: Int) -> Int:
+    """Return the clock in a key, or NEVER if the key is of a later sender."""
+    return (key >> WORD_BITS) & CLOCK_MASK if key < end else int64(NEVER)
+
+
+@helper
+def unite(own: Windows, a: Int, b: Int, new: Int, seen: Int, newest: Int) -> Int:
+    """Write what is known of a sender; return how many prefixes and points a packet counts.
+
+    `a`, `b` and `new` are slab x n + sender, `seen` says how many clocks are in the scratch list.
+    """
+    slabs, lists, limit = own.slabs, own.lists, own.limit
+    prefix = max(int64(slabs.prefix[at(a)]), int64(slabs.prefix[at(b)]))
+    found = 0
+    i = 0
+    j = a * limit
+    k = b * limit
+    while True:
+        x = int64(lists.clocks[at(i)]) if i < seen else int64(NEVER)
+        y = int64(slabs.points[at(j)]) if j < (a + 1) * limit else int64(NEVER)
+        z = int64(slabs.points[at(k)]) if k < (b + 1) * limit else int64(NEVER)
+        clock = min(x, y, z)
+        if clock == NEVER:
+            break
+        entered = x == clock and lists.entered[at(i)] > 0
+        i += int64(x == clock)
+        j += int64(y == clock)
+        k += int64(z == clock)
+        if clock == prefix + 1:
+            prefix = clock
+        elif clock > prefix and not entered and limit > 0:
+            lists.beyond[at(found % limit)] = clock
+            found += 1
+    slabs.prefix[at(new)] = prefix
+    left = min(found, limit)
+    for t in range(limit):
+        value = lists.beyond[at((found - left + t) % limit)] if t < left else np.int32(NEVER)
+        slabs.points[at(new * limit + t)] = value
+    return left + int64(prefix != newest)
+
+
+@separate
+def combine(own: Windows, n: Int, a: Int, b: Int, new: Int, sender: Int, number: Int) -> None:
+    """RCV(4) and RCV(5) for logs that say what they know; write the result into `new`.
+
+    From the log `b`, `drop` is dropped first; then the message (sender, number) is added with the
+    destinations `rest`, if there is one.
+    """
+    slabs, lists, size = own.slabs, own.lists, own.size
+    i = a * size
+    j = b * size
+    target = new * size
+    control = 0
+    named = 0
+    for s in range(n):
+        end = int64(s + 1) << SENDER_SHIFT
+        added = int64(number) if s == sender else int64(NEVER)
+        seen = 0
+        newest = int64(0)
+        while True:
+            mine = clock_in(slabs.keys[at(i)], end)
+            theirs = clock_in(slabs.keys[at(j)], end)
+            clock = min(mine, theirs, added)
+            if clock == NEVER:
+                break
+            in_a = mine == clock
+            in_b = clock in (theirs, added)
+            stays = in_a or not knows(own, a * n + s, clock)
+            stays = stays and (in_b or not knows(own, b * n + s, clock))
+            before = target
+            for w in range(len(lists.mask)):
+                key = key_of(s, clock, w)
+                one = ~np.uint64(0)
+                other = ~np.uint64(0)
+                if in_a:
+                    one = np.uint64(0)
+                    if slabs.keys[at(i)] == key:
+                        one = slabs.words[at(i)]
+                        i += 1
+                if in_b:
+                    other = np.uint64(0)
+                    if added == clock:
+                        other = lists.rest[at(w)]
+                    elif slabs.keys[at(j)] == key:
+                        other = slabs.words[at(j)] & ~lists.drop[at(w)]
+                        j += 1
+                both = one & other
+                if stays and both != np.uint64(0):
+                    slabs.keys[at(target)] = key
+                    slabs.words[at(target)] = both
+                    target += 1
+                    named += ones(both)
+            if added == clock:
+                added = int64(NEVER)
+            lists.clocks[at(seen)] = clock
+            lists.entered[at(seen)] = np.int32(target > before)
+            seen += 1
+            if target > before:
+                newest = clock
+                control += 1
+        control += unite(own, a * n + s, b * n + s, new * n + s, seen, newest)
+    slabs.keys[at(target)] = END
+    slabs.count[at(new)] = target - new * size
+    slabs.control[at(new)] = control
+    slabs.named[at(new)] = named
+
+
+class WindowsState(State):
+    """The arrays of one run of this kernel."""
+
+    def __init__(self, plan: Plan, n: int, *, window: int = 16, points: int = 2) -> None:
+        super().__init__(plan, n)
+        most = int(np.bincount(plan.sender, minlength=n).max())
+        self.limit = min(points, most)
+        self.window = min(window, len(plan.time) + len(plan.dests) + 1)
+        slabs = 2 * n + 64
+        if max(slabs, n * self.window) * n * self.limit > POINTS_MAX:
+            msg = (
+                f"window={window} and points={points} take too much memory for {n} processes; "
+                "use engine='plain' or lower limits"
+            )
+            raise UsageError(msg)
+        self.size = 2 * n + 32
+        self.words = (n + 63) // 64
+        self.sent = nothing_sent(plan, n)
+        self.ring = np.full(n * self.window, NOTHING, np.int32)
+        self.slab = np.zeros(len(plan.dests), np.int32)
+        self.place = np.zeros(len(plan.dests), np.int32)
+        self.slabs = Slabs(
+            keys=np.full(slabs * self.size, END, np.int64),
+            words=np.zeros(slabs * self.size, np.uint64),
+            prefix=np.zeros(slabs * n, np.int32),
+            points=np.full(slabs * n * self.limit, NEVER, np.int32),
+            count=np.zeros(slabs, np.int32),
+            control=np.zeros(slabs, np.int32),
+            named=np.zeros(slabs, np.int32),
+            refs=np.zeros(slabs, np.int32),
+            free=np.zeros(slabs, np.int32),
+        )
+        self.slabs.refs[EMPTY] = 1
+        self.reg[FREE] = slabs - 1
+        self.slabs.free[: slabs - 1] = np.arange(slabs - 1, 0, -1)
+        self._make_lists()
+
+    def _make_lists(self) -> None:
+        mask, drop, rest, hit = np.zeros((4, self.words), np.uint64)
+        clocks, entered = np.zeros((2, self.size), np.int32)
+        beyond = np.zeros(self.limit, np.int32)
+        self.lists = Lists(mask, drop, rest, hit, clocks, entered, beyond)
+
+    def own(self) -> Windows:
+        """Return the arrays as they are now."""
+        return Windows(
+            self.slabs, self.lists, self.sent, self.ring, self.slab, self.place, self.size,
+            self.window, self.limit,
+        )  # fmt: skip
+
+    def grow(self) -> None:
+        """Make larger whatever may be too small."""
+        super().grow()
+        if self.reg[FREE] < self.reg[WIDEST]:
+            self._grow_slabs()
+        if 2 * int(self.slabs.count.max()) + self.words + 2 > self.size:
+            self._widen(2 * self.size)
+
+    def bytes(self) -> int:
+        """Return the memory of what grows with the messages in flight."""
+        return super().bytes() + int(sum(array.nbytes for array in self.slabs))
+
+    def _grow_slabs(self) -> None:
+        old, have, left = self.slabs, len(self.slabs.count), int(self.reg[FREE])
+        more = 2 * have + int(self.reg[WIDEST])
+        self.slabs = Slabs(
+            keys=longer(old.keys, more * self.size),
+            words=longer(old.words, more * self.size),
+            prefix=longer(old.prefix, more * self.n),
+            points=longer(old.points, more * self.n * self.limit),
+            count=longer(old.count, more),
+            control=longer(old.control, more),
+            named=longer(old.named, more),
+            refs=longer(old.refs, more),
+            free=refilled(old.free, left, have, more),
+        )
+        self.reg[FREE] = left + more - have
+
+    def _widen(self, size: int) -> None:
+        slabs = len(self.slabs.count)
+        keys = np.full((slabs, size), END, np.int64)
+        words = np.zeros((slabs, size), np.uint64)
+        keys[:, : self.size] = self.slabs.keys.reshape(slabs, self.size)
+        words[:, : self.size] = self.slabs.words.reshape(slabs, self.size)
+        self.slabs = self.slabs._replace(keys=keys.ravel(), words=words.ravel())
+        self.size = size
+        self._make_lists()
