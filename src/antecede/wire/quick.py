@@ -62,6 +62,8 @@ class Quick:
         self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
+        self._logs: dict[int, type[Stamp]] = {}
+        """Those whose control is a log; their tags take one byte."""
         self._set_bytes = (len(wire) + 7) // 8
         self._is_paired = wire.is_paired
 
@@ -211,6 +213,9 @@ class Quick:
             return None
         tag, at = data[self._tag_at], self._tag_at + 1
         try:
+            kind = self._logs.get(tag)
+            if kind is not None:  # the usual case
+                return self._packet(data, kind, tag % TAGS - STAMPED)
             if tag > 0x7F:
                 tag, at = read_varint(data, self._tag_at)
             if tag % TAGS < STAMPED:
@@ -223,6 +228,7 @@ class Quick:
                 self._kinds[tag] = kind
             if issubclass(kind, Counts):
                 return counted_packet(self, data, at, kind, tag % TAGS - STAMPED)
+            self._logs[tag] = kind
             return self._packet(data, kind, tag % TAGS - STAMPED)
         except IndexError:
             reader = Reader(data, len(data))
