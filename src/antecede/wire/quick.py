@@ -64,6 +64,7 @@ class Quick:
         self._kinds: dict[int, type[Stamp]] = {}
         self._logs: dict[int, type[Stamp]] = {}
         """Those whose control is a log; their tags take one byte."""
+        self._count = len(wire)
         self._set_bytes = (len(wire) + 7) // 8
         self._is_paired = wire.is_paired
 
@@ -283,13 +284,29 @@ class Quick:
         middle, end = at + self._set_bytes, at + 2 * self._set_bytes
         left = int.from_bytes(data[at:middle], "little")
         done = int.from_bytes(data[middle:end], "little")
-        if end > len(data) or not left or left >> len(self.roster) or done & ~left:
+        if end > len(data) or not left or left >> self._count or done & ~left:
             msg = "has news that end too early, or are not about members that left"
             raise ColumnError(msg)
         return (left, done), end
 
     def get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
         """Read destinations as a mask, and return the place behind them."""
+        if how == BITS and self._count <= 0x80:
+            end = at + self._set_bytes
+            mask = int.from_bytes(data[at:end], "little")
+            is_short = mask.bit_count() + 1 >= self._set_bytes
+        else:
+            mask, end, is_short = self._get_many(data, at, how)
+        if end > len(data) or mask >> self._count or not mask:
+            msg = "has destinations that end too early, or are not members"
+            raise ColumnError(msg)
+        if not is_short:
+            msg = "has destinations in a form that is not the shortest"
+            raise ColumnError(msg)
+        return mask, end
+
+    def _get_many(self, data: bytes, at: int, how: int) -> tuple[int, int, bool]:
+        """Read destinations in any form, and tell whether it is the shortest."""
         mask, end = 0, at + self._set_bytes
         if how == BITS:
             mask = int.from_bytes(data[at:end], "little")
@@ -298,13 +315,9 @@ class Quick:
             for _ in range(count):
                 number, end = read_varint(data, end)
                 mask |= self.roster.bits[number]
-        if end > len(data) or mask >> len(self.roster) or not mask:
-            msg = "has destinations that end too early, or are not members"
-            raise ColumnError(msg)
-        if (self.dests.get(mask) or self.put_dests(mask)) != (how, data[at:end]):
-            msg = "has destinations in a form that is not the shortest"
-            raise ColumnError(msg)
-        return mask, end
+        if mask >> self._count or not mask:
+            return 0, end, False
+        return mask, end, (self.dests.get(mask) or self.put_dests(mask)) == (how, data[at:end])
 
 
 def _kind_of(protocol: str) -> type[Stamp] | None:
