@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
 from antecede.core.messages import MessageId, Packet
@@ -166,18 +165,16 @@ def are_names(value: object) -> bool:
     """Tell whether ``value`` is a tuple of names, sorted, each once."""
     if type(value) is not tuple or not set(map(type, value)) <= {str}:
         return False
-    return all(a < b for a, b in pairwise(value))
+    return len(value) <= 1 or sorted(set(value)) == list(value)
 
 
 def is_pairs(value: object) -> bool:
     """Tell whether ``value`` is a tuple of pairs (name, number from 1), sorted, each name once."""
     if type(value) is not tuple:
         return False
-    last = ""
-    for pair in value:
-        if type(pair) is not tuple or len(pair) != 2:
-            return False
-        if type(pair[0]) is not str or pair[0] <= last or not is_count(pair[1], 1):
-            return False
-        last = pair[0]
-    return True
+    if not value:
+        return True
+    if set(map(type, value)) != {tuple} or set(map(len, value)) != {2}:
+        return False
+    names, numbers = zip(*value, strict=True)
+    return are_names(names) and is_counts(numbers, len(value)) and 0 not in numbers

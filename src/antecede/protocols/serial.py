@@ -55,7 +55,7 @@ from antecede.core.info import Option, ProtocolInfo
 from antecede.core.kinds import NAME, Maybe
 from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import are_names, check_claim, is_count, malformed
+from antecede.core.validation import are_names, check_claim, is_count, is_counts, malformed
 from antecede.errors import QueueFullError
 
 Latest = dict[str, tuple[str, int]]
@@ -156,9 +156,12 @@ class Serial(Endpoint):
             self._check_entries(packet)
 
     def _check_entries(self, packet: Packet) -> None:
-        for dest, sender, seq in cast("Entries", packet.control):
-            self._check_names(packet, (dest, sender))
-            check_claim(self, packet, seq if sender == self.process else 0, self._seq)
+        entries = cast("Entries", packet.control)
+        names = {name for dest, sender, _ in entries for name in (dest, sender)}
+        if not self._positions.keys() >= names:
+            self._check_names(packet, sorted(names))
+        claimed = max([seq for _, sender, seq in entries if sender == self.process], default=0)
+        check_claim(self, packet, claimed, self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         latest = cast("tuple[str, int] | tuple[()]", packet.control)
@@ -206,7 +209,11 @@ def _is_pair(value: object) -> bool:
 def _is_token(control: object) -> bool:
     if type(control) is not tuple:
         return False
-    for entry in control:
-        if type(entry) is not tuple or len(entry) != 3 or not _is_pair(entry[1:]):
-            return False
-    return are_names(tuple(entry[0] for entry in control))
+    if not control:
+        return True
+    if set(map(type, control)) != {tuple} or set(map(len, control)) != {3}:
+        return False
+    dests, senders, numbers = zip(*control, strict=True)
+    if not are_names(dests) or set(map(type, senders)) != {str}:
+        return False
+    return is_counts(numbers, len(numbers)) and 0 not in numbers

@@ -62,7 +62,6 @@ class Quick:
         self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
-        self._logs: dict[int, type[Stamp]] = {}
         """Those whose control is a log; their tags take one byte."""
         self._count = len(wire)
         self._set_bytes = (len(wire) + 7) // 8
@@ -212,25 +211,22 @@ class Quick:
         """Return a packet, or None if it has to be read in the general way."""
         if len(data) <= self._tag_at or data[0] != MARK:
             return None
-        tag, at = data[self._tag_at], self._tag_at + 1
+        tag = data[self._tag_at]
+        kind = self._kinds.get(tag)
         try:
-            kind = self._logs.get(tag)
-            if kind is not None:  # the usual case
+            if kind is not None:
                 return self._packet(data, kind, tag % TAGS - STAMPED)
-            if tag > 0x7F:
-                tag, at = read_varint(data, self._tag_at)
-            if tag % TAGS < STAMPED:
-                return None
-            kind = self._kinds.get(tag)
+            tag, at = read_varint(data, self._tag_at)
+            form = tag % TAGS - STAMPED
+            kind = _kind_of_tag(tag) if form >= 0 else None
             if kind is None:
-                kind = _kind_of_tag(tag)
-                if kind is None:
-                    return None
-                self._kinds[tag] = kind
+                return None
             if issubclass(kind, Counts):
-                return counted_packet(self, data, at, kind, tag % TAGS - STAMPED)
-            self._logs[tag] = kind
-            return self._packet(data, kind, tag % TAGS - STAMPED)
+                return counted_packet(self, data, at, kind, form)
+            if tag > 0x7F:  # logs have low numbers
+                return None
+            self._kinds[tag] = kind
+            return self._packet(data, kind, form)
         except IndexError:
             reader = Reader(data, len(data))
             reader.position = len(data)
