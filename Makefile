@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check format bench compiled explore fuzz soak docs lock clean
+.PHONY: help setup study test coverage check format bench compiled explore fuzz soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -27,7 +27,13 @@ study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
 	@$(BIN)/antecede study $(ARGS)
 
 test: setup ## run the tests (at most 10 minutes on two cores)
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+coverage: setup ## measure the branch coverage of core, protocols, check, wire and net (half an hour)
+	@$(BIN)/python -m coverage run --branch --source=src/antecede -m pytest -q tests/core \
+	  tests/protocols tests/check tests/wire tests/net tests/scenarios tests/examples $(ARGS)
+	@for part in core protocols check wire net; do echo "$$part: \
+	  $$($(BIN)/python -m coverage report --include="src/antecede/$$part/*" --format=total)%"; done
 
 check: setup ## check format, lint, types and imports
 	@$(BIN)/ruff format --check .

@@ -1,8 +1,10 @@
-"""``python -m benchmarks [NAME ...] [--quick]``: run benchmarks by name, or all of them.
+"""``python -m benchmarks [NAME ...] [--quick] [--out FOLDER]``: run benchmarks, or all of them.
 
 A benchmark is a module beside this one with a function ``main(*, quick: bool) -> bool`` that
-prints its tables and returns whether every stated bound was met. A benchmark with options of its
-own, such as ``endpoints``, takes them as keywords of ``main``.
+prints its tables, records their rows (``_tables.record``) and returns whether every stated bound
+was met. A benchmark with options of its own, such as ``endpoints``, takes them as keywords of
+``main``. With ``--out``, the rows are written as CSV; ``make docs`` makes docs/benchmarks.md of the
+tables in docs/measured.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import argparse
 import importlib
 import pkgutil
 import sys
+import time
 from pathlib import Path
 
-from benchmarks import endpoints
+from benchmarks import _tables, endpoints
 
 
 def names() -> list[str]:
@@ -25,6 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"one of {', '.join(names())}")
     parser.add_argument("--quick", action="store_true", help="tiny inputs, to see that it runs")
+    parser.add_argument("--out", type=Path, help="write the tables as CSV into this folder")
     endpoints.add_options(parser)
     asked = parser.parse_args()
     unknown = sorted(set(asked.name) - set(names()))
@@ -38,7 +42,13 @@ def main() -> int:
             continue
         print(f"\n== {name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
         own = endpoints.options(asked) if module is endpoints else {}
-        met = module.main(quick=asked.quick, **own) and met
+        begin = time.perf_counter()
+        is_met = module.main(quick=asked.quick, **own)
+        if asked.out is not None:
+            seconds = time.perf_counter() - begin
+            _tables.write(asked.out, name, quick=asked.quick, is_met=is_met, seconds=seconds)
+        _tables.ROWS.clear()
+        met = is_met and met
     return 0 if met else 1
 
 

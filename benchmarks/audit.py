@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from antecede.pipeline.spark.session import session
+from benchmarks._tables import record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -216,6 +217,10 @@ def on_spark(folder: Path, sizes: list[tuple[int, int]], repeats: int) -> dict[A
                 path = folder / f"log-{events}-{n}.parquet"
                 seconds, found = measure(spark, path, arrangement, repeats)
                 speeds[arrangement, events, n] = events / seconds
+                record(
+                    "audit", engine=arrangement, events=events, n=n, seconds=seconds,
+                    rate=events / seconds,
+                )  # fmt: skip
                 print(
                     f"{arrangement:11} {events:9,} {n:5} {seconds:9.2f} "
                     f"{events / seconds / 1e6:11.2f} {found.summary['violations']:11,} "
@@ -247,7 +252,11 @@ def main(*, quick: bool) -> bool:
         events, n = sizes[0]
         local = local_speed(folder / f"log-{events}-{n}.parquet")
         print(f"local engine, one core, {events:,} events in memory: {local / 1e6:.2f} M events/s")
+        record("audit", engine="local", events=events, n=n, seconds=events / local, rate=local)
         speed = yardstick(folder)
+        if speed is not None:
+            count = YARDSTICK_EVENTS
+            record("audit_npm", events=count, n=50, seconds=count / speed, rate=speed)
         shown = (
             "not measured (no Node, or no package)" if speed is None else f"{speed:,.0f} events/s"
         )
@@ -255,6 +264,8 @@ def main(*, quick: bool) -> bool:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"peak memory: {memory}")
+    for where, gib in memory.peak.items():
+        record("audit_memory", where=where, gib=gib)
     judged = [] if quick else [_judged(arrangement, speeds) for arrangement in BOUNDS]
     return all(judged)
 

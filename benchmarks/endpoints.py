@@ -23,12 +23,11 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks._tables import record
+
 if TYPE_CHECKING:
     import argparse
 
-    from antecede import Packet
-
-    Item = Packet | tuple[int, bytes]
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "benchmarks" / "_endpoint_worker.py"
@@ -219,6 +218,11 @@ def main(
                     if cast is not None:
                         cases = measure(workers, protocol, n, cast, quick=quick)
                         line, fine = _row(protocol, n, cast, cases)
+                        for label, case in cases.items():
+                            record(
+                                "endpoints", protocol=protocol, n=n, cast=cast, version=label,
+                                **case._asdict(),
+                            )  # fmt: skip
                         print(line if not quick else line.partition("  <--")[0], flush=True)
                         met = met and (fine or quick)
     return met

@@ -13,6 +13,7 @@ import antecede
 from antecede import sim
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import paper
+from benchmarks._tables import record
 
 SIZES = (10, 20, 50, 100, 200)
 LARGE = (500, 1000)
@@ -47,6 +48,7 @@ def main(*, quick: bool) -> bool:
                 slow = protocol in ("direct", "bounded", "semantic") and n >= 100
                 share = copies // 10 if slow else 5 * copies if n in LARGE else copies
                 cells[n] = measure(protocol, n, cast, share)
+                record("growth", protocol=protocol, cast=cast, n=n, us=cells[n][0], mb=cells[n][1])
             first, last = sizes[0], sizes[-1]
             power = math.log(cells[last][0] / cells[first][0]) / math.log(last / first)
             text = "  ".join(f"n={n} {t:.2f} us {m:.1f} MB" for n, (t, m) in cells.items())

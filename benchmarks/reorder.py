@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import antecede
 from antecede.pipeline import reorder
 from antecede.pipeline.spark.session import session
+from benchmarks._tables import record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,6 +127,7 @@ def measure_packets(spark: SparkSession, folder: Path, messages: int) -> bool:
         f"packets: {rate:,.0f} rows/s, Codec and endpoint alone {alone:,.0f}, share "
         f"{rate / alone:.2f}, bound {PACKET_SHARE} {'met' if good else 'MISSED'}"
     )
+    record("reorder_packets", spark=rate, alone=alone, share=rate / alone)
     shutil.rmtree(case)
     return good
 
@@ -140,6 +142,7 @@ def grows_linearly(spark: SparkSession, folder: Path, size: int) -> bool:
         assert count == 3 * rows
         costs.append(float(min(seconds[1:])) / rows)
         shutil.rmtree(case)
+        record("reorder_linear", batch_rows=rows, us_per_row=1e6 * costs[-1])
     growth = costs[1] / costs[0]
     print(
         f"linear: {1e6 * costs[0]:.1f} us a row in batches of {size:,}, {1e6 * costs[1]:.1f} in "
@@ -170,6 +173,7 @@ def run(
     query.awaitTermination()
     done = [p for p in query.recentProgress if p.numInputRows]
     seconds = [p.durationMs["triggerExecution"] / 1000 for p in done]
+    record("reorder_phases", case=folder.name, reorders=options is not None, **done[-1].durationMs)
     state = [p.stateOperators[0].memoryUsedBytes if p.stateOperators else 0 for p in done]
     count = pq.read_table(work / "out", columns=list(schema.names[:1])).num_rows
     shutil.rmtree(work)
@@ -198,6 +202,10 @@ def measure(spark: SparkSession, folder: Path, rows: int, batches: int) -> bool:
                 f"{shown}",
                 flush=True,
             )
+            record(
+                "reorder", destinations=dests, disorder=disorder, plain=rates[0], ours=rates[1],
+                share=share,
+            )  # fmt: skip
             shutil.rmtree(case)
     return met
 

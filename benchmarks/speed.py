@@ -19,6 +19,7 @@ import antecede
 from antecede import sim
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import paper, replay_edges
+from benchmarks._tables import record
 from benchmarks._traffic import write_edges
 
 SOURCE = Path(__file__).with_name("yardstick.c")
@@ -111,6 +112,10 @@ def compare(program: str | None, n: int, cast: str, *, quick: bool) -> bool:
         )
         met = met and (quick or (alone / c_rate >= FACTOR_MIN and off <= TOLERANCE))
     print(line + ("" if met else "  <-- bound missed"), flush=True)
+    record(
+        "kernels_c", n=n, cast=cast, plain=plain, kernel=alone, with_schedule=whole,
+        c=c_rate or None, of_plain=alone / plain, of_c=alone / c_rate if c_rate else None,
+    )  # fmt: skip
     return met
 
 
@@ -121,6 +126,8 @@ def compare_all(*, quick: bool) -> None:
         fitting = [name for name in sim.KERNELS if cast in antecede.PROTOCOLS[name].casts]
         rates = {name: max(kernel_rate(name, schedule)[0] for _ in range(2)) for name in fitting}
         print(f"  {cast:<10}", "  ".join(f"{k} {v / 1e6:.2f}" for k, v in rates.items()))
+        for name, rate in rates.items():
+            record("kernels_all", protocol=name, n=30, cast=cast, rate=rate)
 
 
 def replay(folder: str, *, quick: bool) -> None:

@@ -6,6 +6,7 @@ import antecede
 from antecede import sim
 from antecede.sim.wire_sizes import wire_sizes
 from antecede.sim.workloads import paper
+from benchmarks._tables import record
 
 SIZES = (10, 30, 50)
 # Bounds on wire : model for the two protocols that carry the least.
@@ -33,6 +34,7 @@ def row(protocol: str, n: int, sample: int) -> tuple[str, bool]:
             return f"{'-':>24}", True
         wire = float(sizes["wire_bytes_per_copy"] or 0)
         model = float(sizes["wire_sample_model_bytes"] or 0)
+        record("wire_sizes", protocol=protocol, n=n, cast=kind, wire=wire, model=model)
         if not model:
             return f"{wire:13.1f} on the message itself; its packets are counted apart", True
         ratio = wire / model

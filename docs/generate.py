@@ -1,4 +1,4 @@
-"""Write the generated pages: protocols, their index, their numbers in wire.md, the playground.
+"""Write the generated pages: protocols, API, playground, benchmarks and parts of wire.md.
 
 ``make docs`` runs this.
 
@@ -16,11 +16,14 @@ import antecede
 from antecede.report.overtaken import overtaken
 from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
+from docs.benchmarks_page import benchmarks_page
+from docs.pictures import pictures
 from docs.reference import reference_pages
 
 FOLDER = Path(__file__).parent / "algorithms"
 WIRE = Path(__file__).parent / "wire.md"
 PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
+BENCHMARKS = Path(__file__).parent / "benchmarks.md"
 PLAYGROUND = Path(__file__).parent / "playground.html"
 
 
@@ -33,7 +36,8 @@ def pages() -> dict[Path, str]:
     result[WIRE] = with_numbers(WIRE.read_text())
     result[PLAYGROUND] = playground_page()
     result[PICTURE] = overtaken()
-    result |= reference_pages()
+    result[BENCHMARKS] = benchmarks_page()
+    result |= reference_pages() | pictures()
     return result
 
 

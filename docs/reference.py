@@ -31,6 +31,8 @@ RULE = """\
 Imports point downwards only: a module may import from the layers below its own, never from above,
 and names in one row do not import each other. `make check` enforces it. This page is made from
 `pyproject.toml` and the docstrings."""
+PICTURE = """\
+![Each package with arrows to those that it imports](figures/imports.svg)"""
 WHY = """\
 Everything that computes a verdict is plain data and functions; the command line only assembles.
 Endpoints have no I/O, no clock and no thread, so the same code runs in a simulation, under the
@@ -169,7 +171,7 @@ def architecture_page() -> str:
         files = sum(_files(name) for name in names)
         rows.append(f"| {' and '.join(names)} | {rooms} | {files} |")
     table = ["| layer | what it does | modules |", "| --- | --- | --- |", *rows]
-    return "\n\n".join(("# Architecture", RULE, "\n".join(table), WHY)) + "\n"
+    return "\n\n".join(("# Architecture", RULE, PICTURE, "\n".join(table), WHY)) + "\n"
 
 
 def _summary(name: str) -> str:

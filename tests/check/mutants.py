@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from antecede import Effects, Need, Packet
 from antecede.core.casts import Targets
+from antecede.core.counts import Counts
 from antecede.core.endpoint import Endpoint
 from antecede.core.logs import CausalLog
-from antecede.core.messages import Sending
-from antecede.protocols.matrix import Matrix
+from antecede.protocols.matrix import Matrix, SentBefore
 from antecede.protocols.optimal import Optimal
 
 
@@ -24,9 +24,11 @@ class OwnColumnOnly(Matrix):
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         source, me = self._index[packet.source], self._me
         self._counts[source] += 1
-        for mine, theirs in zip(self._sent, self._rows(packet), strict=True):
-            mine[:] = map(max, mine, theirs)
-        self._sent[source][me] = max(self._sent[source][me], self._counts[source])
+        for number, theirs in enumerate(self._carried(packet).rows):
+            self._sent[number] = tuple(map(max, self._sent[number], theirs))
+        row = list(self._sent[source])
+        row[me] = max(row[me], self._counts[source])
+        self._sent[source] = tuple(row)
         return (Need(packet.source, self._counts[source], "count"),)
 
 
@@ -42,12 +44,11 @@ class NoMerge(Matrix):
 class CountsItself(Matrix):
     """Attaches the matrix after counting the message: it waits for itself."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        super()._stamp(sending)
-        rows = tuple(zip(self._names, map(tuple, self._sent), strict=True))
-        return dict.fromkeys(sending.others, rows)
+    def _count_sends(self, to: Targets) -> Counts:
+        super()._count_sends(to)
+        return SentBefore(self._sent.copy())
 
-    def _check(self, packet: Packet) -> None:
+    def _check_claims(self, packet: Packet) -> None:
         """Accept what the mutant sends; the real one refuses it."""
 
 
@@ -63,7 +64,8 @@ class WaitsForAll(Matrix):
     """Waits for every message it has heard of, also those for others."""
 
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
-        for member, row, count in zip(self._names, self._rows(packet), self._counts, strict=True):
+        rows = self._carried(packet).rows
+        for member, row, count in zip(self._names, rows, self._counts, strict=True):
             if member != self.process and count < sum(row):
                 yield member, sum(row)
 
@@ -139,7 +141,7 @@ class PurgesByWord(Optimal):
         self._looks_ahead = True
 
     def _on_arrival(self, packet: Packet) -> None:
-        both = CausalLog(self._roster)
+        both = CausalLog(self._roster, self._me)
         both.tops, both.log = self._known.tops, self._known.log
         both.merge(self._carried(packet), packet.stamp.tops[packet.source_no], 0)
         self._known.log = {key: both.log[key] for key in self._known.log if key in both.log}

@@ -24,7 +24,7 @@ ALL = [
 ]
 
 
-TWO_ONLY = {"acknowledged-multicast", "permits-multicast"}
+TWO_ONLY = {"acknowledged-multicast", "acknowledged-quiet-multicast", "permits-multicast"}
 """With three messages these take long; ``make explore`` exhausts them."""
 
 

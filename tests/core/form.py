@@ -1,4 +1,4 @@
-"""Run every protocol on random scripts, and print what came of it: the same in either form.
+"""Run protocols on scripts and nodes under faults, and print the outcome: the same in either form.
 
 `tests/core/test_compiled.py` runs this on the sources and on what mypyc made of them.
 """
@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from hashlib import blake2b
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import antecede
 from antecede import PROTOCOLS, Codec, PeerError
 from antecede.check import process_names, random_script, run_script
 from antecede.check.cases import cases, random_groups
 from antecede.core import numbered
+from tests.net import churn, schedules
 
 SCRIPTS = 4
 MESSAGES = 150
@@ -85,10 +89,19 @@ def _damaged(codec: Codec, data: bytes, chance: Random) -> bytes:
         return str(error).encode()
 
 
+def nodes() -> list[int]:
+    """Let nodes live through crashes, joins and removals; return how many there were."""
+    logging.getLogger("antecede.net").setLevel(logging.CRITICAL)
+    with TemporaryDirectory() as folder:
+        crashes = [schedules.try_seed(seed, Path(folder)) for seed in range(6)]
+        return crashes + [churn.try_seed(seed, Path(folder)) for seed in (0, 5, 9)]
+
+
 def main() -> None:
-    """Print which form this is, and a result for each protocol."""
-    result = {name: [judged(name), spoken(name)] for name in SPOKEN}
+    """Print which form this is, and a result for each protocol and for nodes."""
+    result: dict[str, object] = {name: [judged(name), spoken(name)] for name in SPOKEN}
     result |= {name: [judged(name), ""] for name in PROTOCOLS if name not in SPOKEN}
+    result["nodes"] = nodes()
     is_compiled = not str(numbered.__file__).endswith(".py")
     json.dump({"compiled": is_compiled, "result": result}, sys.stdout)
 

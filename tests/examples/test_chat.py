@@ -19,6 +19,9 @@ ORDERED = [
     name for name, info in antecede.PROTOCOLS.items() if {"safety", "liveness"} <= info.promises
 ]
 
+SLOWER = (0.5, 3, 30)
+"""Seconds for which a question is kept back: on a busy machine the answer may take long."""
+
 PATIENT = ("--patience", "600")  # A busy machine may take long to start the others.
 
 
@@ -86,8 +89,12 @@ def history_of(log: Path) -> History:
 
 
 def test_without_us_the_answer_overtakes_the_question(tmp_path: Path) -> None:
-    log = tmp_path / "chat.jsonl"
-    assert asyncio.run(question_and_answer("none", log, slow=12.0)) == ["answer", "question"]
+    logs = {slow: tmp_path / f"chat-{slow}.jsonl" for slow in SLOWER}
+    log = next(
+        log
+        for slow, log in logs.items()
+        if asyncio.run(question_and_answer("none", log, slow)) == ["answer", "question"]
+    )
     (violation,) = causal_violations(history_of(log))
     assert violation.process == "cat"
     assert violation.message == antecede.MessageId("ann", 1)
@@ -113,14 +120,8 @@ def terminal(name: str, roster: dict[str, int], *more: str) -> "subprocess.Popen
     )
 
 
-@pytest.mark.parametrize(
-    ("protocol", "seconds", "lines"),
-    [
-        ("none", 12, ["bob: answer", "ann: question"]),
-        ("optimal", 1, ["ann: question", "bob: answer"]),
-    ],
-)
-def test_three_terminals(protocol: str, seconds: int, lines: list[str]) -> None:
+def what_cat_reads(protocol: str, seconds: float) -> list[str]:
+    """Three terminals: ann asks, cat gets the question late, bob answers at once."""
     roster = free_ports("cat", "bob", "ann")
     flags = ("--protocol", protocol, *PATIENT)
     people = {
@@ -136,7 +137,7 @@ def test_three_terminals(protocol: str, seconds: int, lines: list[str]) -> None:
         assert bob.stdout.readline() == "ann: question\n"
         bob.stdin.write("answer\n@ann only for you\n")
         bob.stdin.flush()
-        assert [cat.stdout.readline().strip() for _ in range(2)] == lines
+        read = [cat.stdout.readline().strip() for _ in range(2)]
         assert ann.stdout
         assert [ann.stdout.readline().strip() for _ in range(2)] == [
             "bob: answer",
@@ -147,6 +148,13 @@ def test_three_terminals(protocol: str, seconds: int, lines: list[str]) -> None:
     assert [one.returncode for one in people.values()] == [0, 0, 0]
     for error in errors.values():
         assert all(line.startswith("waiting for ") for line in error.splitlines())
+    return read
+
+
+def test_three_terminals() -> None:
+    assert what_cat_reads("optimal", 0.5) == ["ann: question", "bob: answer"]
+    overtaken = ["bob: answer", "ann: question"]
+    assert any(what_cat_reads("none", slow) == overtaken for slow in SLOWER)
 
 
 def leave(people: "dict[str, subprocess.Popen[str]]") -> dict[str, str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from antecede import eventlog
 from antecede.check import Event, History, causal_violations, undelivered
 from antecede.core.messages import MessageId
+from antecede.errors import NodeClosedError
 from antecede.eventlog import Rejected
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, VirtualLoop, run
@@ -85,14 +86,25 @@ class World:
                 sender.cancel()
 
     async def send_all(self, name: str, node: Node) -> None:
-        """Send the messages whose sends have not returned, with pauses."""
-        while len(self.returned[name]) < self.messages:
-            dests = tuple(self.network.random.sample(NAMES, self.network.random.randint(1, 3)))
+        """Send the messages whose sends have not returned: some in a row, then a pause."""
+        chance = self.network.random
+        while (left := self.messages - len(self.returned[name])) > 0:
+            dests = tuple(chance.sample(NAMES, chance.randint(1, 3)))
+            count = chance.randint(1, left) if chance.random() < 0.5 else 1
+            async with asyncio.TaskGroup() as group:
+                for _ in range(count):
+                    group.create_task(self.send(name, node, dests))
+            await asyncio.sleep(chance.uniform(0, 0.5))
+
+    async def send(self, name: str, node: Node, dests: tuple[str, ...]) -> None:
+        """Send a message, and note when that has returned."""
+        try:
             message = await node.send(dests, b"x" * self.network.random.randrange(200))
-            assert message not in self.dests or self.dests[message] == dests
-            self.dests[message] = dests
-            self.returned[name].add(message.seq)
-            await asyncio.sleep(self.network.random.uniform(0, 0.5))
+        except NodeClosedError:  # the host crashes
+            return
+        assert message not in self.dests or self.dests[message] == dests
+        self.dests[message] = dests
+        self.returned[name].add(message.seq)
 
     def crash(self, name: str) -> None:
         """Crash a host if it runs; start it again soon."""

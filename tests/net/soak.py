@@ -200,7 +200,7 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            time.sleep(chance.uniform(0.5, 4))
+            time.sleep(chance.uniform(0.5, 3))
             group.check_alive()
             for name in chance.sample(NAMES, chance.choice((1, 1, 1, 2, 3))):
                 group.kill(name)

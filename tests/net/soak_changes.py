@@ -109,7 +109,7 @@ def soak_changes(seconds: float, seed: int, rate: float, folder: Path) -> str:
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            time.sleep(chance.uniform(0.5, 3))
+            time.sleep(chance.uniform(0.5, 2))
             changes.step()
             if chance.random() < 0.5:
                 name = chance.choice(sorted(changes.members))

@@ -15,8 +15,7 @@ import pytest
 
 from antecede import Codec
 from antecede.errors import UsageError
-from antecede.net import Limits, Node, frames
-from antecede.net.setups import DIGEST_BYTES
+from antecede.net import Limits, Node
 from tests.nats_server import NatsServer
 
 nats = pytest.importorskip("nats", reason="needs nats-py")
@@ -325,6 +324,16 @@ def test_processes_join_and_leave(server: NatsServer, tmp_path: Path) -> None:
             assert a.members == ("a", "b")
             await a.send(["b"], b"after")
             assert await expect(b, 1) == [b"after"]
+            (tmp_path / "c").unlink()
+            adding = asyncio.create_task(b.add("c"))
+            async with node("c", "b", joining=True) as c:  # without its store: another incarnation
+                await adding
+                message = await c.send(["b"], b"back again")
+                assert message.sender == "c#3"
+                assert await expect(b, 1) == [b"back again"]
+                await b.send(["a", "c"], b"good")
+                assert await expect(c, 1) == [b"good"]
+                assert await expect(a, 1) == [b"good"]
             await a.flush()
         async with Node("x", peers=["r"], transport=server.url("other?reader=r")) as x:
             with pytest.raises(UsageError, match="a group with readers cannot change"):
@@ -385,15 +394,3 @@ def test_a_node_from_a_file(tmp_path: Path, server: NatsServer) -> None:
     path.write_text('process = "a"\npeers = [1]\n')
     with pytest.raises(UsageError, match="expected a list of names"):
         node_from(path)
-
-
-def test_a_frame_sent_again_has_the_same_id_until_a_restart() -> None:
-    """A node that forgot an acknowledgement in a crash must get an answer to the same frame."""
-    from antecede.net.nats import NatsTransport
-
-    one, other = (NatsTransport("a", "nats://localhost/shop", peers=["b"]) for _ in range(2))
-    head = frames.Head(bytes(DIGEST_BYTES), b"a" * 8, b"b" * 8)
-    sent = [frames.decode(frames.encode(head, 0, [], [(n, b"x"), (9, b"y")])) for n in (1, 1, 2)]
-    first, again, next_one = (one._frame_id("b", frame) for frame in sent)
-    assert first == again != next_one
-    assert other._frame_id("b", sent[0]) != first

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from antecede.errors import UsageError
+from antecede.net import frames
 from antecede.net.nats_names import NatsUrl, parse_url, token, untoken
+from antecede.net.setups import DIGEST_BYTES
 
 
 def test_urls() -> None:
@@ -44,3 +46,21 @@ def test_every_process_has_a_token(name: str) -> None:
     assert untoken(found) == name
     assert not set(found) & set(" .*>")
     assert found
+
+
+def test_a_frame_sent_again_has_the_same_id_until_a_restart_or_a_change() -> None:
+    """A node that forgot an acknowledgement in a crash must get an answer to the same frame.
+
+    And a process that comes back after a removal gets packets under the same numbers as before.
+    """
+    pytest.importorskip("nats", reason="needs nats-py")
+    from antecede.net.nats import NatsTransport
+
+    one, other = (NatsTransport("a", "nats://localhost/shop", peers=["b"]) for _ in range(2))
+    head = frames.Head(bytes(DIGEST_BYTES), b"a" * 8, b"b" * 8)
+    sent = [frames.decode(frames.encode(head, 0, [], [(n, b"x"), (9, b"y")])) for n in (1, 1, 2)]
+    first, again, next_one = (one._frame_id("b", frame) for frame in sent)
+    assert first == again != next_one
+    assert other._frame_id("b", sent[0]) != first
+    later = frames.decode(frames.encode(head._replace(view=2), 0, [], [(1, b"x"), (9, b"y")]))
+    assert one._frame_id("b", later) != first

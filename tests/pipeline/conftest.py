@@ -53,8 +53,11 @@ class Cluster:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def environment(self) -> dict[str, str]:
-        """Return the driver's environment for this cluster."""
-        return {**os.environ, "PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1"}
+        """Return the driver's environment for this cluster.
+
+        It does not tell where the package is: no process that Spark starts shall find it so.
+        """
+        return _clean() | {"PYSPARK_PYTHON": str(self.python)}
 
     def complete(self) -> None:
         """Start workers in the place of those that were killed."""
@@ -62,10 +65,31 @@ class Cluster:
             self.workers.append(self.launch())
 
     def kill_worker(self) -> None:
-        """Kill one worker with everything it started, as a lost machine would."""
-        worker = self.workers.pop()
+        """Kill the oldest worker with everything it started, as a lost machine would."""
+        worker = self.workers.pop(0)
+        assert len(family(worker.pid)) > 1, "the worker has no executor"
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait(timeout=600)
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all that it started and that they started."""
+    found = [pid]
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in listed.read_text(encoding="utf-8").split():
+                found += family(int(child))
+    return found
+
+
+def _home(folder: Path) -> Path:
+    """Make a SPARK_HOME without PySpark in a zip file, which workers would compile each time."""
+    import pyspark
+
+    folder.mkdir()
+    for name in ("bin", "jars"):
+        (folder / name).symlink_to(Path(pyspark.__file__).parent / name, target_is_directory=True)
+    return folder
 
 
 def _foreign_python(folder: Path) -> Path:
@@ -129,12 +153,10 @@ def _await(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Start a standalone cluster whose Python has never heard of the package."""
-    import pyspark
-
     base = Path(tempfile.mkdtemp(prefix="antecede-cluster-"))
     hidden = base / "hidden"
     hidden.mkdir()
-    home = Path(pyspark.__file__).parent
+    home = _home(base / "home")
     environment = _clean() | {
         "SPARK_HOME": str(home),
         "SPARK_DAEMON_MEMORY": "256m",

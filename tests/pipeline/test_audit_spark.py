@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from antecede.eventlog import Event
-    from tests.pipeline.conftest import Cluster
 
 pytestmark = pytest.mark.spark
 
@@ -272,38 +267,3 @@ def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
     for found in (audit(spark.createDataFrame(unpaired)), audit(unpaired, engine="local")):
         assert (found.verdict, found.summary["causally_ordered"]) == ("undecidable", None)
         assert found.reason == found.summary["reason"]
-
-
-@pytest.mark.cluster
-def test_a_cluster_gives_the_same_answer_also_after_a_lost_worker(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    table = table_of(hard_log())
-    path = write_in_time(table, tmp_path / "log.parquet", 100)
-    code = f"""
-        import json
-        from antecede.pipeline.audits.entry import audit
-        from antecede.pipeline.spark.session import session
-        with session({cluster.master!r}, wait=600) as spark:
-            frame = spark.read.parquet({path!r})
-            for one in (frame, frame.filter("seq > 0")):
-                found = audit(one, windows=4)
-                rows = found.tables["violations"].to_pylist()
-                print(json.dumps([found.summary["arrangement"], rows]), flush=True)
-        """
-    driver = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=cluster.environment(),
-    )
-    assert driver.stdout is not None
-    first = driver.stdout.readline()
-    cluster.kill_worker()
-    rest, trouble = driver.communicate(timeout=1800)
-    assert driver.returncode == 0, trouble[-3000:]
-    answers: list[Any] = [json.loads(first), *map(json.loads, rest.splitlines())]
-    expected = json.loads(json.dumps(audit_table(table).tables["violations"].to_pylist()))
-    assert [kind for kind, _ in answers] == ["slices", "blobs"]
-    assert all(rows == expected for _, rows in answers)

@@ -29,7 +29,7 @@ CODE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from antecede.cli.study import study; import typer; typer.run(study)"
 )
-SMALL = ("--experiment", "special", "--experiment", "redundancy")
+SMALL = ("--experiment", "special", "--experiment", "redundancy", "--n", "4", "--seeds", "1")
 
 
 def _call(*words: str) -> None:

@@ -48,9 +48,8 @@ class Literal(Matrix):
     """
 
     def post_to_self(self) -> Packet:
-        me = self._me
-        before = tuple(zip(self._names, map(tuple, self._sent), strict=True))
-        self._sent[me][me] += 1
+        before = tuple(zip(self._names, self._sent, strict=True))
+        self._count_own()
         self._seq += 1
         message = MessageId(self.process, self._seq)
         return Packet(
@@ -61,10 +60,15 @@ class Literal(Matrix):
         return not any(True for _ in self._unmet(packet))
 
     def deliver_own(self, packet: Packet) -> Iterable[Need]:
-        me = self._me
-        self._sent[me][me] += 1
-        self._counts[me] += 1
+        self._count_own()
+        self._counts[self._me] += 1
         return ()
+
+    def _count_own(self) -> None:
+        me = self._me
+        row = list(self._sent[me])
+        row[me] += 1
+        self._sent[me] = tuple(row)
 
 
 def test_the_literal_rule_blocks_on_messages_to_oneself() -> None:

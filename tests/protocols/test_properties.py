@@ -17,7 +17,7 @@ from antecede.check.cases import Case, cases, random_groups
 from antecede.check.promises import Script
 from antecede.check.scripts import process_names
 
-SCRIPTS_PER_CASE = 90
+SCRIPTS_PER_CASE = 63
 SIZES = tuple(range(2, 9))
 
 LABELS = [

@@ -90,10 +90,10 @@ class ReplacesItsClock(Vectors):
 
     def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
         reached = super()._absorb(packet)
-        self._clock, _ = self._carried(packet)
+        self._clock = self._carried(packet).rows[0]
         return reached
 
-    def _check(self, packet: Packet) -> None:
+    def _check_claims(self, packet: Packet) -> None:
         """Accept what the mutant sends; the real one refuses it."""
 
 

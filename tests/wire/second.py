@@ -41,7 +41,7 @@ class Second:
         source, dest = map(self.name, numbers)
         n = self.varint()
         if kind >= 9:
-            what = self.stamped(numbers, kind - 9)
+            what = self.stamped(numbers, kind - 9, protocol)
         else:
             what = self.plain(source, *divmod(kind, 3))
         message, dests, control = what
@@ -66,7 +66,9 @@ class Second:
 
     # Stamps.
 
-    def stamped(self, numbers: tuple[int, int], form: int) -> tuple[object, object, object]:
+    def stamped(
+        self, numbers: tuple[int, int], form: int, protocol: str
+    ) -> tuple[object, object, object]:
         source, dest = numbers
         seq = self.varint()
         has_news, form = divmod(form, 6)
@@ -80,9 +82,42 @@ class Second:
             left, done = self.mask(), self.mask()
             assert left
             assert set(done) <= set(left)
-        control = () if is_empty else self.stamp(seq, dest)
+        counting = {"broadcast": self.heard, "matrix": self.sent, "vectors": self.times}
+        if protocol in counting:
+            control = counting[protocol]()
+        else:
+            control = () if is_empty else self.stamp(seq, dest)
         names = tuple(sorted(map(self.name, dests)))
         return (self.name(source), seq), names, control
+
+    def heard(self) -> tuple[object, ...]:
+        return tuple(sorted(zip(self.members, self.row(), strict=True)))
+
+    def sent(self) -> tuple[object, ...]:
+        size, least = len(self.members), self.row()
+        rest = self.lanes(size * (size - 1), self.byte())
+        cells = iter(rest)
+        table = {
+            (a, b): 0 if a == b else least[i] + next(cells)
+            for i, a in enumerate(self.members)
+            for b in self.members
+        }
+        names = sorted(self.members)
+        return tuple((a, tuple(table[a, b] for b in names)) for a in names)
+
+    def times(self) -> tuple[object, ...]:
+        owners, time = self.mask(), dict(zip(self.members, self.row(), strict=True))
+        size, names = len(self.members), sorted(self.members)
+        rest = self.lanes(size * len(owners), self.byte()) if owners else []
+        vectors = []
+        for i, owner in enumerate(owners):
+            below = dict(zip(self.members, rest[i * size : (i + 1) * size], strict=True))
+            vectors.append((self.name(owner), tuple(time[a] - below[a] for a in names)))
+        return tuple(sorted(time.items())), tuple(sorted(vectors))
+
+    def row(self) -> list[int]:
+        base = self.varint()
+        return [base + value for value in self.lanes(len(self.members), self.byte())]
 
     def mask(self) -> list[int]:
         bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")

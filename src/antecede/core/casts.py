@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from antecede.core.groups import group_of
+from antecede.core.messages import MessageId
 from antecede.core.registry import PROTOCOLS
-from antecede.core.validation import shown
+from antecede.core.validation import check_message, is_count, shown
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
 
     from antecede.core.endpoint import Endpoint
     from antecede.core.info import Cast
+    from antecede.core.messages import Packet
 
 
 TARGETS_MAX: Final = 4096
+_STR: Final = {str}
 
 
 class Targets:
@@ -39,12 +42,14 @@ class Targets:
 class TargetCache:
     """The destinations of one endpoint's sends; the same recur, so they are checked once."""
 
-    __slots__ = ("_endpoint", "known")
+    __slots__ = ("_endpoint", "_served", "known")
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.known: dict[tuple[str, ...], Targets] = {}
         """Those already checked, by the tuple that was given."""
+        self._served: set[tuple[str, ...]] = set()
+        """The destinations of packets that were checked: they are names of members, sorted."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return TargetCache, (self._endpoint,)
@@ -76,6 +81,35 @@ class TargetCache:
     def clear(self) -> None:
         """Forget them: the members have changed."""
         self.known.clear()
+        self._served.clear()
+
+    def check_message(self, packet: Packet) -> None:
+        """Refuse a packet whose message, destinations or payload no endpoint would send."""
+        if self._is_usual(packet):
+            return
+        check_message(self._endpoint, packet)
+        message, dests = packet.message, packet.dests
+        if message is not None:
+            self._endpoint._check_names(packet, (message.sender, *dests))
+            if len(self._served) >= TARGETS_MAX:
+                self._served.clear()
+            self._served.add(dests)
+
+    def _is_usual(self, packet: Packet) -> bool:
+        """Tell whether a packet brings a member's message to destinations checked before."""
+        message, dests = packet.message, packet.dests
+        if type(message) is not MessageId or type(dests) is not tuple or packet.kind != "data":
+            return False
+        is_usual = (
+            type(message.sender) is str
+            and is_count(message.seq, 1)
+            and set(map(type, dests)) == _STR
+            and dests in self._served
+            and type(packet.payload) is bytes
+        )
+        if self._endpoint.RELAYS:
+            return is_usual and message.sender in self._endpoint._positions
+        return is_usual and message.sender == packet.source and packet.dest in dests
 
 
 def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:

@@ -16,133 +16,126 @@ done; see :mod:`antecede.core.farewells`.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import insort
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final, cast
+from typing import TYPE_CHECKING, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.farewells import FORGOTTEN_MAX, Farewell, Farewells, Named
-from antecede.core.kinds import NAME
-from antecede.core.messages import Delivery, Need, Packet, Sending
-from antecede.core.roster import Roster, roster_of
-from antecede.core.stamps import Translation
-from antecede.core.state import State
-from antecede.core.validation import COUNT_MAX, are_names, malformed
-from antecede.errors import UnknownProcessError
+from antecede.core.counted_membership import CountedMembership
+from antecede.core.counts import NO_NEEDS, Counts
+from antecede.core.messages import (
+    INCARNATION_SHIFT,
+    Effects,
+    Need,
+    Packet,
+    Sending,
+    delivery_of,
+    effects_of,
+    numbered_packet,
+)
+from antecede.core.validation import (
+    are_names,
+    checked_basis,
+    malformed,
+    not_bytes,
+)
+from antecede.errors import UnknownProcessError, UsageError
 
-Interval = tuple[int, int]
-NEVER: Final = 2 * COUNT_MAX
-"""The level that a process had reached which left before we joined: it never sent us anything."""
-
-
-class Retiring(Endpoint):
-    """An endpoint that forgets the names of those who left."""
-
-    def _retire(self, names: set[str]) -> None:
-        """Forget processes that were removed, and what identified duplicates of their packets."""
-        self._removed -= names
-        for name in names:
-            self._channels.prefix.pop(name, None)
-            self._channels.ahead.pop(name, None)
-        self._forgotten = dict.fromkeys([*self._forgotten, *sorted(names)][-FORGOTTEN_MAX:])
+if TYPE_CHECKING:
+    from antecede.core.casts import Targets
 
 
-class Counted(Retiring):
+class Counted(CountedMembership):
     """One process's side of a protocol that carries levels by name."""
-
-    STATE: ClassVar[dict[str, object]] = {
-        "_partings": {NAME: (bool, {NAME}, {NAME: int}, {NAME: int}, {NAME})},
-        "_closed": {NAME: (int, [(int, int)])},
-    }
-    UNIT: ClassVar[str] = "count"
-
-    def _set_up(self) -> None:
-        self._rename()
-        self._farewells = Farewells()
-        self._closed: dict[str, tuple[int, list[Interval]]] = {}
-        for name in self._removed:
-            one = self._farewells.known[self._roster.numbers[name]] = Farewell()
-            one.later = self._mask(set(self.members))  # the others may have forgotten it
-            self._closed[name] = (NEVER, [])
-        self._levels: dict[str, list[int]] | None = {} if self._removed else None
-        """The levels of what is held, by source and sorted; only while someone is departing."""
-
-    def _rename(self) -> None:
-        names = tuple(sorted({*self.members, *self._removed}))
-        self._roster: Roster = roster_of(names)
-        self._names = self._roster.names
-        self._index = self._roster.numbers
-        self._me = self._index[self.process]
-        self._last: tuple[Packet | None, object] = (None, None)
-        """The packet looked at last, and what it carries by our names; it is needed a few times."""
-
-    # What a protocol defines.
-
-    def _level(self, packet: Packet, /) -> int:
-        """Return the level that its source reaches here when this packet is delivered."""
-        raise NotImplementedError
-
-    def _reached(self, process: str, /) -> int:
-        """Return the level that a process has reached here."""
-        raise NotImplementedError
-
-    def _wanted(self, packet: Packet, /) -> Iterator[tuple[str, int]]:
-        """Yield the levels that a packet asks for and that are not reached here."""
-        raise NotImplementedError
-
-    def _known(self, packet: Packet, process: str, /) -> int:
-        """Return the newest level of a process that concerns us, in the past of a packet."""
-        raise NotImplementedError
-
-    def _renamed(self, before: tuple[str, ...], /) -> None:
-        """Count by other names from now on: someone joined, or is forgotten."""
-        raise NotImplementedError
-
-    def _check_levels(self, packet: Packet, control: object, /) -> None:
-        """Refuse a control that is not well-formed."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _names_in(control: object, /) -> tuple[str, ...]:
-        """Return the processes that a well-formed control counts, sorted."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _counted(control: object, /) -> set[str]:
-        """Return the processes of which a control says more than that they exist."""
-        raise NotImplementedError
-
-    def _check_own_state(self) -> bool:
-        """Tell whether the protocol's own state is possible."""
-        raise NotImplementedError
-
-    def _is_assured(self, _process: str, _level: int) -> bool:
-        """Tell whether everything of a process up to a level is known to have arrived."""
-        return False
-
-    def _need(self, process: str, level: int) -> Need:
-        return Need(process, level, self.UNIT)
 
     # Send and receive.
 
-    def _post(self, sending: Sending) -> None:
-        if not self._removed:
-            super()._post(sending)
-            return
-        gone = self._mask(self._removed)
-        left, done = map(self._roster.sorted_names, self._farewells.news(gone))
-        for dest, control in self._stamp(sending).items():
-            self._emit(dest, (None, left, done, control), sending)
-        self._farewells.tell(self._mask(set(sending.others)))
-        self._part()
+    def _number_targets(self, to: Targets) -> None:
+        numbers = self._index
+        to.numbers = [numbers[name] for name in to.others]
+        to.mask = self._roster.mask_of(to.names)
 
-    @staticmethod
-    def _bare(packet: Packet) -> object:
-        """Return a control without what it says about those who left."""
-        control = packet.control
-        if type(control) is tuple and len(control) == 4 and control[0] is None:
-            return cast("object", control[3])
-        return control
+    def send(
+        self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
+    ) -> Effects:
+        """Send ``payload`` to ``dests``; see :meth:`Endpoint.send`."""
+        to = self._targets.known.get(dests) if type(dests) is tuple else None
+        if to is None or self._removed or self._kind is None or to.has_me or not to.numbers:
+            return super().send(dests, payload, after=after)
+        if not isinstance(payload, bytes):
+            raise UsageError(not_bytes(payload))
+        if after is not None:
+            checked_basis(after, self._events)
+        self._seq = seq = self._seq + 1
+        self._events = event = self._events + 1
+        return effects_of(self._packets(to, payload, seq), (), event)
+
+    def _packets(self, to: Targets, payload: bytes, seq: int) -> tuple[Packet, ...]:
+        """Return the packets of a send while nobody is departing, and record it."""
+        roster, me, mask = self._roster, self._me, to.mask
+        stamp, number = self._count_sends(to), self._channels.next_number
+        return tuple(
+            [
+                numbered_packet(roster, me, dest, number(name), seq, mask, payload, stamp, NO_NEEDS)
+                for dest, name in zip(to.numbers, to.others, strict=True)
+            ]
+        )
+
+    def _post(self, sending: Sending) -> None:
+        to = self._targets.find(sending.dests)
+        if not self._removed and self._kind is not None:
+            self._out.extend(self._packets(to, sending.payload, sending.message.seq))
+            return
+        control = self._count_sends(to).control(self._roster, self._me, NO_NEEDS)
+        if self._removed:
+            gone = self._mask(self._removed)
+            left, done = map(self._roster.sorted_names, self._farewells.news(gone))
+            control = (None, left, done, control)
+        for dest in sending.others:
+            self._emit(dest, control, sending)
+        if self._removed:
+            self._farewells.tell(self._mask(set(sending.others)))
+            self._part()
+
+    def receive(self, packet: Packet) -> Effects:
+        """Accept a packet from the network; return what it released, in order."""
+        if (
+            type(packet) is not Packet
+            or packet.roster is not self._roster
+            or packet.dest_no != self._me
+            or type(packet.stamp) is not self._kind
+            or self._removed
+            or self.pull
+        ):
+            return super().receive(packet)
+        source, n, channels = packet.source, packet.n, self._channels
+        expected = channels.prefix.get(source, 0) + 1
+        if n != expected:
+            if (n ^ expected) >> INCARNATION_SHIFT:
+                return super().receive(packet)
+            if channels.is_seen(source, n):
+                return effects_of((), (), self._events)
+        self._check_claims(packet)
+        need = self._first_unmet(packet)
+        if need is not None:
+            if not self._tally.is_low(self, packet):
+                self._check_space(packet, is_blocked=True)
+            channels.accept(source, n)
+            self._hold.file(self._hold.take_in(packet), need)
+            return effects_of((), (), self._events)
+        channels.accept(source, n)
+        self._hold.arrivals += 1
+        self._deliver(packet)
+        if self._hold.ready:
+            self._drain()
+        return self._flush()
+
+    def _carried(self, packet: Packet) -> Counts:
+        """Return what a packet carries by our numbers."""
+        if packet.roster is self._roster:
+            return cast("Counts", packet.stamp)
+        if self._last[0] is not packet:
+            self._last = packet, self._aligned(self._bare(packet))
+        return self._last[1]
 
     def _check_packet(self, packet: Packet) -> None:
         try:
@@ -152,6 +145,9 @@ class Counted(Retiring):
                 raise
 
     def _check(self, packet: Packet) -> None:
+        if packet.roster is self._roster and type(packet.stamp) is self._kind:
+            self._check_claims(packet)
+            return
         control = packet.control
         done: frozenset[object] = frozenset()
         bare = self._bare(packet)
@@ -162,7 +158,8 @@ class Counted(Retiring):
             done = frozenset(cast("tuple[str, ...]", done_names))
             if not done <= set(cast("tuple[str, ...]", left)):
                 raise malformed(packet, "that its sender is done only with those who left")
-        self._check_levels(packet, bare)
+        self._check_form(packet, bare)
+        self._check_claims(packet)
         names = self._names_in(bare)
         if names != self._names:
             if packet.source not in names or self.process not in names:
@@ -173,7 +170,8 @@ class Counted(Retiring):
                 self._check_names(packet, (name for name in strange if name in counted))
 
     def _on_data(self, packet: Packet) -> None:
-        if self._removed or packet.control is not self._bare(packet):
+        is_known = packet.roster is self._roster
+        if self._removed or (not is_known and packet.control is not self._bare(packet)):
             super()._on_data(packet)
             self._hear(packet)
         elif self.pull or self._first_unmet(packet) is not None:
@@ -210,155 +208,13 @@ class Counted(Retiring):
             elif (held := self._newest_held(process, level)) is not None:
                 yield self._need(process, held)
 
-    def _newest_held(self, process: str, level: int) -> int | None:
-        """Return the newest level up to this one of what is held of a process."""
-        levels = (self._levels or {}).get(process, [])
-        place = bisect_right(levels, level)
-        return levels[place - 1] if place else None
-
     def _deliver(self, packet: Packet) -> None:
-        assert packet.message is not None
         unmet = tuple(self._lost(packet)) if self._removed else ()
         self._events += 1
-        self._delivered.append(
-            Delivery(packet.message, packet.dests, packet.payload, self._events, unmet)
-        )
+        self._delivered.append(delivery_of(packet, self._events, unmet))
         if self._levels is not None:
             self._no_longer_held(packet)
         reached = self._absorb(packet)
         if self._hold.waiting:
             for need in reached:
                 self._refile(self._hold.wake(need))
-
-    def _no_longer_held(self, packet: Packet) -> None:
-        assert self._levels is not None
-        source, level = packet.source, self._level(packet)
-        levels = self._levels.get(source, [])
-        place = bisect_right(levels, level)
-        if place and levels[place - 1] == level:
-            del levels[place - 1]
-        if not levels:
-            self._levels.pop(source, None)
-        if source in self._closed:
-            late = self._closed[source][1]
-            if late and late[-1][1] == level - 1:
-                late[-1] = (late[-1][0], level)
-            else:
-                late.append((level, level))
-
-    def _lost(self, packet: Packet) -> Iterator[Need]:
-        """Yield, of each process that left, the newest lost message that a message rests on."""
-        for process in sorted(self._removed):
-            lost = self._newest_lost(process, self._known(packet, process))
-            if lost:
-                yield self._need(process, lost)
-
-    def _newest_lost(self, process: str, level: int) -> int:
-        """Return the newest level up to this one that was lost, or 0."""
-        before, late = self._closed[process]
-        place = bisect_right(late, (level, NEVER)) - 1
-        if place >= 0 and level <= late[place][1]:
-            level = late[place][0] - 1
-        return level if level > before else 0
-
-    # Membership.
-
-    def _mask(self, names: set[str]) -> int:
-        return self._roster.mask_of(tuple(names))
-
-    def _renumber(self) -> None:
-        before = self._roster
-        self._rename()
-        self._farewells.move(Translation(before, self._roster))
-        self._renamed(before.names)
-
-    def _joined(self, process: str) -> None:
-        self._renumber()
-        self._farewells.joined(self._index[process], self._mask(self._removed))
-
-    def _release(self, process: str) -> None:
-        self._channels.forget(process)
-        self._farewells.known.setdefault(self._index[process], Farewell())
-        self._closed[process] = (self._reached(process), [])
-        if self._levels is None:
-            self._levels = {}
-            for _, packet in self._hold:
-                insort(self._levels.setdefault(packet.source, []), self._level(packet))
-        self._left(process)
-        self._refile(self._hold.wake_everything())
-
-    def _hear(self, packet: Packet) -> None:
-        """Note who left according to a packet that has arrived."""
-        source, numbers = self._index.get(packet.source), self._index
-        if source is None:
-            return
-        control = cast("tuple[object, ...]", packet.control)
-        bare = self._bare(packet)
-        if bare is not control:
-            left, done = (
-                self._mask({name for name in cast("tuple[str, ...]", part) if name in numbers})
-                for part in control[1:3]
-            )
-            self._farewells.hear(source, packet.n, (left, done))
-        names = self._names_in(bare)
-        for name in self._removed.difference(names):
-            self._farewells.excuse(numbers[name], source)
-        if self._removed:
-            self._part()
-
-    def _part(self) -> None:
-        """Forget those who left and of whom nothing can turn up any more."""
-        numbers = self._index
-        peers = [numbers[name] for name in self.members if name != self.process]
-        prefix = {numbers[k]: n for k, n in self._channels.prefix.items() if k in numbers}
-        finished = self._farewells.advance(
-            self._mask(self._removed), peers, prefix, is_quiet=not self.held
-        )
-        if not finished:
-            return
-        names = {self._names[number] for number in finished}
-        for number in finished:
-            self._farewells.forget(number)
-        for name in names:
-            self._closed.pop(name, None)
-        self._retire(names)
-        self._renumber()
-        if not self._removed:
-            self._settled()
-
-    def _settled(self) -> None:
-        """Drop what is kept only while someone is departing."""
-        self._levels = None
-
-    # States.
-
-    @property
-    def _partings(self) -> Named:
-        return self._farewells.named(self._roster)
-
-    @_partings.setter
-    def _partings(self, partings: Named) -> None:
-        self._farewells.read(partings, self._roster)
-
-    def load(self, state: State) -> None:
-        """Take over a state made by :meth:`state` on an endpoint of the same kind."""
-        self._removed = set(state["removed"])
-        self._set_up()
-        self._start()
-        for name, value in state["own"].items():
-            setattr(self, name, value)
-        if not self._check_own_state() or set(self._closed) != self._removed:
-            msg = f"counts of {self.process!r} that contradict each other or its members"
-            raise ValueError(msg)
-        if self._levels is not None:
-            for _, packet in state["held"]:
-                insort(self._levels.setdefault(packet.source, []), self._level(packet))
-        super().load(state)
-
-
-def aligned(
-    values: Iterable[int], names: tuple[str, ...], ours: tuple[str, ...]
-) -> tuple[int, ...]:
-    """Return counts by ``names`` as counts by our names; those that are missing count 0."""
-    known = dict(zip(names, values, strict=True))
-    return tuple([known.get(name, 0) for name in ours])

@@ -6,8 +6,7 @@ duplicates, the bounded holding buffer with its wake-up index, messages to onese
 channel numbers, pull mode and the state as plain data. A protocol adds only its own rules: see
 :class:`antecede.core.hooks.Hooks`.
 
-When several held messages can be delivered, the one that arrived first goes first; then the choice
-is made again.
+Of the held messages that can be delivered, the one that arrived first goes first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,12 +24,13 @@ from antecede.core.messages import (
     Packet,
     Restart,
     Sending,
+    delivery_of,
     effects_of,
 )
 from antecede.core.restarts import Restarting
 from antecede.core.state import ChannelsState, State, copied
 from antecede.core.tally import Tally
-from antecede.core.validation import check_address, check_message, checked_basis, not_bytes, shown
+from antecede.core.validation import check_address, checked_basis, not_bytes, shown
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 
 HELD_MAX = 100_000
@@ -168,8 +168,7 @@ class Endpoint(Restarting):
         if process in self._positions:
             msg = f"process {process!r} is already a member"
             raise UsageError(msg)
-        self._positions[process] = len(self.members)
-        self.members = (*self.members, process)
+        self._positions[process], self.members = len(self.members), (*self.members, process)
         self._targets.clear()
         self._joined(process)
         if self.incarnation:
@@ -251,8 +250,12 @@ class Endpoint(Restarting):
         self._drain()
 
     def _arrive(self, packet: Packet) -> None:
-        """Put a data packet into the holding buffer; deliver it if it need not wait."""
-        self._refile([self._hold.take_in(packet)])
+        """Deliver a data packet if it need not wait, else put it into the holding buffer."""
+        if self.pull or self._hold.ready or self._first_unmet(packet) is not None:
+            self._refile([self._hold.take_in(packet)])
+        else:
+            self._hold.arrivals += 1
+            self._deliver(packet)
         self._drain()
 
     def _check_names(self, packet: Packet, names: Iterable[object]) -> None:
@@ -282,9 +285,7 @@ class Endpoint(Restarting):
             raise PeerError(msg)
         self._check_names(packet, (packet.source,))
         self._check_incarnation(packet)
-        check_message(self, packet)
-        if packet.message is not None:
-            self._check_names(packet, (packet.message.sender, *packet.dests))
+        self._targets.check_message(packet)
         self._check(packet)
 
     def _check_room(self, packet: Packet) -> None:
@@ -312,7 +313,7 @@ class Endpoint(Restarting):
             self._on_data(packet)
 
     def _first_unmet(self, packet: Packet) -> Need | None:
-        return next(self._awaited_needs(packet), None)
+        return next(self._awaited_needs(packet) if self._removed else self._unmet(packet), None)
 
     def _awaited_needs(self, packet: Packet) -> Iterator[Need]:
         """Yield what the packet waits for and what may still come.
@@ -332,7 +333,7 @@ class Endpoint(Restarting):
         return self._hold.pop_ready(source)
 
     def _drain(self) -> None:
-        while not self.pull and self._deliver_next():
+        while self._hold.ready and not self.pull and self._deliver_next():
             pass
 
     def _deliver_next(self, source: str | None = None) -> bool:
@@ -351,11 +352,10 @@ class Endpoint(Restarting):
         assert packet.message is not None
         unmet = tuple(self._unmet(packet)) if self._removed else ()
         self._events += 1
-        self._delivered.append(
-            Delivery(packet.message, packet.dests, packet.payload, self._events, unmet)
-        )
+        self._delivered.append(delivery_of(packet, self._events, unmet))
         for need in self._absorb(packet):
-            self._refile(self._hold.wake(need))
+            if self._hold.waiting:
+                self._refile(self._hold.wake(need))
 
     def _flush(self, event: int | None = None) -> Effects:
         packets, deliveries = tuple(self._out), tuple(self._delivered)

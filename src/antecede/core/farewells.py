@@ -10,13 +10,9 @@ forgotten: its name, its number, and all that is kept about its messages.
 
 from __future__ import annotations
 
-from typing import Final
-
 from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Translation
 
-FORGOTTEN_MAX: Final = 1024
-"""How many names are remembered after they were forgotten, for packets of those who join late."""
 News = tuple[int, int]
 """The processes that left and those that are done, as masks."""
 Heard = dict[int, int]

@@ -6,7 +6,7 @@ A removed process keeps its number until nothing can name it any more; see
 
 from __future__ import annotations
 
-from antecede.core.farewells import FORGOTTEN_MAX, Farewell
+from antecede.core.farewells import Farewell
 from antecede.core.messages import Packet
 from antecede.core.numbered_restarts import NumberedRestarts
 from antecede.core.numbered_state import OWN
@@ -122,6 +122,7 @@ class Membership(NumberedRestarts):
         for packet in packets:
             if packet.roster is not None:
                 packet.stamp.news = news
+                packet.stamp.is_plain = False
         self._farewells.tell(targets)
         self._part()
 
@@ -145,8 +146,7 @@ class Membership(NumberedRestarts):
         for number in finished:
             self._departures.forget(number, self._roster.low)
             self._farewells.forget(number)
-        self._removed -= names
         for name in names:
             self._closed.pop(name, None)
-        self._forgotten = dict.fromkeys([*self._forgotten, *sorted(names)][-FORGOTTEN_MAX:])
+        self._retire(names)
         self._renumber(roster_of(tuple(n for n in self._roster.names if n not in names)))

@@ -6,10 +6,10 @@ from typing import ClassVar, Final, cast
 
 from antecede.core.channels import Channels
 from antecede.core.departures import Departures, Doubts
-from antecede.core.endpoint import Endpoint
-from antecede.core.farewells import Farewell, Farewells, Named
+from antecede.core.farewells import Farewell, Farewells
 from antecede.core.messages import MessageId, Need, Packet
 from antecede.core.restarts import Closed
+from antecede.core.retiring import Retiring
 from antecede.core.roster import roster_of
 from antecede.core.stamps import Stamp
 from antecede.core.state import ChannelsState, State, copied
@@ -18,7 +18,7 @@ OWN: Final = 1 << 100
 """Greater than any key: nothing waits for our own messages."""
 
 
-class NumberedState(Endpoint):
+class NumberedState(Retiring):
     """What :class:`antecede.core.numbered.Numbered` keeps, and how it is saved and taken over."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_partings", "_closed")
@@ -27,7 +27,7 @@ class NumberedState(Endpoint):
     """The protocol's own kind of stamp: what its packets carry."""
 
     def _set_up(self) -> None:
-        self._kind = self.STAMP
+        self._kind: type[Stamp] = self.STAMP
         self._links: Channels[int] = Channels(self._tally)
         self._roster = roster_of((*self.members, *sorted(self._removed)))
         self._me = self._roster.numbers[self.process]
@@ -96,14 +96,6 @@ class NumberedState(Endpoint):
     @_doubts.setter
     def _doubts(self, doubts: Doubts) -> None:
         self._departures.read(self._roster, self._late, doubts)
-
-    @property
-    def _partings(self) -> Named:
-        return self._farewells.named(self._roster)
-
-    @_partings.setter
-    def _partings(self, partings: Named) -> None:
-        self._farewells.read(partings, self._roster)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; nothing means that it can be taken."""

@@ -102,8 +102,9 @@ class Restarting(Hooks):
         self._number_from(self._seq)
 
     def _check_incarnation(self, packet: Packet) -> None:
-        known = incarnation_of(self._channels.prefix.get(packet.source, 0))
-        check_incarnation(packet, known, self.INFO.name)
+        known = self._channels.prefix.get(packet.source, 0)
+        if (packet.n ^ known) >> INCARNATION_SHIFT:
+            check_incarnation(packet, incarnation_of(known), self.INFO.name)
 
     def _number_from(self, base: int) -> None:
         """Begin the numbers of every channel at ``base + 1``."""

@@ -63,7 +63,7 @@ class Changing(Machine):
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet; it may be the last one that a removal waits for."""
-        self._take_in(self.channels[peer], n, parcel)
+        self.take_in(self.channels[peer], n, parcel)
         if self.group.flush is not None:
             self._complete()
 
@@ -71,7 +71,7 @@ class Changing(Machine):
         """Take a copy that a removed process sent to us and another one has passed on."""
         if self.check_relay(given):
             assert self.group.flush is not None
-            self._take_in(self.group.flush.removed[given.name], given.a, given.data)
+            self.take_in(self.group.flush.removed[given.name], given.a, given.data)
 
     def _learn(self, change: Change) -> None:
         group = self.group

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from antecede.core.messages import Packet
+from antecede.net.copies import ALONE
 from antecede.net.fields import Fields, put_bytes, put_number, put_numbers, put_text
+from antecede.wire.codec import Codec
 
 
-@dataclass(slots=True)
 class Channel:
     """What is known about the packets to and from one peer, which ``label`` names in packets.
 
@@ -17,17 +18,40 @@ class Channel:
     lack, by the number of the message.
     """
 
-    label: str
-    joined: int = 0
-    identity: bytes = b""
-    outbox: dict[int, bytes] = field(default_factory=dict)
-    outbox_bytes: int = 0
-    sent: int = 0
-    prefix: int = 0
-    above: set[int] = field(default_factory=set)
-    kept: dict[int, bytes] = field(default_factory=dict)
-    seqs: dict[int, int] = field(default_factory=dict)
-    """The messages in the outbox that have other copies, by the numbers of their packets."""
+    __slots__ = (
+        "above",
+        "identity",
+        "joined",
+        "kept",
+        "label",
+        "last_in",
+        "last_out",
+        "outbox",
+        "outbox_bytes",
+        "prefix",
+        "runs",
+        "sent",
+        "seqs",
+    )
+
+    def __init__(self, label: str, joined: int = 0, identity: bytes = b"") -> None:
+        self.label = label
+        self.joined = joined
+        self.identity = identity
+        self.outbox: dict[int, bytes] = {}
+        self.outbox_bytes = 0
+        self.sent = 0
+        self.prefix = 0
+        self.above: set[int] = set()
+        self.kept: dict[int, bytes] = {}
+        self.seqs: dict[int, int] = {}
+        """The messages in the outbox that have other copies, by the numbers of their packets."""
+        self.runs: dict[int, Packet] = {}
+        """The packets in the outbox whose parcels say only that they follow another."""
+        self.last_out: Packet | None = None
+        """The packet sent last, if the next one may follow it in a run."""
+        self.last_in: Packet | None = None
+        """The packet accepted last, of those in the frame that is being read."""
 
     def has(self, n: int) -> bool:
         """Tell whether the peer's packet of this number has arrived."""
@@ -51,13 +75,24 @@ class Channel:
 
     def drop(self, numbers: Iterable[int]) -> list[int]:
         """Forget acknowledged packets; return the numbers that were still here."""
-        gone = []
+        gone, outbox, runs, size = [], self.outbox, self.runs, 0
         for n in numbers:
-            parcel = self.outbox.pop(n, None)
+            parcel = outbox.pop(n, None)
             if parcel is not None:
-                self.outbox_bytes -= len(parcel)
+                size += len(parcel)
                 gone.append(n)
+                if runs:
+                    runs.pop(n, None)
+        self.outbox_bytes -= size
         return gone
+
+    def spell_out(self, codec: Codec) -> None:
+        """Make every parcel in the outbox one that can be read without the others."""
+        for n, packet in self.runs.items():
+            parcel = ALONE + codec.encode(packet)
+            self.outbox_bytes += len(parcel) - len(self.outbox[n])
+            self.outbox[n] = parcel
+        self.runs.clear()
 
     def acknowledged(self, prefix: int, above: Iterable[int]) -> list[int]:
         """Forget the packets up to ``prefix`` and those ``above``; return their numbers."""
@@ -66,7 +101,8 @@ class Channel:
             if n > prefix:
                 break
             low.append(n)
-        return self.drop((*low, *above))
+        low += above
+        return self.drop(low) if low else low
 
     def settle(self, stable: int) -> None:
         """Keep no messages that all their destinations have: those up to number ``stable``."""
@@ -74,7 +110,7 @@ class Channel:
             del self.kept[seq]
 
     def write(self, out: bytearray) -> None:
-        """Append the whole channel."""
+        """Append the whole channel; its parcels are to be spelt out before."""
         put_text(out, self.label)
         put_number(out, self.joined)
         put_bytes(out, self.identity)

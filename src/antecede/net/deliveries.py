@@ -59,3 +59,8 @@ class Delivery:
 
     def __repr__(self) -> str:
         return f"Delivery({self.message}, {len(self.payload)} bytes)"
+
+
+def next_of(engine: Engine) -> Delivery | None:
+    """Return the next delivery that is ready; None if there is none."""
+    return Delivery(engine.ready.popleft(), engine) if engine.ready else None

@@ -27,8 +27,9 @@ from antecede.net.limits import Limits
 from antecede.net.machine import was_removed
 from antecede.net.members import Members
 from antecede.net.outgoing import Outgoing
-from antecede.net.peers import GAP_MAX, Peer
+from antecede.net.peers import GAP_MAX, Peer, wake_all
 from antecede.net.records import Logged
+from antecede.net.runs import standing_alone
 from antecede.net.saving import Batch, Saving
 from antecede.net.stores import Store
 from antecede.net.transports import Transport
@@ -55,7 +56,8 @@ class Engine:
         machine.keeps_log = events is not None
         self.loop = asyncio.get_running_loop()
         self.peers = {
-            name: Peer(name, channel, limits) for name, channel in machine.channels.items()
+            name: Peer(name, channel, limits, notes_down=self.is_durable)
+            for name, channel in machine.channels.items()
         }
         self.ready: deque[Delivery] = deque(machine.inbox.values())
         self.watch = Watch(machine, limits.long_wait_seconds)
@@ -100,7 +102,7 @@ class Engine:
         if self._has_pending:
             self._admit_pending()
         if self._arrival_waiters:
-            _wake_all(self._arrival_waiters)
+            wake_all(self._arrival_waiters)
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
@@ -201,23 +203,44 @@ class Engine:
         if frame.packets:
             self._take_packets(peer, frame.packets)
         if self._arrival_waiters:
-            _wake_all(self._arrival_waiters)
+            wake_all(self._arrival_waiters)
 
     def _take_packets(self, peer: Peer, packets: list[tuple[int, bytes]]) -> None:
-        channel, machine, name = peer.channel, self.machine, peer.name
+        channel, machine = peer.channel, self.machine
         count_max, bytes_max = self.limits.inbox_count, self.limits.inbox_bytes
+        first, last = packets[0][0], packets[-1][0]
+        channel.last_in = None
+        if channel.above or first != channel.prefix + 1 or last - first >= len(packets):
+            packets = self._new_ones(peer, standing_alone(machine.codec, packets))
+        arrive, inbox, name = machine.arrive, machine.inbox, peer.name
+        for place, (n, parcel) in enumerate(packets):
+            if len(inbox) >= count_max or machine.inbox_bytes >= bytes_max:
+                for later, whole in standing_alone(machine.codec, packets)[place:]:
+                    peer.put_aside(later, whole)
+                self._has_pending = True
+                break
+            try:
+                arrive(name, n, parcel)
+            except (PeerError, HoldFullError) as error:
+                self._not_taken(name, error)
+            else:
+                if self.is_durable:
+                    self.saving.batch.records.append(records.arrive_record(name, n, parcel))
+        channel.last_in = None
+        self._owe(peer)
+
+    def _new_ones(self, peer: Peer, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Return the packets that we have not, and that are not too far ahead."""
+        channel, made = peer.channel, dict[int, bytes]()
         for n, parcel in packets:
-            if n <= channel.prefix or n in channel.above:
+            if channel.has(n) or n in made:
                 self.counts["duplicates"] += 1
             elif n > channel.prefix + GAP_MAX:
                 reason = f"packet {n} is too far ahead of packet {channel.prefix + 1}"
-                self._refuse(name, reason)
-            elif len(machine.inbox) >= count_max or machine.inbox_bytes >= bytes_max:
-                peer.put_aside(n, parcel)
-                self._has_pending = True
+                self._refuse(peer.name, reason)
             else:
-                self._arrive(peer, n, parcel)
-        self._owe(peer)
+                made[n] = parcel
+        return list(made.items())
 
     def _check_setup(self, peer: Peer, head: frames.Head) -> None:
         if head.setup != self.machine.group.digest:
@@ -241,19 +264,13 @@ class Engine:
             if self.is_durable:
                 self.saving.batch.records.append(records.meet_record(peer.name, head.source))
 
-    def _arrive(self, peer: Peer, n: int, parcel: bytes) -> None:
-        try:
-            self.machine.arrive(peer.name, n, parcel)
-        except (HoldFullError, UnknownProcessError) as error:
+    def _not_taken(self, name: str, error: Exception) -> None:
+        if isinstance(error, (HoldFullError, UnknownProcessError)):
             # Not acknowledged, so the peer sends it again; by then there may be room.
             self.counts["refused"] += 1
-            self.watch.tell_once(peer.name, type(error).__name__, f"from {peer.name}: {error}")
-        except PeerError as error:
-            self._refuse(peer.name, str(error))
+            self.watch.tell_once(name, type(error).__name__, f"from {name}: {error}")
         else:
-            if self.is_durable:
-                record = records.arrive_record(peer.name, n, parcel)
-                self.saving.batch.records.append(record)
+            self._refuse(name, str(error))
 
     def _admit_pending(self) -> None:
         """Take in packets that waited for room, in turn."""
@@ -262,8 +279,7 @@ class Engine:
             peer = waiting.pop(0)
             n, packet = peer.take_pending()
             if not peer.channel.has(n):
-                self._arrive(peer, n, packet)
-                self._owe(peer)
+                self._take_packets(peer, [(n, packet)])
             if peer.pending:
                 waiting.append(peer)
         self._has_pending = bool(waiting)
@@ -271,7 +287,7 @@ class Engine:
     def _owe(self, peer: Peer) -> None:
         """Acknowledge the peer's packets with the next frame."""
         self.saving.batch.arrivals[peer.name] = None
-        self.saving.schedule()
+        self.saving.schedule_arrivals()
 
     def _refuse(self, name: str, reason: str) -> None:
         self.counts["refused"] += 1
@@ -302,26 +318,29 @@ class Engine:
         """Let out what is saved now."""
         self.log(batch.logged)
         self.members.release(batch)
-        for name in {**batch.packets, **batch.arrivals, **batch.notes}:
-            peer = self.peers.get(name) or self.members.former.get(name)
-            if peer is None:
-                continue
-            if (arrivals := batch.arrivals.get(name)) is not None:
+        for name, arrivals in batch.arrivals.items():
+            peer = self._peer(name)
+            if peer is not None and arrivals is not None:
                 peer.saved = arrivals
-            packets = batch.packets.get(name, [])
-            if packets:
-                peer.released = packets[-1][0]
-            if packets or name in batch.notes:
+                if name not in batch.packets and name not in batch.notes:
+                    self.outgoing.owe(peer)
+        for name in {**batch.packets, **batch.notes} if batch.notes else batch.packets:
+            peer = self._peer(name)
+            if peer is not None:
+                packets = batch.packets.get(name, [])
+                if packets:
+                    peer.released = packets[-1][0]
                 self.outgoing.transmit(peer, packets, batch.notes.get(name))
-            else:
-                self.outgoing.owe(peer)
         if batch.deliveries:
             self.counts["delivered"] += len(batch.deliveries)
             self.ready += batch.deliveries
-            _wake_all(self._consumers)
-        _wake_all(deque(batch.waiters))
+            wake_all(self._consumers)
+        wake_all(deque(batch.waiters))
         if self.machine.group.is_removed:
             self._stop_as_removed()
+
+    def _peer(self, name: str) -> Peer | None:
+        return self.peers.get(name) or self.members.former.get(name)
 
     def log(self, logged: Iterable[Logged]) -> None:
         """Write events to the event log, unless they are there."""
@@ -349,8 +368,8 @@ class Engine:
 
     def wake_everyone(self) -> None:
         """Let all who wait look again, for instance because the node is closed."""
-        _wake_all(self._consumers)
-        _wake_all(self._arrival_waiters)
+        wake_all(self._consumers)
+        wake_all(self._arrival_waiters)
         for peer in self.peers.values():
             peer.wake()
 
@@ -374,10 +393,3 @@ class Engine:
         if self.is_closed:
             msg = "the node is closed; make a new one to go on"
             raise NodeClosedError(msg)
-
-
-def _wake_all(waiters: deque[asyncio.Future[None]]) -> None:
-    while waiters:
-        waiter = waiters.popleft()
-        if not waiter.done():
-            waiter.set_result(None)

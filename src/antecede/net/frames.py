@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from antecede.errors import PeerError
-from antecede.net.fields import Fields, put_bytes, put_number, put_numbers
+from antecede.net.fields import Fields, put_bytes, put_numbers
 from antecede.net.setups import DIGEST_BYTES
 
-VERSION: Final = 2
+VERSION: Final = 3
 IDENTITY_BYTES: Final = 8
 ABOVE_MAX: Final = 1024
 """How many packets behind a gap one acknowledgement names."""
-_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}s")
+_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIQQHHIQ")
+"""The version, who sends to whom, and six numbers of the frame; see :func:`encode`."""
 UNKNOWN: Final = bytes(IDENTITY_BYTES)
 
 
@@ -58,25 +60,39 @@ def encode(
     notes: Sequence[bytes] = (),
 ) -> bytes:
     """Return a frame as bytes."""
-    out = bytearray(_HEAD.pack(VERSION, head.setup, head.source, head.dest or UNKNOWN))
-    put_number(out, head.view)
-    put_number(out, head.stable)
-    put_number(out, prefix)
-    put_numbers(out, sorted(above)[:ABOVE_MAX])
-    put_number(out, len(notes))
-    for note in notes:
-        put_bytes(out, note)
-    parcels = [parcel for _, parcel in packets]
-    numbers = [n for n, _ in packets]
-    is_run = bool(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1
-    put_number(out, len(numbers))
-    out.append(is_run)
-    if is_run:
-        put_number(out, numbers[0])
-    else:
-        put_numbers(out, numbers)
-    out += struct.pack(f"!{len(parcels)}I", *map(len, parcels))
-    return b"".join((out, *parcels))
+    setup, source, dest, view, stable = head
+    behind = sorted(above)[:ABOVE_MAX]
+    count = len(packets)
+    first = packets[0][0] if count and packets[-1][0] - packets[0][0] == count - 1 else 0
+    parts = [
+        _HEAD.pack(
+            VERSION,
+            setup,
+            source,
+            dest or UNKNOWN,
+            view,
+            stable,
+            prefix,
+            len(behind),
+            len(notes),
+            count,
+            first,
+        )
+    ]
+    if behind or notes or (count and not first):
+        out = bytearray()
+        if behind:
+            put_numbers(out, behind)
+        for note in notes:
+            put_bytes(out, note)
+        if count and not first:
+            put_numbers(out, [n for n, _ in packets])
+        parts.append(bytes(out))
+    if count:
+        parcels = [parcel for _, parcel in packets]
+        parts.append(struct.pack(f"!{count}I", *map(len, parcels)))
+        parts += parcels
+    return b"".join(parts)
 
 
 def decode(data: bytes) -> Frame:
@@ -84,35 +100,40 @@ def decode(data: bytes) -> Frame:
     if len(data) < _HEAD.size:
         msg = f"a frame of {len(data)} bytes is too short; the peer does not speak our protocol"
         raise PeerError(msg)
-    version, setup, source, dest = _HEAD.unpack_from(data)
+    version, setup, source, dest, view, stable, prefix, behind, noted, count, first = (
+        _HEAD.unpack_from(data)
+    )
     if version != VERSION:
         msg = (
             f"a frame has version {version}, expected {VERSION}; run the same version of antecede "
             "on both sides"
         )
         raise PeerError(msg)
-    fields = Fields(data, _HEAD.size)
-    view, stable = fields.number(), fields.number()
-    prefix, above = fields.number(), fields.numbers()
-    notes = [fields.bytes() for _ in range(fields.count("notes"))]
-    packets = _packets(fields)
     head = Head(setup, source, b"" if dest == UNKNOWN else dest, view, stable)
+    if not behind and not noted and (first or not count):
+        return Frame(head, prefix, [], _packets(data, _HEAD.size, count, first, ()), [])
+    fields = Fields(data, _HEAD.size)
+    above = fields.numbers() if behind else []
+    notes = [fields.bytes() for _ in range(noted)]
+    numbers = fields.numbers() if count and not first else []
+    packets = _packets(data, fields.position, count, first, numbers)
     return Frame(head, prefix, above, packets, notes)
 
 
-def _packets(fields: Fields) -> list[tuple[int, bytes]]:
-    """Read numbered packets: mostly a run of numbers, then all lengths, then all bytes."""
-    count, is_run = fields.count("packets"), fields.byte()
-    first = fields.number() if is_run == 1 else 0
-    numbers = range(first, first + count) if is_run == 1 else fields.numbers()
-    data, start = fields.data, fields.position
-    position = start + 4 * count
-    if is_run > 1 or len(numbers) != count or position > len(data):
-        fields.fail("do not number their packets")
+def _packets(
+    data: bytes, start: int, count: int, first: int, numbers: Sequence[int]
+) -> list[tuple[int, bytes]]:
+    """Read packets behind all their lengths; their numbers are a run from ``first``, or given."""
+    position, end = start + 4 * count, len(data)
+    is_ascending = all(a < b for a, b in pairwise(numbers))
+    if position > end or (count and not first and len(numbers) != count) or not is_ascending:
+        Fields(data, start).fail("do not number their packets")
     packets = []
-    for n, size in zip(numbers, struct.unpack_from(f"!{count}I", data, start), strict=True):
+    n = first - 1
+    for place, size in enumerate(struct.unpack_from(f"!{count}I", data, start)):
+        n = n + 1 if first else numbers[place]
         packets.append((n, data[position : position + size]))
         position += size
-    if position != len(data):
-        fields.fail(f"end with packets that should end at byte {position}")
+    if position != end:
+        Fields(data, start).fail(f"end with packets that should end at byte {position}")
     return packets

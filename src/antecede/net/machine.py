@@ -37,10 +37,11 @@ from antecede.net.records import (
     sealed,
     unsealed,
 )
+from antecede.net.runs import NEXT, is_next, next_packet
 from antecede.net.setups import Setup
 from antecede.wire.codec import Codec
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
 
 
@@ -101,7 +102,10 @@ class Machine:
             message = MessageId(self.label, self.sends)
             named = dests if not isinstance(dests, str) else _dests_of(effects)
             self.into.logged.append(Logged(effects.event, message, tuple(named)))
-        self._carry_out(effects)
+        if len(effects.packets) == 1 and not effects.deliveries:
+            self._post(effects.packets[0], ALONE)
+        else:
+            self._carry_out(effects)
 
     def _labels(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the labels of members."""
@@ -116,11 +120,14 @@ class Machine:
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet that ``peer`` sent under number ``n`` and that is new."""
-        self._take_in(self.channels[peer], n, parcel)
+        self.take_in(self.channels[peer], n, parcel)
 
-    def _take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
-        is_alone = parcel.startswith(ALONE)
-        packet = self.codec.decode(parcel[1:] if is_alone else packet_in(parcel))
+    def take_in(self, channel: Channel, n: int, parcel: bytes) -> None:
+        """Do the same; ``channel`` is the peer's."""
+        if parcel[:1] == NEXT:
+            packet = next_packet(channel.last_in, n, parcel[1:])
+        else:
+            packet = self.codec.decode(packet_in(parcel))
         if packet.n != n or packet.source != channel.label:
             peer = channel.label
             msg = f"{peer!r} sent packet {n}, but it says packet {packet.n} of {packet.source!r}"
@@ -130,11 +137,19 @@ class Machine:
             channel.prefix = n
         else:
             channel.accept(n)
-        if not is_alone and packet.message is not None:
+        channel.last_in = packet
+        if parcel[0] > 1 and packet.message is not None:
             channel.kept[packet.message.seq] = parcel
-        if not effects.deliveries and packet.message is not None and self.label in packet.dests:
-            self.into.held.append(packet.message)
-        self._carry_out(effects)
+        if effects.packets or self.keeps_log or len(effects.deliveries) != 1:
+            if not effects.deliveries and packet.message is not None and self.label in packet.dests:
+                self.into.held.append(packet.message)
+            self._carry_out(effects)
+            return
+        # What follows is _carry_out() for a message that did not have to wait: the usual case.
+        (delivery,) = effects.deliveries
+        self.inbox[delivery.event] = delivery
+        self.inbox_bytes += len(delivery.payload)
+        self.into.deliveries.append(delivery)
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -185,12 +200,18 @@ class Machine:
                 into.logged.append(Logged(delivery.event, delivery.message, None))
 
     def _post(self, packet: Packet, before: bytes) -> None:
-        data = before + self.codec.encode(packet)
         found = self.by_label.get(packet.dest)
         if found is None:  # it is being removed
             return
         name, channel = found
-        n, into, size = packet.n, self.into, len(data)
+        n, into, last = packet.n, self.into, channel.last_out
+        if last is not None and before is ALONE and is_next(last, packet):
+            data = NEXT + packet.payload
+            channel.runs[n] = packet
+        else:
+            data = before + self.codec.encode(packet)
+        channel.last_out = packet
+        size = len(data)
         channel.outbox[n] = data
         channel.outbox_bytes += size
         channel.sent = n
@@ -204,6 +225,11 @@ class Machine:
         else:
             into.packets[name] = [(n, data)]
 
+    def whole(self, channel: Channel, n: int) -> bytes:
+        """Return a packet that is not acknowledged such that it can be read without others."""
+        packet = channel.runs.get(n)
+        return channel.outbox[n] if packet is None else ALONE + self.codec.encode(packet)
+
     # The store's contents.
 
     def checkpoint(self, unlogged: Iterable[Logged] = ()) -> bytes:
@@ -215,6 +241,7 @@ class Machine:
         put_number(out, self.sends)
         put_bytes(out, self.codec.snapshot(self.endpoint))
         for channel in self.channels.values():
+            channel.spell_out(self.codec)
             channel.write(out)
         put_number(out, len(self.inbox))
         for delivery in self.inbox.values():

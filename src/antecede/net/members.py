@@ -187,7 +187,12 @@ class Members:
         """Get to know a new member, or part from one that was removed."""
         name, transport = change.name, self.outgoing.transport
         if change.is_add:
-            self.peers[name] = Peer(name, self.machine.channels[name], self.saving.limits)
+            self.peers[name] = Peer(
+                name,
+                self.machine.channels[name],
+                self.saving.limits,
+                notes_down=self.saving.store is not None,
+            )
             self.former.pop(name, None)
             if isinstance(transport, Changeable):
                 try:

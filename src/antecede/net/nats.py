@@ -349,9 +349,10 @@ class NatsTransport:
         """Return an id by which JetStream drops a frame that is sent again soon.
 
         It differs after a restart, which may have forgotten what the peer had acknowledged: only an
-        answer to the same frame tells the node again.
+        answer to the same frame tells the node again. It differs in another view: a process that
+        was removed and comes back gets packets from number 1 again.
         """
-        numbers = ",".join(str(n) for n, _ in frame.packets)
+        numbers = ",".join(str(n) for n in (frame.head.view, *(n for n, _ in frame.packets)))
         digest = hashlib.blake2b(numbers.encode(), digest_size=8).hexdigest()
         return f"{self._run}.{frame.head.source.hex()}.{token(peer)}.{digest}"
 

@@ -22,9 +22,9 @@ from nats.js.errors import NotFoundError
 from antecede.core.messages import Packet
 from antecede.errors import PeerError
 from antecede.net import frames
-from antecede.net.copies import packet_in
 from antecede.net.nats_names import MESSAGE_HEADER, PACKET_HEADER, STORE_HEADER, Names, token
 from antecede.net.nats_session import Session
+from antecede.net.runs import packet_of
 from antecede.net.transports import Receiver
 from antecede.wire.codec import Codec
 
@@ -97,14 +97,15 @@ class Readers:
             return False
         self._head = frame.head
         index = self._readers.index(reader)
+        packet: Packet | None = None
         for n, data in frame.packets:
-            if (index, n) in self._under_way:
-                continue
             try:
-                packet = self._codec.decode(packet_in(data))
+                packet = packet_of(self._codec, packet, n, data)
             except PeerError as error:
                 self._tell(f"reader {reader}", f"cannot give {reader} a packet: {error}")
                 return False
+            if (index, n) in self._under_way:
+                continue
             is_put = session.put(
                 self._names.packets_to(reader, self._process),
                 packet.payload,

@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from antecede.core.messages import MessageId
 from antecede.core.registry import PROTOCOLS
-from antecede.errors import NodeClosedError, QueueFullError, UsageError
+from antecede.errors import NodeClosedError, UsageError
 from antecede.eventlog import EventLog
 from antecede.net.carriers import transport_for
 from antecede.net.changing import Changing
-from antecede.net.deliveries import Delivery
+from antecede.net.deliveries import Delivery, next_of
 from antecede.net.engine import Engine
 from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.limits import Limits
@@ -26,6 +26,7 @@ from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
 from antecede.net.nats_names import PAYLOAD_BYTES
 from antecede.net.records import Logged
+from antecede.net.sending import send_now
 from antecede.net.setups import Setup
 from antecede.net.stores import SqliteStore, Store
 from antecede.net.tls import Tls
@@ -223,42 +224,26 @@ class Node:
         or later. It waits while a destination's outbox is full. Cancelled while it waits, the
         message may be sent or not.
         """
-        engine = self._engine
-        if engine is None or engine.is_closed or engine.failure is not None:
-            engine = self._opened()
+        engine = self._engine or self._opened()
         names = dests if isinstance(dests, str) else tuple(dests)
-        if isinstance(payload, bytes) and len(payload) > self.limits.payload_bytes:
-            msg = (
-                f"payload has {len(payload)} bytes, at most {self.limits.payload_bytes} are "
-                "allowed; send it in parts, or raise payload_bytes in the limits of all nodes"
-            )
-            raise UsageError(msg)
-        message = None
-        while message is None:
-            while (room := engine.room(names)) is not None:
-                await room
-                engine.check()
-            try:
-                message = engine.send(names, payload, after)
-            except QueueFullError:
-                await engine.next_input()
-                engine.check()
+        while not isinstance(sent := send_now(engine, names, payload, after), MessageId):
+            await sent
         if engine.is_durable:
             await engine.saving.saved()
-        return message
+        return sent
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Delivery:
         engine = self._engine or self._opened(is_ending=True)
-        while not engine.ready:
+        while (delivery := next_of(engine)) is None:
             if engine.failure is not None:
                 engine.check()
             if engine.is_closed:
                 raise StopAsyncIteration
             await engine.next_delivery()
-        return Delivery(engine.ready.popleft(), engine)
+        return delivery
 
     async def flush(self) -> None:
         """Wait until all peers have acknowledged everything that was sent to them."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from antecede.core.messages import Delivery, MessageId
 from antecede.net.records import Logged
 
 
-@dataclass(slots=True)
 class Outcome:
     """The outcome of some inputs.
 
@@ -17,9 +14,12 @@ class Outcome:
     that are not payload.
     """
 
-    packets: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
-    deliveries: list[Delivery] = field(default_factory=list)
-    logged: list[Logged] = field(default_factory=list)
-    held: list[MessageId] = field(default_factory=list)
-    size: int = 0
-    control: int = 0
+    __slots__ = ("control", "deliveries", "held", "logged", "packets", "size")
+
+    def __init__(self) -> None:
+        self.packets: dict[str, list[tuple[int, bytes]]] = {}
+        self.deliveries: list[Delivery] = []
+        self.logged: list[Logged] = []
+        self.held: list[MessageId] = []
+        self.size = 0
+        self.control = 0

@@ -10,12 +10,13 @@ from typing import Final
 from antecede.net import frames
 from antecede.net.machine import Machine
 from antecede.net.peers import RESEND_PACKETS, Peer
+from antecede.net.runs import NEXT
 from antecede.net.transports import Transport
 
 FRAME_BYTES: Final = 1 << 18
 """Packets are packed into frames of about this size."""
-ACKNOWLEDGE_SECONDS: Final = 0.002
-"""For how long an acknowledgement waits for packets to travel with."""
+ACKNOWLEDGE_SECONDS: Final = 0.003
+"""For how long an acknowledgement waits for packets to travel with, and at most twice that."""
 
 
 class Outgoing:
@@ -33,6 +34,7 @@ class Outgoing:
         self.notes_for: Callable[[Peer], list[bytes]] = lambda _: []
         """Returns what a peer with another view has missed."""
         self._owed: dict[str, Peer] = {}
+        self._overdue: dict[str, Peer] = {}
         self._owing: asyncio.TimerHandle | None = None
 
     def owe(self, peer: Peer) -> None:
@@ -42,9 +44,13 @@ class Outgoing:
             self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
 
     def _pay(self) -> None:
+        """Acknowledge what was owed the last time already; so busy nodes have time to answer."""
         self._owing = None
-        for peer in list(self._owed.values()):
+        for peer in list(self._overdue.values()):
             self.transmit(peer, [])
+        self._overdue, self._owed = self._owed, {}
+        if self._overdue:
+            self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
 
     def transmit(
         self, peer: Peer, packets: list[tuple[int, bytes]], notes: list[bytes] | None = None
@@ -52,6 +58,7 @@ class Outgoing:
         """Send packets with the latest acknowledgement; without packets, only that."""
         machine = self.machine
         self._owed.pop(peer.name, None)
+        self._overdue.pop(peer.name, None)
         head = frames.Head(
             machine.group.digest, machine.identity, peer.channel.identity, self.view, self.stable
         )
@@ -61,13 +68,29 @@ class Outgoing:
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
-                self._send(peer, frames.encode(head, *peer.saved, packets[begin:end], told))
+                part = self._readable(peer, packets[begin:end])
+                self._send(peer, frames.encode(head, *peer.saved, part, told))
                 begin, size, told = end, 0, []
             size += len(packet)
-        self._send(peer, frames.encode(head, *peer.saved, packets[begin:], told))
+        part = self._readable(peer, packets[begin:] if begin else packets)
+        self._send(peer, frames.encode(head, *peer.saved, part, told))
         if packets and peer.timer is None:
             peer.last_progress = self.loop.time()
             self._set_timer(peer)
+
+    def _readable(self, peer: Peer, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Spell out those packets of a frame that do not stand behind the one they follow."""
+        if not packets:
+            return packets
+        first, last = packets[0][0], packets[-1][0]
+        if last - first == len(packets) - 1 and not packets[0][1].startswith(NEXT):
+            return packets
+        made, before = [], 0
+        for n, parcel in packets:
+            is_cut = n != before + 1 and parcel.startswith(NEXT)
+            made.append((n, self.machine.whole(peer.channel, n) if is_cut else parcel))
+            before = n
+        return made
 
     def resend(self, peer: Peer, count: int | None = None) -> None:
         """Send the oldest packets again that are not acknowledged."""
@@ -83,6 +106,8 @@ class Outgoing:
     def stop(self, peers: list[Peer]) -> None:
         """Send nothing more."""
         if not self.is_stopped:
+            self._overdue.update(self._owed)
+            self._owed = {}
             self._pay()
         self.is_stopped = True
         if self._owing is not None:
@@ -96,6 +121,8 @@ class Outgoing:
             self.frames += 1
 
     def _set_timer(self, peer: Peer) -> None:
+        if peer.timer is not None:
+            return
         delay = peer.last_progress + peer.patience * self.chance.uniform(1, 1.25)
         peer.timer = self.loop.call_at(delay, self._check, peer)
 
@@ -108,5 +135,4 @@ class Outgoing:
             peer.back_off()
             peer.last_progress = self.loop.time()
             self.resend(peer, RESEND_PACKETS)
-        if peer.timer is None:
-            self._set_timer(peer)
+        self._set_timer(peer)

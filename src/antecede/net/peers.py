@@ -20,10 +20,20 @@ GAP_MAX: int = 1 << 16
 """How far ahead of its first missing packet a peer may be."""
 
 
+def wake_all(waiters: deque[asyncio.Future[None]]) -> None:
+    """Let all who wait look again."""
+    while waiters:
+        waiter = waiters.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
+
+
 class Peer:
     """The volatile side of a channel; the part that must survive is in the machine."""
 
-    def __init__(self, name: str, channel: Channel, limits: Limits) -> None:
+    def __init__(
+        self, name: str, channel: Channel, limits: Limits, *, notes_down: bool = True
+    ) -> None:
         self.name = name
         self.channel = channel
         self.limits = limits
@@ -34,6 +44,8 @@ class Peer:
         self.pending: dict[int, bytes] = {}
         """Packets that arrived and wait for room in the inbox."""
         self.pending_bytes = 0
+        self.notes_down = notes_down
+        """Whether there is a journal."""
         self.acknowledged: list[int] = []
         """Packets acknowledged since the last journal entry."""
         self.waiters: deque[asyncio.Future[None]] = deque()
@@ -74,11 +86,15 @@ class Peer:
         """Forget packets that the peer has saved; let those who wait for room go on."""
         channel, first = self.channel, next(iter(self.channel.outbox), 0)
         limit = self.released
-        above = [n for n in above if n <= limit]
+        if above:
+            above = [n for n in above if n <= limit]
+        elif not first or prefix < first:
+            return
         gone = machine.acknowledged(self.name, min(prefix, limit), above)
         if not gone:
             return
-        self.acknowledged += gone
+        if self.notes_down:
+            self.acknowledged += gone
         if first not in channel.outbox:
             # Only the oldest packet counts: later ones may pass while it is lost again and again.
             self.last_progress = now
@@ -88,10 +104,7 @@ class Peer:
 
     def wake(self) -> None:
         """Let those who wait for room in the outbox look again."""
-        while self.waiters:
-            waiter = self.waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+        wake_all(self.waiters)
 
     def unacknowledged(self, count: int | None = None) -> list[tuple[int, bytes]]:
         """Return the oldest packets that have left and are not acknowledged."""

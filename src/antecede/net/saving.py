@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from antecede.net.limits import Limits
@@ -28,17 +27,20 @@ class Now:
 NOW: Final = Now()
 
 
-@dataclass(slots=True)
 class Batch(Outcome):
     """Inputs that are saved together, and what may happen once they are."""
 
-    records: list[bytes] = field(default_factory=list)
-    arrivals: dict[str, tuple[int, tuple[int, ...]] | None] = field(default_factory=dict)
-    notes: dict[str, list[bytes]] = field(default_factory=dict)
-    """What peers must hear that concerns the group; an empty list stands for a frame."""
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
-    view: int = 0
-    stable: int = 0
+    __slots__ = ("arrivals", "notes", "records", "stable", "view", "waiters")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[bytes] = []
+        self.arrivals: dict[str, tuple[int, tuple[int, ...]] | None] = {}
+        self.notes: dict[str, list[bytes]] = {}
+        """What peers must hear that concerns the group; an empty list stands for a frame."""
+        self.waiters: list[asyncio.Future[None]] = []
+        self.view = 0
+        self.stable = 0
 
     @property
     def is_empty(self) -> bool:
@@ -57,7 +59,8 @@ class Saving:
     """Saves batches one after the other.
 
     ``seal`` completes a batch before it is saved, ``finish`` lets out what it holds, ``fail`` hears
-    of an error. Without a store a batch is let out at the end of the event loop's turn.
+    of an error. Without a store a batch is let out at the end of the event loop's turn, or when
+    packets have arrived.
     """
 
     def __init__(
@@ -91,6 +94,13 @@ class Saving:
         self._is_scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
+
+    def schedule_arrivals(self) -> None:
+        """Save the current batch soon; let it out at once if there is nothing to wait for."""
+        if self.store is not None:
+            self.schedule()
+        elif self._failure is None:
+            self._let_out(self._next())
 
     def saved(self) -> Awaitable[None]:
         """Return what is done when everything applied so far is saved."""
@@ -132,7 +142,7 @@ class Saving:
         if self.store is not None and self._failure is None:
             self._task = self._loop.create_task(self._save_all())
             return
-        if self._failure is None:
+        if self._failure is None and not self.batch.is_empty:
             self._let_out(self._next())
         self._idle.set()
 

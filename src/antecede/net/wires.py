@@ -87,28 +87,36 @@ class Wire(asyncio.Protocol):
         """Cut bytes into frames."""
         if self.transport is None or self.transport.is_closing():
             return
-        buffer = self.buffer
-        buffer += data
+        if self.buffer:
+            self.buffer += data
+            data = bytes(self.buffer) if self._is_whole() else b""
         self.last_data = self.loop.time()
-        position, end = 0, len(buffer)
+        position, end = 0, len(data)
         try:
             while end - position >= 4:
-                size = int.from_bytes(buffer[position : position + 4], "big")
+                size = int.from_bytes(data[position : position + 4], "big")
                 if size > self.frame_bytes_max:
                     most = self.frame_bytes_max
                     self.turn_away(f"a frame claims {size} bytes, at most {most} are allowed")
                     return
                 if end - position - 4 < size:
                     break
-                frame = bytes(buffer[position + 4 : position + 4 + size])
-                position += 4 + size
-                self.frame_received(frame)
+                begin, position = position + 4, position + 4 + size
+                self.frame_received(data[begin:position])
                 if self.transport is None or self.transport.is_closing():
                     return
         except PeerError as error:
             self.turn_away(str(error))
             return
-        del buffer[:position]
+        if data:
+            self.buffer = bytearray(data[position:]) if position < end else bytearray()
+
+    def _is_whole(self) -> bool:
+        """Tell whether there is a frame in the buffer, or one that is too long."""
+        size = int.from_bytes(self.buffer[:4], "big")
+        return len(self.buffer) >= 4 and (
+            len(self.buffer) - 4 >= size or size > self.frame_bytes_max
+        )
 
     def frame_received(self, frame: bytes) -> None:
         """Take a frame."""

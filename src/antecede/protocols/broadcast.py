@@ -47,17 +47,42 @@ References
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
+from antecede.core.casts import Targets
 from antecede.core.counted import Counted
+from antecede.core.counts import Counts
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
+from antecede.core.roster import Roster
 from antecede.core.validation import check_claim, is_count, is_counts, is_records, malformed
 from antecede.errors import UsageError
 
 Vectors = tuple[tuple[int, ...], ...]
 Records = tuple[tuple[str, int], ...]
+
+
+class Heard(Counts):
+    """The vector of a message to all, by numbers."""
+
+    __slots__ = ()
+    PROTOCOL: ClassVar = "broadcast"
+    FORM: ClassVar = "row"
+
+    @classmethod
+    def read(cls, control: object, roster: Roster) -> Counts | None:
+        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
+        if not is_records(control, roster.names):
+            return None
+        counts = dict(cast("Records", control))
+        if counts.keys() != roster.numbers.keys():
+            return None
+        return cls((tuple([counts[name] for name in roster.names]),))
+
+    def spell(self, roster: Roster) -> object:
+        """Return pairs (process, count), sorted."""
+        return tuple(sorted(zip(roster.names, self.rows[0], strict=True)))
 
 
 @register
@@ -85,6 +110,7 @@ class Broadcast(Counted):
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
     )
     STATE: ClassVar = Counted.STATE | {"_vectors": {str: {NAME: int}}, "_starts": {NAME: int}}
+    STAMP: ClassVar = Heard
 
     def _start(self) -> None:
         self._groups = as_groups(self.options["groups"], self.members)
@@ -92,11 +118,11 @@ class Broadcast(Counted):
         self._all = next(iter(self._groups)) if self._is_whole() else ""
         """The name of the one group, if it is of all members."""
         self._vectors: dict[str, dict[str, int]] = {
-            name: dict.fromkeys(sorted(members) if self._all else members, 0)
+            name: dict.fromkeys(self._names if self._all else members, 0)
             for name, members in self._groups.items()
         }
-        if self._all:
-            self._vectors[self._all] |= dict.fromkeys(sorted(self._removed), 0)
+        if not self._all:
+            self._kind = None  # messages carry a vector for each group, by names
         self._starts: dict[str, int] = {}
         """How many broadcasts a process had made when it added us."""
 
@@ -114,20 +140,33 @@ class Broadcast(Counted):
             )
             raise UsageError(msg)
 
+    def _count_sends(self, _: Targets) -> Counts:
+        mine = self._vectors[self._all]
+        mine[self.process] += 1
+        return Heard((tuple(mine.values()),))
+
+    def _post(self, sending: Sending) -> None:
+        if self._all:
+            super()._post(sending)
+        else:
+            for dest, control in self._stamp(sending).items():
+                self._emit(dest, control, sending)
+
     def _stamp(self, sending: Sending) -> dict[str, object]:
-        group = self._group_of(self.process, sending.others)
+        """Return a vector for each group."""
+        group = group_of(self._groups, self.process, sending.others)
         assert group is not None
         self._vectors[group][self.process] += 1
-        return dict.fromkeys(sending.others, self._told())
+        told = tuple([tuple(vector.values()) for vector in self._vectors.values()])
+        return dict.fromkeys(sending.others, told)
 
-    def _told(self) -> Vectors | Records:
-        """Return what a message carries: pairs for one group of all, or a vector for each group."""
-        if self._all:
-            return tuple(sorted(self._vectors[self._all].items()))
-        return tuple(tuple(vector.values()) for vector in self._vectors.values())
-
-    def _group_of(self, source: str, dests: Iterable[str]) -> str | None:
-        return self._all or group_of(self._groups, source, dests)
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the size of the vectors by the model of [JPCY97]."""
+        if packet.roster is None:
+            return super().measure(packet)
+        size = len(packet.roster)
+        return ControlSize(size, 0, CLOCK_BYTES * size)
 
     # Checks.
 
@@ -145,14 +184,22 @@ class Broadcast(Counted):
         if not is_start or packet.n != 1 or not self._all:
             raise malformed(packet, "a count of broadcasts, in the first packet of a channel")
 
-    def _check_levels(self, packet: Packet, control: object) -> None:
+    def _check_form(self, packet: Packet, control: object) -> None:
         if not is_records(control, self._names):
             raise malformed(packet, "sorted pairs (process, count)")
-        counts = dict(cast("Records", control))
-        if counts.get(packet.source, 1) < 1:
+
+    def _check_claims(self, packet: Packet) -> None:
+        counts, me = self._carried(packet).rows[0], self._me
+        source = self._index.get(packet.source, me)
+        if source != me and counts[source] < 1:
             raise malformed(packet, "its source to count the message")
         made = self._vectors[self._all][self.process]
-        check_claim(self, packet, counts.get(self.process, 0), made)
+        if counts[me] > made:
+            check_claim(self, packet, counts[me], made)
+
+    def _aligned(self, control: object) -> Heard:
+        counts = dict(cast("Records", control))
+        return Heard((tuple([counts.get(name, 0) for name in self._names]),))
 
     @staticmethod
     def _names_in(control: object) -> tuple[str, ...]:
@@ -170,7 +217,7 @@ class Broadcast(Counted):
         ):
             raise malformed(packet, f"counts for the members of the groups {', '.join(groups)}")
         group = group_of(groups, packet.source, packet.dests)
-        carried = self._carried(packet)
+        carried = self._by_group(packet)
         if group is None or carried[group][packet.source] < 1:
             raise malformed(packet, "destinations and the source to form a group, and to count it")
         for name, vector in carried.items():
@@ -188,7 +235,7 @@ class Broadcast(Counted):
             yield from super()._unmet(packet)
             return
         group = group_of(self._groups, packet.source, packet.dests)
-        for name, vector in self._carried(packet).items():
+        for name, vector in self._by_group(packet).items():
             mine = self._vectors[name]
             if self.process not in mine:
                 continue
@@ -205,44 +252,52 @@ class Broadcast(Counted):
         return super()._awaited_needs(packet) if self._all else self._unmet(packet)
 
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
-        mine, starts, source = self._vectors[self._all], self._starts, packet.source
-        for name, count in cast("Records", self._bare(packet)):
-            wanted = count - 1 if name == source else count
-            if mine.get(name, wanted) < wanted and starts.get(name, 0) < wanted:
-                yield name, wanted
+        starts, source = self._starts, packet.source
+        row, mine = self._carried(packet).rows[0], self._vectors[self._all]
+        for (name, have), count in zip(mine.items(), row, strict=True):
+            if have < count:
+                wanted = count - 1 if name == source else count
+                if have < wanted and starts.get(name, 0) < wanted:
+                    yield name, wanted
 
     def _level(self, packet: Packet) -> int:
-        return dict(cast("Records", self._bare(packet))).get(packet.source, 0)
+        number = self._index.get(packet.source)
+        return 0 if number is None else self._carried(packet).rows[0][number]
 
     def _known(self, packet: Packet, process: str) -> int:
-        count = dict(cast("Records", self._bare(packet))).get(process, 0)
+        number = self._index.get(process)
+        count = 0 if number is None else self._carried(packet).rows[0][number]
         return count - 1 if process == packet.source else count
 
     def _reached(self, process: str) -> int:
         return max(self._vectors[self._all][process], self._starts.get(process, 0))
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        group = self._group_of(packet.source, packet.dests)
+        if not self._all:
+            return self._absorb_groups(packet)
+        mine, row = self._vectors[self._all], self._carried(packet).rows[0]
+        for (name, have), count in zip(mine.items(), row, strict=True):
+            if have < count:
+                mine[name] = count
+        if self._starts:
+            self._starts = {k: n for k, n in self._starts.items() if mine[k] < n}
+        return (Need(packet.source, mine[packet.source], "count", self._all),)
+
+    def _absorb_groups(self, packet: Packet) -> Iterable[Need]:
+        group = group_of(self._groups, packet.source, packet.dests)
         assert group is not None
-        for name, vector in self._carried(packet).items():
+        for name, vector in self._by_group(packet).items():
             mine = self._vectors[name]
             for member, count in vector.items():
-                if mine.get(member, count) < count:
-                    mine[member] = count
-        if self._starts:
-            mine = self._vectors[self._all]
-            self._starts = {k: n for k, n in self._starts.items() if mine[k] < n}
+                mine[member] = max(mine[member], count)
         return (Need(packet.source, self._vectors[group][packet.source], "count", group),)
 
-    def _carried(self, packet: Packet) -> dict[str, dict[str, int]]:
+    def _by_group(self, packet: Packet) -> dict[str, dict[str, int]]:
         """Return what the packet carries, by group and member."""
-        if self._all:
-            return {self._all: dict(cast("Records", self._bare(packet)))}
+        vectors = cast("Vectors", packet.control)
         return {
             name: dict(zip(members, vector, strict=True))
-            for (name, members), vector in zip(
-                self._groups.items(), cast("Vectors", packet.control), strict=True
-            )
+            for (name, members), vector in zip(self._groups.items(), vectors, strict=True)
         }
 
     def _on_control(self, packet: Packet) -> Iterable[Need]:
@@ -278,4 +333,7 @@ class Broadcast(Counted):
             name: set(members) for name, members in groups.items()
         }:
             return False
+        if self._all:  # in the order of our numbers
+            mine = self._vectors[self._all]
+            self._vectors = {self._all: {name: mine[name] for name in self._names}}
         return all(is_count(n) for vector in self._vectors.values() for n in vector.values())

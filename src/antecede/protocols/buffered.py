@@ -57,12 +57,12 @@ References
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from antecede.core.counted import Retiring
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.kinds import NAME
 from antecede.core.messages import MessageId, Need, Packet, Sending
 from antecede.core.registry import register
+from antecede.core.retiring import Retiring
 from antecede.core.validation import malformed
 from antecede.errors import PeerError, QueueFullError
 

@@ -24,7 +24,7 @@ paper           here
 ==============  ====================================================
 ``SENT``        ``Matrix._sent`` (row: sender, column: destination)
 ``DELIV``       ``Matrix._counts``
-``ST_M``        ``Packet.control``, the matrix before this send, by names
+``ST_M``        ``SentBefore``, the matrix before this send
 ==============  ====================================================
 
 Differences from the paper
@@ -32,10 +32,10 @@ Differences from the paper
 Multicast is our extension: a send counts once per destination, and a delivery records the message
 for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
 is delivered by the base and not counted; the paper's literal rule would count it twice and block.
-Rows name their processes, and both rows and columns are sorted by name, so processes may join and
-leave; see :mod:`antecede.core.counted`. One that joined counts from 0. Nothing waits for what is
-lost with one that left, but everything else stays in the matrix, so messages that are delivered
-never overtake each other.
+Controls name the processes of rows, and both rows and columns are sorted by name, so processes may
+join and leave; see :mod:`antecede.core.counted`. One that joined counts from 0. Nothing waits for
+what is lost with one that left, but everything else stays in the matrix, so messages that are
+delivered never overtake each other.
 
 References
 ----------
@@ -47,14 +47,43 @@ References
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
-from antecede.core.counted import Counted, aligned
+from antecede.core.casts import Targets
+from antecede.core.counted import Counted
+from antecede.core.counted_membership import aligned
+from antecede.core.counts import Counts, Row, by_name, by_roster, larger, order_of
 from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
 from antecede.core.registry import register
+from antecede.core.roster import Roster
 from antecede.core.validation import are_keyed, check_claim, is_counts, malformed
 
-Row = tuple[int, ...]
 Control = tuple[tuple[str, Row], ...]
+
+
+class SentBefore(Counts):
+    """The matrix as it was before a message, by numbers."""
+
+    __slots__ = ()
+    PROTOCOL: ClassVar = "matrix"
+    FORM: ClassVar = "square"
+
+    @classmethod
+    def read(cls, control: object, roster: Roster) -> Counts | None:
+        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
+        if not _is_matrix(control, roster.names):
+            return None
+        rows = dict(cast("Control", control))
+        if rows.keys() != roster.numbers.keys():
+            return None
+        names = tuple(rows)
+        return cls([by_roster(rows[name], names, roster) for name in roster.names])
+
+    def spell(self, roster: Roster) -> object:
+        """Return the rows by names."""
+        order, names = order_of(roster.names), roster.names
+        if order is None:
+            return tuple(zip(names, self.rows, strict=True))
+        return tuple([(names[number], by_name(self.rows[number], order)) for number in order])
 
 
 @register
@@ -74,42 +103,46 @@ class Matrix(Counted):
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
     )
-    STATE: ClassVar = Counted.STATE | {"_sent": [[int]], "_counts": [int]}
+    STATE: ClassVar = Counted.STATE | {"_sent": [(int, ...)], "_counts": [int]}
+    STAMP: ClassVar = SentBefore
 
     def _start(self) -> None:
         n = len(self._names)
-        self._sent = [[0] * n for _ in range(n)]
+        self._sent: list[Row] = [(0,) * n] * n
         self._counts = [0] * n
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        before: Control = tuple(zip(self._names, map(tuple, self._sent), strict=True))
-        row = self._sent[self._me]
-        for dest in sending.others:
-            row[self._index[dest]] += 1
-        return dict.fromkeys(sending.others, before)
+    def _count_sends(self, to: Targets) -> Counts:
+        sent, me = self._sent, self._me
+        before = SentBefore(sent.copy())
+        row = list(sent[me])
+        for dest in to.numbers:
+            row[dest] += 1
+        sent[me] = tuple(row)
+        return before
 
     def kept_entries(self) -> int:
         """Return the size of the matrix."""
         return len(self._names) ** 2
 
-    @staticmethod
-    def _entry_count(control: object) -> int:
-        rows = cast("tuple[object, ...]", control)
-        if rows[0] is None:
-            rows = cast("Control", rows[3])
-        return len(rows) ** 2
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the size of the matrix by the model of [JPCY97]."""
+        counted = packet.roster or cast("Control", cls._bare(packet))
+        return ControlSize(len(counted) ** 2, 0, CLOCK_BYTES * len(counted) ** 2)
 
-    def _check_levels(self, packet: Packet, control: object) -> None:
+    def _check_form(self, packet: Packet, control: object) -> None:
         if packet.kind != "data" or not _is_matrix(control, self._names):
             raise malformed(packet, "sorted rows (process, a count for each of these processes)")
-        rows = self._aligned(cast("Control", control))
-        source = self._index.get(packet.source, self._me)
-        if max(rows[source]) >= packet.message_id.seq and source != self._me:
+
+    def _check_claims(self, packet: Packet) -> None:
+        rows = self._carried(packet).rows
+        source, me = self._index.get(packet.source, self._me), self._me
+        if source != me and max(rows[source]) >= packet.message_id.seq:
             raise malformed(packet, f"counts of {packet.source!r} below the number of its message")
-        for claimed, made in zip(rows[self._me], self._sent[self._me], strict=True):
-            if claimed > made:
-                check_claim(self, packet, claimed, made)
-        self._last = packet, rows
+        if rows[me] != self._sent[me]:
+            for claimed, made in zip(rows[me], self._sent[me], strict=True):
+                if claimed > made:
+                    check_claim(self, packet, claimed, made)
 
     @staticmethod
     def _names_in(control: object) -> tuple[str, ...]:
@@ -121,69 +154,60 @@ class Matrix(Counted):
         columns = zip(rows, zip(*[row for _, row in rows], strict=True), strict=True)
         return {name for (name, row), column in columns if any(row) or any(column)}
 
-    def _rows(self, packet: Packet) -> list[Row]:
-        """Return the matrix that a packet carries, by our names."""
-        if self._last[0] is not packet:
-            self._last = packet, self._aligned(cast("Control", self._bare(packet)))
-        return cast("list[Row]", self._last[1])
-
-    def _aligned(self, control: Control) -> list[Row]:
-        ours, names = self._names, self._names_in(control)
-        if names == ours:
-            return [row[1] for row in control]
-        rows = {name: aligned(row, names, ours) for name, row in control}
-        return [rows.get(name) or (0,) * len(ours) for name in ours]
+    def _aligned(self, control: object) -> SentBefore:
+        ours, named = self._names, dict(cast("Control", control))
+        names = tuple(named)
+        rows = {name: aligned(row, names, ours) for name, row in named.items()}
+        return SentBefore([rows.get(name) or (0,) * len(ours) for name in ours])
 
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         """[RST91] delivery rule: DELIV[k] >= ST_M[k, me] for all k."""
-        me = self._me
-        for name, row, count in zip(self._names, self._rows(packet), self._counts, strict=True):
-            if count < row[me]:
-                yield name, row[me]
+        me, counts = self._me, self._counts
+        for k, row in enumerate(self._carried(packet).rows):
+            if counts[k] < row[me]:
+                yield self._names[k], row[me]
 
     def _level(self, packet: Packet) -> int:
         return self._known(packet, packet.source) + 1
 
     def _known(self, packet: Packet, process: str) -> int:
-        control = cast("Control", self._bare(packet))
-        names = self._names_in(control)
-        if process not in names:
-            return 0
-        return control[names.index(process)][1][names.index(self.process)]
+        number = self._index.get(process)
+        return 0 if number is None else self._carried(packet).rows[number][self._me]
 
     def _reached(self, process: str) -> int:
         return self._counts[self._index[process]]
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        rows = self._rows(packet)
+        rows, sent = self._carried(packet).rows, self._sent
         source = self._index[packet.source]
-        for mine, theirs in zip(self._sent, rows, strict=True):
-            mine[:] = map(max, mine, theirs)
-        row = self._sent[source]
+        for number, theirs in enumerate(rows):
+            mine = sent[number]
+            if mine is not theirs and mine != theirs:
+                sent[number] = larger(mine, theirs)
+        row, before = list(sent[source]), rows[source]
         for dest in packet.dests:
-            column = self._index.get(dest)
-            if column is not None and column != source:
-                row[column] = max(row[column], rows[source][column] + 1)
-        self._counts[source] += 1
+            column = self._index.get(dest, source)
+            if column != source and row[column] <= before[column]:
+                row[column] = before[column] + 1
+        sent[source] = tuple(row)
+        count = self._counts[source] + 1
         if packet.source in self._removed:  # some before it may be lost
-            self._counts[source] = max(self._counts[source], rows[source][self._me] + 1)
-        return (Need(packet.source, self._counts[source], "count"),)
+            count = max(count, before[self._me] + 1)
+        self._counts[source] = count
+        return (Need(packet.source, count, "count"),)
 
     def _renamed(self, before: tuple[str, ...]) -> None:
         ours = self._names
         rows = {
-            name: list(aligned(row, before, ours))
-            for name, row in zip(before, self._sent, strict=True)
+            name: aligned(row, before, ours) for name, row in zip(before, self._sent, strict=True)
         }
-        self._sent = [rows.get(name) or [0] * len(ours) for name in ours]
+        self._sent = [rows.get(name) or (0,) * len(ours) for name in ours]
         self._counts = list(aligned(self._counts, before, ours))
 
     def _check_own_state(self) -> bool:
         n = len(self._names)
-        rows = (*self._sent, self._counts)
-        return len(self._sent) == n and all(
-            type(row) is list and is_counts(tuple(row), n) for row in rows
-        )
+        rows = (*self._sent, tuple(self._counts))
+        return len(self._sent) == n and all(is_counts(row, n) for row in rows)
 
 
 def _is_matrix(control: object, expected: tuple[str, ...]) -> bool:

@@ -56,9 +56,10 @@ References
    https://doi.org/10.1007/3-540-44467-X_6
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, cast
 
+from antecede.core.counts import larger
 from antecede.core.endpoint import Endpoint
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import PLACE
@@ -107,6 +108,8 @@ class Semantic(Endpoint):
         # Own sends after _covered, oldest first: (event, copies sent so far, including these).
         self._open: list[tuple[int, int]] = []
         self._copies = 0
+        self._last: tuple[Packet | None, list[Sequence[int]]] = None, []
+        """The packet checked last, and the sums of its matrices."""
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
         is_dependent = sending.basis > self._covered  # E1, by definition 5.2
@@ -145,7 +148,7 @@ class Semantic(Endpoint):
             raise malformed(packet, f"two matrices of {n} rows of {n} counts")
         prev, conc = cast("tuple[Rows, Rows]", control)
         source, me = self._positions[packet.source], self._positions[self.process]
-        sums = _sums(prev, conc)
+        self._last = packet, (sums := _sums(prev, conc))
         if max(map(max, sums)) > COUNT_MAX or max(sums[source]) >= packet.message_id.seq:
             raise malformed(packet, f"counts of {packet.source!r} below the number of its message")
         if sums[source][me] + 1 != packet.n:
@@ -170,14 +173,19 @@ class Semantic(Endpoint):
         before = self._counts[source]
         self._count(source, packet.n)  # R4
         prev, conc = cast("tuple[Rows, Rows]", packet.control)
-        sent = _sums(prev, conc)
+        sent = self._last[1] if self._last[0] is packet else _sums(prev, conc)
+        sent[source] = row = list(sent[source])
         for dest in packet.dests:  # R3
             if dest != packet.source:
-                sent[source][self._positions[dest]] += 1
-        for k in range(len(self.members)):  # R5 to R8
-            known = map(max, map(int.__add__, self._prev[k], self._conc[k]), sent[k])
-            self._prev[k] = list(map(max, self._prev[k], prev[k]))
-            self._conc[k] = list(map(int.__sub__, known, self._prev[k]))
+                row[self._positions[dest]] += 1
+        for k, mine in enumerate(self._prev):  # R5 to R8
+            if k != source and not any(conc[k]) and not any(self._conc[k]):
+                mine[:] = larger(mine, prev[k])  # nothing is concurrent before or after
+                continue
+            known = list(map(max, map(int.__add__, mine, self._conc[k]), sent[k]))
+            mine[:] = larger(mine, prev[k])
+            self._conc[k] = list(map(int.__sub__, known, mine))
+        self._last = None, []
         self._cover()
         if self._counts[source] == before:
             return ()
@@ -203,8 +211,8 @@ class Semantic(Endpoint):
             self._covered = self._open.pop(0)[0]
 
 
-def _sums(prev: Rows, conc: Rows) -> Matrix:
-    return [list(map(int.__add__, p, c)) for p, c in zip(prev, conc, strict=True)]
+def _sums(prev: Rows, conc: Rows) -> list[Sequence[int]]:
+    return [list(map(int.__add__, p, c)) if any(c) else p for p, c in zip(prev, conc, strict=True)]
 
 
 def _is_pair(control: object, n: int) -> bool:

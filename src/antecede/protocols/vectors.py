@@ -54,11 +54,15 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
-from antecede.core.counted import Counted, aligned
+from antecede.core.casts import Targets
+from antecede.core.counted import Counted
+from antecede.core.counted_membership import aligned
+from antecede.core.counts import Counts, by_name, by_roster, larger, order_of
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
 from antecede.core.registry import register
+from antecede.core.roster import Roster
 from antecede.core.validation import (
     are_keyed,
     check_claim,
@@ -72,6 +76,39 @@ Vector = tuple[int, ...]
 Control = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, Vector], ...]]
 
 ASK, PROMISE = "ask", "promise"
+
+
+class Times(Counts):
+    """The time of a message, and the vectors of the processes in ``mask``, by numbers."""
+
+    __slots__ = ()
+    PROTOCOL: ClassVar = "vectors"
+    FORM: ClassVar = "rows"
+
+    @classmethod
+    def read(cls, control: object, roster: Roster) -> Counts | None:
+        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
+        if not _is_stamp(control, roster.names):
+            return None
+        stamp, table = cast("Control", control)
+        names = tuple([name for name, _ in stamp])
+        vectors = dict(table)
+        if set(names) != roster.numbers.keys() or not roster.numbers.keys() >= vectors.keys():
+            return None
+        rows = [vectors[name] for name in roster.names if name in vectors]
+        time = tuple([count for _, count in stamp])
+        return cls(
+            [by_roster(row, names, roster) for row in (time, *rows)],
+            roster.mask_of(tuple(vectors)),
+        )
+
+    def spell(self, roster: Roster) -> object:
+        """Return the time and the vectors by names."""
+        names, order = roster.names, order_of(roster.names)
+        time, *vectors = [by_name(row, order) for row in self.rows]
+        sorted_names = names if order is None else tuple([names[number] for number in order])
+        table = [(names[k], row) for k, row in zip(roster.members(self.mask), vectors, strict=True)]
+        return tuple(zip(sorted_names, time, strict=True)), tuple(sorted(table))
 
 
 @register
@@ -106,6 +143,7 @@ class Vectors(Counted):
         "_assured": {NAME: int},
     }
     UNIT: ClassVar = "event"
+    STAMP: ClassVar = Times
 
     def _start(self) -> None:
         self._clock: Vector = (0,) * len(self._names)
@@ -118,12 +156,18 @@ class Vectors(Counted):
         self._assured: dict[str, int] = {}
         """The clock up to which everything that a process sent us has arrived."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
+    def _count_sends(self, to: Targets) -> Counts:
         self._tick()
-        time = tuple(zip(self._names, self._clock, strict=True))
-        control: Control = (time, tuple(sorted(self._latest.items())))
-        self._latest.update(dict.fromkeys(sending.others, self._clock))
-        return dict.fromkeys(sending.others, control)
+        clock, latest, bits = self._clock, self._latest, self._roster.bits
+        rows, mask = [clock], 0
+        for number, name in enumerate(self._names):
+            vector = latest.get(name)
+            if vector is not None:
+                rows.append(vector)
+                mask |= bits[number]
+        for name in to.others:
+            latest[name] = clock
+        return Times(rows, mask)
 
     # Checks.
 
@@ -137,25 +181,25 @@ class Vectors(Counted):
         if control[0] not in (ASK, PROMISE):
             raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
 
-    def _check_levels(self, packet: Packet, control: object) -> None:
+    def _check_form(self, packet: Packet, control: object) -> None:
         if not _is_stamp(control, self._names):
             raise malformed(
                 packet,
                 "sorted pairs (process, count), and sorted pairs (destination, a count for each)",
             )
         stamp, table = cast("Control", control)
-        names = tuple([name for name, _ in stamp])
-        if not set(names).issuperset([dest for dest, _ in table]):
+        if not {name for name, _ in stamp}.issuperset([dest for dest, _ in table]):
             raise malformed(packet, "vectors for processes that it counts")
-        time, vectors = carried = self._aligned(cast("Control", control))
-        me, source = self._me, self._index.get(packet.source, self._me)
-        made, own = self._clock[me], time[source]
-        for vector in (time, *vectors.values()):
-            if vector[me] > made:
-                check_claim(self, packet, vector[me], made)
-        if source != me and (own < 1 or any(v[source] >= own for v in vectors.values())):
+
+    def _check_claims(self, packet: Packet) -> None:
+        rows, me = self._carried(packet).rows, self._me
+        claimed, made = max([row[me] for row in rows]), self._clock[me]
+        if claimed > made:
+            check_claim(self, packet, claimed, made)
+        source = self._index.get(packet.source, me)
+        own = rows[0][source]
+        if source != me and (own < 1 or max([row[source] for row in rows[1:]], default=0) >= own):
             raise malformed(packet, f"earlier events of {packet.source!r} than its own")
-        self._last = packet, carried
 
     @staticmethod
     def _names_in(control: object) -> tuple[str, ...]:
@@ -169,58 +213,62 @@ class Vectors(Counted):
             found.update([pair[0] for pair, count in zip(stamp, vector, strict=True) if count])
         return found
 
-    def _carried(self, packet: Packet) -> tuple[Vector, dict[str, Vector]]:
-        """Return the time of a message and its vectors, by our names."""
-        if self._last[0] is not packet:
-            self._last = packet, self._aligned(cast("Control", self._bare(packet)))
-        return cast("tuple[Vector, dict[str, Vector]]", self._last[1])
-
-    def _aligned(self, control: Control) -> tuple[Vector, dict[str, Vector]]:
-        stamp, table = control
-        names = tuple([name for name, _ in stamp])
-        counts = tuple([count for _, count in stamp])
-        if names == self._names:
-            return counts, dict(table)
-        ours = self._names
-        vectors = {d: aligned(v, names, ours) for d, v in table if d in self._index}
-        return aligned(counts, names, ours), vectors
+    def _aligned(self, control: object) -> Times:
+        stamp, table = cast("Control", control)
+        names, ours = tuple([name for name, _ in stamp]), self._names
+        vectors = dict(table)
+        known = tuple([name for name in ours if name in vectors])
+        rows = ([count for _, count in stamp], *[vectors[name] for name in known])
+        mask = self._roster.mask_of(known)
+        if names == ours:
+            return Times([tuple(row) for row in rows], mask)
+        return Times([aligned(row, names, ours) for row in rows], mask)
 
     # Deliver.
 
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         """[SES89]: the clock must have passed the vector carried for this process."""
-        _, table = self._carried(packet)
-        wanted = table.get(self.process)
-        if wanted is None:
+        carried, me = self._carried(packet), self._me
+        if not carried.mask >> me & 1:
             return
-        for name, mine, level in zip(self._names, self._clock, wanted, strict=True):
-            if mine < level:
-                yield name, level
+        wanted = carried.rows[1 + (carried.mask & (1 << me) - 1).bit_count()]
+        for number, level in enumerate(wanted):
+            if self._clock[number] < level:
+                yield self._names[number], level
 
     def _level(self, packet: Packet) -> int:
         return self._known(packet, packet.source)
 
     def _known(self, packet: Packet, process: str) -> int:
-        return dict(cast("Control", self._bare(packet))[0]).get(process, 0)
+        number = self._index.get(process)
+        return 0 if number is None else self._carried(packet).rows[0][number]
 
     def _reached(self, process: str) -> int:
         return self._clock[self._index[process]]
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
-        stamp, table = self._carried(packet)
-        for dest, vector in table.items():
-            self._note(dest, vector)
+        carried, names, mask = self._carried(packet), self._names, self._mask_of_others
+        time, *vectors = carried.rows
+        rest = mask  # whom the time of the message does not replace the vectors of
+        if packet.roster is self._roster:
+            rest &= ~packet.dest_set
+        for number, vector in zip(self._roster.members(carried.mask), vectors, strict=True):
+            if rest >> number & 1:
+                self._note(names[number], vector)
         for dest in packet.dests:
-            if dest != packet.source and dest in self._index:
-                self._note(dest, stamp)
-        before, self._clock = self._clock, tuple(map(max, self._clock, stamp))
+            if dest != packet.source and mask >> self._index.get(dest, self._me) & 1:
+                self._note(dest, time)
+        before, self._clock = self._clock, larger(self._clock, time)
         self._tick()
-        levels = zip(self._names, before, self._clock, strict=True)
-        return [Need(name, now, "event") for name, was, now in levels if now > was]
+        levels = zip(names, before, self._clock, strict=True)
+        return (Need(name, now, "event") for name, was, now in levels if now > was)
 
     def _note(self, dest: str, vector: Vector) -> None:
-        if dest != self.process and dest not in self._removed:
-            self._latest[dest] = tuple(map(max, self._latest.get(dest, vector), vector))
+        mine = self._latest.get(dest)
+        if mine is None:
+            self._latest[dest] = vector
+        elif mine is not vector and mine != vector:
+            self._latest[dest] = larger(mine, vector)
 
     def _tick(self) -> None:
         me = self._me
@@ -299,6 +347,10 @@ class Vectors(Counted):
         self._promised.clear()
         self._assured.clear()
 
+    def _rename(self) -> None:
+        super()._rename()
+        self._mask_of_others = self._mask(set(self.members) - {self.process})
+
     def _renamed(self, before: tuple[str, ...]) -> None:
         ours = self._names
         self._clock = aligned(self._clock, before, ours)
@@ -317,10 +369,12 @@ class Vectors(Counted):
         """Return the message's vector, and a vector with an id for each known destination."""
         if packet.kind == "control":
             return ControlSize(1, 0, CLOCK_BYTES)
-        stamp, table = cast("Control", cls._bare(packet))
-        vector_bytes = CLOCK_BYTES * len(stamp)
-        model_bytes = vector_bytes + (ID_BYTES + vector_bytes) * len(table)
-        return ControlSize(1 + len(table), 0, model_bytes)
+        if packet.roster is not None:
+            size, known = len(packet.roster), cast("Counts", packet.stamp).mask.bit_count()
+        else:
+            size, known = map(len, cast("Control", cls._bare(packet)))
+        vector_bytes = CLOCK_BYTES * size
+        return ControlSize(1 + known, 0, vector_bytes + (ID_BYTES + vector_bytes) * known)
 
 
 def _is_stamp(control: object, expected: tuple[str, ...]) -> bool:

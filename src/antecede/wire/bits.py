@@ -2,9 +2,13 @@
 
 The Golomb code of ``v`` with parameter ``k`` is ``v + 2**k`` in binary, after as many zeros as that
 has bits beyond ``k + 1``. Small numbers are short, and no number is very long.
+
+Bits are text of 0 and 1 while they are put together or taken apart: Python joins and searches text
+quickly, and converts all of it in one step.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from antecede.errors import UsageError
@@ -14,102 +18,163 @@ PARAMETER_BITS: Final = 5
 BASE_PARAMETER: Final = 6
 _PARAMETER_MAX: Final = 2**PARAMETER_BITS - 1
 _CODE_MAX: Final = 2 * INTEGER_MAX + 1
-_WINDOW_BYTES: Final = 17  # the longest code has 129 bits, and starts at any bit of a byte
+_ZEROS_MAX: Final = 64  # the longest code has 129 bits
+_TABLE: Final = 512
+_CHUNK_BYTES: Final = 48
+
+
+def golomb_code(value: int, k: int) -> str:
+    """Return the Golomb code of ``value`` with parameter ``k``."""
+    text = f"{value + (1 << k):b}"
+    return "0" * (len(text) - k - 1) + text
+
+
+@lru_cache(maxsize=_PARAMETER_MAX + 1)
+def _codes(k: int) -> list[str]:
+    """Return the codes of the least numbers; nearly all are."""
+    return [golomb_code(value, k) for value in range(_TABLE)]
 
 
 class BitWriter:
     """Collects bits and writes them as whole bytes, padded with zeros."""
 
-    __slots__ = ("_bits", "_count", "_out")
+    __slots__ = ("_out", "_parts")
 
     def __init__(self, out: bytearray) -> None:
         self._out = out
-        self._bits = 0
-        self._count = 0
+        self._parts: list[str] = []
 
     def put(self, value: int, width: int) -> None:
         """Append ``value`` in ``width`` bits, which must be enough."""
-        self._bits = self._bits << width | value
-        self._count += width
-        if self._count >= 256:
-            rest = self._count & 7
-            self._out += (self._bits >> rest).to_bytes(self._count >> 3, "big")
-            self._bits &= (1 << rest) - 1
-            self._count = rest
+        if width:
+            self._parts.append(f"{value:0{width}b}")
+
+    def text(self, text: str) -> None:
+        """Append bits that are text already."""
+        self._parts.append(text)
+
+    def each(self, values: Sequence[int], width: int) -> None:
+        """Append every value in ``width`` bits."""
+        form = f"0{width}b"
+        self._parts.extend([format(value, form) for value in values])
 
     def golomb(self, value: int, k: int) -> None:
         """Append the Golomb code of ``value`` with parameter ``k``."""
-        code = value + (1 << k)
-        self.put(code, 2 * code.bit_length() - k - 1)
+        self._parts.append(_codes(k)[value] if value < _TABLE else golomb_code(value, k))
 
     def small(self, values: Sequence[int]) -> None:
         """Append numbers that are close to 0: a parameter by their mean, then their codes."""
         if not values:
             return
         k = min((sum(values) // len(values) // 2).bit_length(), _PARAMETER_MAX)
-        self.put(k, PARAMETER_BITS)
-        for value in values:
-            self.golomb(value, k)
+        self._parts.append(f"{k:05b}")
+        codes = _codes(k)
+        if max(values) < _TABLE:
+            self._parts.extend([codes[value] for value in values])
+        else:
+            self._parts.extend([codes[v] if v < _TABLE else golomb_code(v, k) for v in values])
 
     def spread(self, values: Sequence[int]) -> None:
         """Append numbers that are close together: their lower median, then differences from it."""
         if not values:
             return
-        if max(values) > INTEGER_MAX:
-            msg = f"integer {max(values)} cannot be encoded; expected 0 to {INTEGER_MAX}"
+        ordered = sorted(values)
+        if ordered[-1] > INTEGER_MAX:
+            msg = f"integer {ordered[-1]} cannot be encoded; expected 0 to {INTEGER_MAX}"
             raise UsageError(msg)
-        base = sorted(values)[(len(values) - 1) // 2]
+        base = ordered[(len(values) - 1) // 2]
         self.golomb(base, BASE_PARAMETER)
         self.small([2 * (v - base) if v >= base else 2 * (base - v) - 1 for v in values])
 
     def close(self) -> None:
         """Pad the last byte with zeros and write it."""
-        self.put(0, -self._count & 7)
-        self._out += self._bits.to_bytes(self._count >> 3, "big")
-        self._bits = self._count = 0
+        text = "".join(self._parts)
+        self._parts.clear()
+        if text:
+            length = len(text) + 7 >> 3
+            self._out += (int(text, 2) << 8 * length - len(text)).to_bytes(length, "big")
 
 
 class BitReader:
     """A position in the bits of a reader; ``close`` moves the reader past them."""
 
-    __slots__ = ("_data", "_end", "_position", "_reader")
+    __slots__ = ("_at", "_chunk", "_data", "_next", "_reader", "_text")
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._data = reader.data
-        self._position = reader.position * 8
-        self._end = len(reader.data) * 8
+        self._next = reader.position  # the first byte that is not text yet
+        self._text = ""
+        self._at = 0
+        self._chunk = _CHUNK_BYTES
+        self._more()
 
     @property
     def left(self) -> int:
         """The number of bits not yet read."""
-        return self._end - self._position
+        return (len(self._data) - self._next) * 8 + len(self._text) - self._at
+
+    def _more(self) -> bool:
+        """Turn more bytes into text, each time twice as many; return False at the end."""
+        part = self._data[self._next : self._next + self._chunk]
+        if not part:
+            return False
+        self._next += len(part)
+        self._chunk *= 2
+        fresh = f"{int.from_bytes(part, 'big'):0{8 * len(part)}b}"
+        self._text = self._text[self._at :] + fresh
+        self._at = 0
+        return True
 
     def get(self, width: int) -> int:
         """Read ``width`` bits."""
-        stop = self._position + width
-        if stop > self._end:
+        if self._at + width > len(self._text):
+            self._reach(width)
+        start = self._at
+        self._at = stop = start + width
+        return int(self._text[start:stop], 2) if width else 0
+
+    def each(self, count: int, width: int) -> list[int]:
+        """Read ``count`` values of ``width`` bits."""
+        self.expect(count, width)
+        self._reach(count * width)
+        start, text = self._at, self._text
+        self._at = stop = start + count * width
+        return [int(text[at : at + width], 2) for at in range(start, stop, width)]
+
+    def _reach(self, width: int) -> None:
+        """Have so many bits as text."""
+        if width > self.left:
             self.fail(f"needs {width} bits, but {self.left} are left")
-        window = int.from_bytes(self._data[self._position >> 3 : (stop + 7) >> 3], "big")
-        value = window >> (-stop & 7) & (1 << width) - 1
-        self._position = stop
-        return value
+        while self._at + width > len(self._text):
+            self._more()
 
     def golomb(self, k: int, most: int = _CODE_MAX) -> int:
         """Read a Golomb code with parameter ``k``; refuse more than ``most``."""
-        start = self._position >> 3
-        chunk = self._data[start : start + _WINDOW_BYTES]
-        there = len(chunk) * 8 - (self._position & 7)
-        window = int.from_bytes(chunk, "big") & (1 << max(there, 0)) - 1
-        zeros = there - window.bit_length()
-        width = 2 * zeros + 1 + k
-        if width > there:
-            self.fail("has a number that is too long or truncated")
-        value = (window >> there - width) - (1 << k)
+        (value,) = self._golombs(1, k)
         if value > most:
             self.fail(f"has number {value}; at most {most} is possible here")
-        self._position += width
         return value
+
+    def _golombs(self, count: int, k: int) -> list[int]:
+        """Read Golomb codes with parameter ``k``."""
+        values: list[int] = []
+        at, text, low = self._at, self._text, 1 << k
+        end = len(text)
+        while len(values) < count:
+            one = text.find("1", at, at + _ZEROS_MAX + 1)
+            stop = 2 * one - at + 1 + k
+            if one < 0 or stop > end:
+                self._at = at
+                if (one < 0 and end - at > _ZEROS_MAX) or not self._more():
+                    self.fail("has a number that is too long or truncated")
+                at, text = 0, self._text
+                end = len(text)
+                continue
+            values.append(int(text[one:stop], 2) - low)
+            at = stop
+        self._at = at
+        return values
 
     def small(self, count: int, most: int = _CODE_MAX) -> list[int]:
         """Read ``count`` numbers written by :meth:`BitWriter.small`."""
@@ -117,14 +182,17 @@ class BitReader:
             return []
         k = self.get(PARAMETER_BITS)
         self.expect(count, k + 1)
-        return [self.golomb(k, most) for _ in range(count)]
+        values = self._golombs(count, k)
+        if max(values) > most:
+            self.fail(f"has number {max(values)}; at most {most} is possible here")
+        return values
 
     def spread(self, count: int) -> list[int]:
         """Read ``count`` numbers written by :meth:`BitWriter.spread`."""
         if count == 0:
             return []
         base = self.golomb(BASE_PARAMETER, INTEGER_MAX)
-        values = [base + (c >> 1) if c & 1 == 0 else base - (c + 1 >> 1) for c in self.small(count)]
+        values = [base - (c + 1 >> 1) if c & 1 else base + (c >> 1) for c in self.small(count)]
         if min(values) < 0 or max(values) > INTEGER_MAX:
             self.fail("has a number out of range")
         return values
@@ -136,11 +204,11 @@ class BitReader:
 
     def fail(self, fault: str) -> NoReturn:
         """Raise the error for malformed bits."""
-        self._reader.position = min(self._position >> 3, len(self._data))
+        self._reader.position = len(self._data) - (self.left + 7 >> 3)
         self._reader.fail(fault)
 
     def close(self) -> None:
         """Move the reader to the next whole byte; the padding must be zeros."""
-        if self.get(-self._position & 7):
+        if self.get(self.left & 7):
             self.fail("is not padded with zeros")
-        self._reader.position = self._position >> 3
+        self._reader.position = len(self._data) - (self.left >> 3)

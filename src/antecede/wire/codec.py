@@ -7,7 +7,6 @@ encodes what it has read and compares: that does the work twice, but stays linea
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from antecede.core.endpoint import Endpoint
@@ -16,8 +15,8 @@ from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import DIGEST_BYTES
 from antecede.errors import PeerError, UnknownProcessError, UsageError
-from antecede.wire.packets import get_packet, put_control, put_packet
-from antecede.wire.quick import Quick, quick_of
+from antecede.wire.packets import HEAD_BYTES_MAX, get_packet, put_control, put_packet, read_packet
+from antecede.wire.quick import MARK, Quick, quick_of
 from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.snapshots import get_snapshot, make_snapshot
 from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, Reader, check_mark
@@ -26,8 +25,6 @@ PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16
 ROSTERS_MAX: Final = 256
 """How many earlier rosters a Codec recognises."""
-HEAD_BYTES_MAX: Final = 256
-"""What may come before the control: numbers and, for a protocol without a number, its name."""
 
 
 class Codec:
@@ -121,9 +118,10 @@ class Codec:
             known = self._known.get(data[1 : 2 + DIGEST_BYTES])
             if known is None:  # more than 127 members: their number takes more bytes
                 known = self._known.get(data[1 : 3 + DIGEST_BYTES])
-            packet = None if known is None else known.packet(data)
-            if packet is not None:
-                return packet
+            if known is not None and data[0] == MARK:
+                packet = known.packet(data) or read_packet(data, known.wire)
+                if packet is not None:
+                    return packet
         return self._decode(data)
 
     def _decode(self, data: bytes) -> Packet:
@@ -143,7 +141,8 @@ class Codec:
             reader.fail(f"holds something that no Codec encodes ({error})")
         if head != reader.data[: reader.position]:
             reader.fail("is not in canonical form up to here")
-        return replace(packet, payload=data[reader.position :])
+        packet.payload = data[reader.position :]
+        return packet
 
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""

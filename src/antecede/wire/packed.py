@@ -4,6 +4,7 @@ The shape of a value alone decides its form, so every protocol benefits wherever
 and nothing here knows about protocols.
 """
 
+from collections.abc import Sized
 from typing import Final, cast
 
 from antecede.wire import records
@@ -22,13 +23,14 @@ NAMES_MIN: Final = 4
 ROWS_MIN: Final = 2
 
 
-def packed_form(value: tuple[object, ...], scope: Scope) -> int | None:
-    """Return the packed form that fits a tuple's shape, if any does."""
+def packed_form(value: tuple[object, ...], scope: Scope) -> tuple[int | None, list[int]]:
+    """Return the packed form that fits a tuple's shape, if any does, and the kinds of records."""
     length = len(value)
-    if length == 0:
-        return None
-    kind = type(value[0])
+    kinds: list[int] | None = None
     form = None
+    if length == 0:
+        return form, []
+    kind = type(value[0])
     if kind is int and length >= NUMBERS_MIN:
         form = NUMBERS if records.are_numbers(value) else None
     elif kind is str and length >= NAMES_MIN:
@@ -38,27 +40,28 @@ def packed_form(value: tuple[object, ...], scope: Scope) -> int | None:
     elif kind is tuple and length >= ROWS_MIN:
         if is_table(value):
             form = TABLE
-        elif records.are_records(value, scope):
+        elif (kinds := records.kinds_of(value, scope)) is not None:
             form = RECORDS
         elif records.are_groups(value, scope):
             form = GROUPED
-    return form
+    return form, kinds or []
 
 
 def is_table(value: tuple[object, ...]) -> bool:
     """Tell whether a tuple holds rows of numbers, all of one length."""
     first = value[0]
-    return (
-        type(first) is tuple
-        and len(first) > 0
-        and all(
-            type(row) is tuple and len(row) == len(first) and records.are_numbers(row)
-            for row in value
-        )
-    )
+    if type(first) is not tuple or not first or type(first[0]) is not int:
+        return False
+    if set(map(type, value)) != {tuple} or set(map(len, cast("list[Sized]", value))) != {
+        len(first)
+    }:
+        return False
+    return all(map(records.are_numbers, value))
 
 
-def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scope) -> None:
+def put_packed(
+    out: bytearray, form: int, value: tuple[object, ...], scope: Scope, kinds: list[int]
+) -> None:
     """Append a tuple in the packed form that :func:`packed_form` found."""
     out.append(form)
     if form in SIZED:
@@ -78,7 +81,7 @@ def put_packed(out: bytearray, form: int, value: tuple[object, ...], scope: Scop
         records.put_table(bits, table, scope, by_rows=len(table[0]) >= len(table))
     else:
         groups = value if form == GROUPED else (value,)
-        records.put_groups(bits, cast("tuple[records.Group, ...]", groups), scope)
+        records.put_groups(bits, cast("tuple[records.Group, ...]", groups), scope, kinds)
     bits.close()
 
 

@@ -4,11 +4,12 @@ from typing import Final, Literal
 
 from antecede.core.messages import MessageId, Packet
 from antecede.core.registry import PROTOCOLS, protocol_of_number
-from antecede.errors import UsageError
+from antecede.errors import PeerError, UsageError
 from antecede.wire.bits import BitReader, BitWriter
-from antecede.wire.roster import PAIR_MAX, Scope
+from antecede.wire.lanes import read_varint
+from antecede.wire.roster import KEPT_MAX, PAIR_MAX, Scope, WireRoster
 from antecede.wire.sets import get_list, get_set, is_names, put_names
-from antecede.wire.stream import PACKET_MARK, VERSION, Reader, put_varint
+from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, VERSION, Reader, put_varint
 from antecede.wire.values import get_member, get_value, put_value
 
 NAME_FOLLOWS: Final = 0
@@ -21,6 +22,8 @@ STAMPED: Final = 9
 """From here on the kinds of packets with a stamp; see ``quick``."""
 TAGS: Final = 21
 """How many kinds of packets there are."""
+HEAD_BYTES_MAX: Final = 256
+"""What may come before the control: numbers and, for a protocol without a number, its name."""
 FOLLOWS: Final = 0
 NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
 """The control of a packet whose tag (1 or 2) says that no bytes of control follow."""
@@ -28,27 +31,45 @@ NO_BYTES: Final[tuple[object, ...]] = (None, (), None)
 
 def put_packet(out: bytearray, packet: Packet, scope: Scope) -> None:
     """Append everything of a packet except its payload."""
-    out.append(PACKET_MARK + VERSION)
-    out += scope.roster.identity
-    shape = _shape(packet)
+    shape, control = _shape(packet), packet.control
+    tag = 3 * shape + _absence(control)
+    try:
+        start = scope.roster.starts.get((packet.protocol, tag, packet.source, packet.dest))
+    except TypeError:  # not names
+        start = None
+    out += _start(packet, tag, scope) if start is None else start
+    _put_positive(out, packet.n, "number")
+    message = packet.message
+    if message is not None:
+        if shape == RELAYED:
+            put_varint(out, scope.roster.number(message.sender))
+        _put_positive(out, message.seq, "seq")
+        _put_dests(out, packet.dests, scope)
+    put_control(out, control, scope)
+
+
+def _start(packet: Packet, tag: int, scope: Scope) -> bytes:
+    """Return what comes before the numbers of a packet, and remember it."""
+    roster = scope.roster
+    out = bytearray((PACKET_MARK + VERSION,))
+    out += roster.identity
     info = PROTOCOLS.get(packet.protocol)
     number = NAME_FOLLOWS if info is None else info.wire_number
-    put_varint(out, TAGS * number + 3 * shape + _absence(packet.control))
+    put_varint(out, TAGS * number + tag)
     if number == NAME_FOLLOWS:
         _put_name(out, packet.protocol)
-    source, dest = scope.roster.number(packet.source), scope.roster.number(packet.dest)
-    if scope.roster.is_paired:
+    source, dest = roster.number(packet.source), roster.number(packet.dest)
+    if roster.is_paired:
         out.append(PAIR_MAX * source + dest)
     else:
         put_varint(out, source)
         put_varint(out, dest)
-    _put_positive(out, packet.n, "number")
-    if packet.message is not None:
-        if shape == RELAYED:
-            put_varint(out, scope.roster.number(packet.message.sender))
-        _put_positive(out, packet.message.seq, "seq")
-        _put_dests(out, packet.dests, scope)
-    put_control(out, packet.control, scope)
+    made = bytes(out)
+    if number != NAME_FOLLOWS:
+        if len(roster.starts) >= KEPT_MAX:
+            roster.starts.clear()
+        roster.starts[packet.protocol, tag, packet.source, packet.dest] = made
+    return made
 
 
 def get_packet(reader: Reader, scope: Scope) -> Packet:
@@ -77,10 +98,90 @@ def get_packet(reader: Reader, scope: Scope) -> Packet:
     return Packet(source, dest, n, kind, message, dests, b"", control, protocol)
 
 
-def put_control(out: bytearray, control: object, scope: Scope) -> None:
-    """Append a packet's control, or nothing if the tag says it all."""
+def read_packet(data: bytes, roster: WireRoster) -> Packet | None:
+    """Return a packet, or None if it is unusual or wrong and has to be read with more care."""
+    try:
+        tag, at = read_varint(data, 1 + len(roster.identity))
+        number, rest = divmod(tag, TAGS)
+        protocol = protocol_of_number(number)
+        if rest >= STAMPED or protocol is None:
+            return None
+        shape, absence = divmod(rest, 3)
+        if roster.is_paired:
+            source_no, dest_no = divmod(data[at], PAIR_MAX)
+            at += 1
+        else:
+            source_no, at = read_varint(data, at)
+            dest_no, at = read_varint(data, at)
+        n, at = read_varint(data, at)
+        source, dest = roster.names[source_no], roster.names[dest_no]
+        scope = Scope(roster)
+        message: MessageId | None = None
+        dests: tuple[str, ...] = ()
+        if shape != CONTROL:
+            sender_no = source_no
+            if shape == RELAYED:
+                sender_no, at = read_varint(data, at)
+            seq, at = read_varint(data, at)
+            if not seq or (shape == RELAYED) != (sender_no != source_no):
+                return None
+            message = MessageId(roster.names[sender_no], seq)
+            dests, at = _known_dests(data, at, scope)
+        control = NO_BYTES[absence]
+        if absence == FOLLOWS:
+            control, at = _get_control(data, at, protocol, scope)
+    except (IndexError, PeerError, UsageError):
+        return None  # the careful way says what is wrong
+    kind: Literal["data", "control"] = "control" if message is None else "data"
+    payload = data[at:]
+    if not n:
+        return None
+    return Packet(source, dest, n, kind, message, dests, payload, control, protocol)
+
+
+def _known_dests(data: bytes, at: int, scope: Scope) -> tuple[tuple[str, ...], int]:
+    """Return destinations that were seen before, and the place behind them."""
+    roster = scope.roster
+    for length in roster.lengths:
+        dests = roster.listed.get(data[at : at + length])
+        if dests is not None:
+            scope.grant -= roster.targets[dests][1]
+            return dests, at + length
+    raise IndexError
+
+
+def _get_control(data: bytes, at: int, protocol: str, scope: Scope) -> tuple[object, int]:
+    """Read a control, and write it again to see whether this is its canonical form."""
+    grant = scope.grant
+    reader = Reader(data[at : HEAD_BYTES_MAX + CONTROL_BYTES_MAX])
+    control = get_value(reader, scope)
+    again = Scope(scope.roster, is_strict=PROTOCOLS[protocol].names_only)
+    again.grant = grant
+    out = bytearray()
     if _absence(control) == FOLLOWS:
-        put_value(out, control, scope)
+        put_value(out, control, again)
+    if out != reader.data[: reader.position]:
+        raise IndexError
+    return control, at + reader.position
+
+
+def put_control(out: bytearray, control: object, scope: Scope) -> None:
+    """Append a packet's control, or nothing if the tag says it all.
+
+    The copies of a message often share their control; then it is written once.
+    """
+    if _absence(control) != FOLLOWS:
+        return
+    roster, before = scope.roster, (scope.grant, scope.cells, scope.is_strict, scope.is_flat)
+    last = roster.control
+    if last is not None and last[0] is control and last[2] == before:
+        out += last[1]
+        scope.grant, scope.cells = last[3]
+        return
+    start = len(out)
+    put_value(out, control, scope)
+    if type(control) is tuple:
+        roster.control = control, bytes(out[start:]), before, (scope.grant, scope.cells)
 
 
 def _absence(control: object) -> int:
@@ -136,17 +237,29 @@ def _positive(reader: Reader, what: str) -> int:
 
 def _put_dests(out: bytearray, dests: tuple[str, ...], scope: Scope) -> None:
     """Append destinations: bit 1 and a set, or bit 0 and a list if they are not in order."""
+    try:
+        known = scope.roster.targets.get(dests)
+    except TypeError:  # not names
+        known = None
+    if known is not None:
+        out += known[0]
+        scope.grant -= known[1]
+        return
+    grant = scope.grant
     numbers = [scope.roster.number(dest) for dest in dests]
-    bits = BitWriter(out)
+    made = bytearray()
+    bits = BitWriter(made)
     if is_names(dests, scope):
         bits.put(1, 1)
         put_names(bits, dests, scope)
     else:
         bits.put(0, 1)
         bits.golomb(len(numbers), 0)
-        for number in numbers:
-            bits.put(number, scope.roster.width)
+        bits.each(numbers, scope.roster.width)
     bits.close()
+    out += made
+    if type(dests) is tuple:
+        scope.roster.keep_dests(dests, bytes(made), grant - scope.grant)
 
 
 def _dests(reader: Reader, scope: Scope) -> tuple[str, ...]:

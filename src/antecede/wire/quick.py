@@ -10,13 +10,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from antecede.core.counts import Counts
 from antecede.core.entries import is_entries
-from antecede.core.messages import Packet, numbered_packet
+from antecede.core.messages import Packet, incarnation_of, numbered_packet
 from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
 from antecede.core.validation import COUNT_MAX, are_names
+from antecede.wire.counted import (
+    ALONE,
+    BITS,
+    DESTS,
+    LIST,
+    counted_body,
+    counted_head,
+    counted_packet,
+    counting_packet,
+)
 from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
 from antecede.wire.roster import PAIR_MAX, WireRoster
@@ -31,8 +42,6 @@ from antecede.wire.stream import (
 )
 
 CACHE_MAX: Final = 4096
-ALONE, LIST, BITS, DESTS = range(4)
-"""The destinations of a packet with a stamp: one, a list or bits; and how many kinds there are."""
 MARK: Final = PACKET_MARK + VERSION
 
 
@@ -50,7 +59,8 @@ class Quick:
         self.roster = wire.roster
         self._stamps = Stamps(wire.roster)
         self._starts: dict[int, bytes] = {}
-        self._dests: dict[int, tuple[int, bytes]] = {}
+        self.counted_starts: dict[tuple[str, int], bytes] = {}
+        self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
         self._set_bytes = (len(wire) + 7) // 8
@@ -70,15 +80,17 @@ class Quick:
         body = stamp.body
         if body is None or body[0] is not roster:
             if not stamp.IS_LOG:
-                return None
+                return counted_head(self, packet, payload)
             body = self._body(stamp, packet.seq)
+        elif not stamp.IS_LOG:
+            return counted_head(self, packet, payload)
         control, needs = body[1], b""
         if control:
             needs = self._stamps.put_needs(stamp.tops, packet.needs) if packet.needs else b"\0"
         dest, dests = packet.dest_no, packet.dest_set
         how, listed = ALONE, b""
         if dests != roster.bits[dest]:
-            how, listed = self._dests.get(dests) or self._put_dests(dests)
+            how, listed = self.dests.get(dests) or self.put_dests(dests)
         if not control:
             how += DESTS
         if stamp.news is not None:
@@ -88,7 +100,10 @@ class Quick:
         if start is None:
             start = self._start(packet, how)
         n, seq = packet.n, packet.seq
-        numbers = bytes((n, seq)) if n < 0x80 and seq < 0x80 else varint(n) + varint(seq)
+        if n < 0x80 <= seq < 0x4000:
+            numbers = bytes((n, seq & 0x7F | 0x80, seq >> 7))
+        else:
+            numbers = varint(n) + varint(seq)
         return b"".join((start, numbers, listed, control, needs, payload))
 
     def control_bytes(self, packet: Packet) -> int | None:
@@ -100,7 +115,8 @@ class Quick:
             packet = adopted
         stamp = packet.stamp
         if not stamp.IS_LOG:
-            return None
+            counts = counted_body(self, stamp)
+            return None if counts is None else len(counts)
         body = self._body(stamp, packet.seq)[1]
         return len(body + self._stamps.put_needs(stamp.tops, packet.needs)) if body else 0
 
@@ -112,6 +128,14 @@ class Quick:
         return body
 
     def _start(self, packet: Packet, how: int) -> bytes:
+        if len(self._starts) >= CACHE_MAX:
+            self._starts.clear()
+        start = self.start(packet, how)
+        self._starts[(how << 16 | packet.source_no) << 16 | packet.dest_no] = start
+        return start
+
+    def start(self, packet: Packet, how: int) -> bytes:
+        """Return what comes before the numbers of a packet with a stamp."""
         source, dest = packet.source_no, packet.dest_no
         out = bytearray((MARK,)) + self.wire.identity
         put_varint(out, TAGS * PROTOCOLS[packet.stamp.PROTOCOL].wire_number + STAMPED + how)
@@ -120,23 +144,20 @@ class Quick:
         else:
             put_varint(out, source)
             put_varint(out, dest)
-        if len(self._starts) >= CACHE_MAX:
-            self._starts.clear()
-        start = self._starts[(how << 16 | source) << 16 | dest] = bytes(out)
-        return start
+        return bytes(out)
 
     def _put_news(self, news: tuple[int, int]) -> bytes:
         return b"".join([mask.to_bytes(self._set_bytes, "little") for mask in news])
 
-    def _put_dests(self, mask: int) -> tuple[int, bytes]:
+    def put_dests(self, mask: int) -> tuple[int, bytes]:
         """Return destinations: their count and numbers where that is shorter, else bits."""
-        if len(self._dests) >= CACHE_MAX:
-            self._dests.clear()
+        if len(self.dests) >= CACHE_MAX:
+            self.dests.clear()
         numbers = self.roster.members(mask)
         result = LIST, b"".join(map(varint, (len(numbers), *numbers)))
         if len(result[1]) >= self._set_bytes:
             result = BITS, mask.to_bytes(self._set_bytes, "little")
-        self._dests[mask] = result
+        self.dests[mask] = result
         return result
 
     def _adopted(self, packet: Packet) -> Packet | None:
@@ -147,6 +168,9 @@ class Quick:
             return None
         if roster is None:
             return self._numbered(packet, source, dest)
+        if isinstance(packet.stamp, Counts):
+            counts = packet.stamp.moved(roster, self.roster)
+            return None if counts is None else counting_packet(self, packet, (source, dest), counts)
         by = Translation(roster, self.roster)
         stamp = type(packet.stamp)(by.tops(packet.stamp.tops), by.log(packet.stamp.log))
         needs, dests = by.keys(packet.needs), by.mask(packet.dest_set)
@@ -165,6 +189,9 @@ class Quick:
         entries, message, roster = packet.control, packet.message, self.roster
         if kind is None or message is None or message.sender != packet.source:
             return None
+        if issubclass(kind, Counts):
+            counts = kind.read(entries, roster)
+            return None if counts is None else counting_packet(self, packet, (source, dest), counts)
         if not is_entries(entries) or not are_names(packet.dests) or packet.kind != "data":
             return None
         names = {packet.source, *packet.dests}.union(*[(e[0], *e[2]) for e in entries])
@@ -192,14 +219,20 @@ class Quick:
         """Return a packet, or None if it has to be read in the general way."""
         if len(data) <= self._tag_at or data[0] != MARK:
             return None
-        tag = data[self._tag_at]
-        kind = self._kinds.get(tag)
-        if kind is None:
-            kind = _kind_of_tag(tag)
-            if kind is None:
-                return None
-            self._kinds[tag] = kind
+        tag, at = data[self._tag_at], self._tag_at + 1
         try:
+            if tag > 0x7F:
+                tag, at = read_varint(data, self._tag_at)
+            if tag % TAGS < STAMPED:
+                return None
+            kind = self._kinds.get(tag)
+            if kind is None:
+                kind = _kind_of_tag(tag)
+                if kind is None:
+                    return None
+                self._kinds[tag] = kind
+            if issubclass(kind, Counts):
+                return counted_packet(self, data, at, kind, tag % TAGS - STAMPED)
             return self._packet(data, kind, tag % TAGS - STAMPED)
         except IndexError:
             reader = Reader(data, len(data))
@@ -223,7 +256,7 @@ class Quick:
             seq, at = read_varint(data, at)
         dests = roster.bits[dest]
         if form % DESTS != ALONE:
-            dests, at = self._get_dests(data, at, form % DESTS)
+            dests, at = self.get_dests(data, at, form % DESTS)
             if dests == roster.bits[dest]:
                 msg = "lists its destination although it has no other"
                 raise ColumnError(msg)
@@ -232,10 +265,12 @@ class Quick:
             form -= 2 * DESTS
             news, at = self._get_news(data, at)
         needs: list[int] = []
+        is_plain = news is None
         if form >= DESTS:
             tops, log = list(range(len(roster))), dict[int, int]()
         else:
-            tops, log, at = self._stamps.get(data, at, seq, dest)
+            tops, log, newest, at = self._stamps.get(data, at, seq, dest)
+            is_plain = is_plain and not incarnation_of(newest)
             if data[at]:
                 needs, at = self._stamps.get_needs(data, at, tops)
             else:
@@ -244,9 +279,8 @@ class Quick:
         if not is_fine or not 0 < n <= COUNT_MAX or seq > COUNT_MAX or at > CONTROL_BYTES_MAX:
             msg = "says what no endpoint sends"
             raise ColumnError(msg)
-        stamp = new_stamp(kind, tops, log)
-        if news is not None:
-            stamp.news = news
+        stamp = new_stamp(kind, tops, log, is_plain)
+        stamp.news = news
         return numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
 
     def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
@@ -258,7 +292,8 @@ class Quick:
             raise ColumnError(msg)
         return (left, done), end
 
-    def _get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
+    def get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
+        """Read destinations as a mask, and return the place behind them."""
         mask, end = 0, at + self._set_bytes
         if how == BITS:
             mask = int.from_bytes(data[at:end], "little")
@@ -270,28 +305,26 @@ class Quick:
         if end > len(data) or mask >> len(self.roster) or not mask:
             msg = "has destinations that end too early, or are not members"
             raise ColumnError(msg)
-        if (self._dests.get(mask) or self._put_dests(mask)) != (how, data[at:end]):
+        if (self.dests.get(mask) or self.put_dests(mask)) != (how, data[at:end]):
             msg = "has destinations in a form that is not the shortest"
             raise ColumnError(msg)
         return mask, end
 
 
 def _kind_of(protocol: str) -> type[Stamp] | None:
-    """Return the stamps of a protocol whose control is a log."""
+    """Return the stamps of a protocol whose control is a log or counts."""
     if protocol not in PROTOCOLS:
         return None
-    cls = protocol_class(protocol)
-    if not issubclass(cls, Numbered) or not cls.STAMP.IS_LOG or not cls.INFO.wire_number:
+    kind: type[Stamp] | None = getattr(protocol_class(protocol), "STAMP", None)
+    if kind is None or not PROTOCOLS[protocol].wire_number:
         return None
-    return cls.STAMP
+    return kind if kind.IS_LOG or issubclass(kind, Counts) else None
 
 
 def _kind_of_tag(tag: int) -> type[Stamp] | None:
     number, form = divmod(tag, TAGS)
     name = protocol_of_number(number)
-    if form < STAMPED or tag > 0x7F or name is None:
-        return None
-    return _kind_of(name)
+    return None if form < STAMPED or name is None else _kind_of(name)
 
 
 def _is_fine(packet: Packet) -> bool:

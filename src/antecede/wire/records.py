@@ -23,45 +23,51 @@ COLUMNS_MIN: Final = 8
 Numbers at one place are clocks of the same process and so close together, but a block of only a few
 numbers does not repay its own base.
 """
+_INT: Final = {int}
 Row = tuple[object, ...]
 Group = tuple[Row, ...]
 Vector = tuple[int, ...]
-
-
-def are_records(rows: Sequence[object], scope: Scope) -> bool:
-    """Tell whether these are records: at least one, all of one length, columns of one kind each."""
-    return _kinds(rows, scope) is not None
 
 
 def are_groups(groups: Sequence[object], scope: Scope) -> bool:
     """Tell whether these are groups of records that together are records of numbers and members."""
     if any(type(group) is not tuple for group in groups):
         return False
-    kinds = _kinds([row for group in cast("Sequence[Row]", groups) for row in group], scope)
+    kinds = kinds_of([row for group in cast("Sequence[Row]", groups) for row in group], scope)
     return kinds is not None and all(kind in (NUMBER, MEMBER) for kind in kinds)
 
 
 def are_numbers(values: object) -> bool:
     """Tell whether this is a tuple of numbers that can be encoded."""
-    return type(values) is tuple and all(
-        type(value) is int and 0 <= value <= INTEGER_MAX for value in values
-    )
+    if type(values) is not tuple:
+        return False
+    if not values:
+        return True
+    return set(map(type, values)) == _INT and min(values) >= 0 and max(values) <= INTEGER_MAX
 
 
-def put_groups(bits: BitWriter, groups: Sequence[Group], scope: Scope) -> None:
-    """Append groups of records: the keys or lengths of the groups, then column by column."""
+def put_groups(
+    bits: BitWriter, groups: Sequence[Group], scope: Scope, kinds: Sequence[int] = ()
+) -> None:
+    """Append groups of records: the keys or lengths of the groups, then column by column.
+
+    ``kinds`` are those of the columns, if they are known.
+    """
     rows = [row for group in groups for row in group]
     scope.charge(len(groups) + len(rows) * len(rows[0]))
+    kinds = kinds or cast("list[int]", kinds_of(rows, scope))
     bits.golomb(len(rows[0]), 0)
-    is_keyed = all(is_names(tuple(row[0] for row in group), scope) for group in groups)
+    keys = [tuple([row[0] for row in group]) for group in groups] if kinds[0] == MEMBER else []
+    is_keyed = bool(keys) and all(is_names(names, scope) for names in keys)
     bits.put(is_keyed, 1)
     if is_keyed:
-        for group in groups:
-            put_names(bits, tuple(cast("str", row[0]) for row in group), scope)
+        for names in keys:
+            put_names(bits, cast("tuple[str, ...]", names), scope)
     else:
         bits.small([len(group) for group in groups])
-    for column in itertools.islice(zip(*rows, strict=True), is_keyed, None):
-        _put_column(bits, column, scope)
+    columns = list(zip(*rows, strict=True))
+    for column, kind in zip(columns[is_keyed:], kinds[is_keyed:], strict=True):
+        _put_column(bits, column, kind, scope)
 
 
 def get_groups(bits: BitReader, count: int, scope: Scope) -> tuple[Group, ...]:
@@ -104,12 +110,11 @@ def get_table(
     return list(zip(*[bits.spread(length) for _ in range(width)], strict=True))
 
 
-def _kinds(rows: Sequence[object], scope: Scope) -> list[int] | None:
+def kinds_of(rows: Sequence[object], scope: Scope) -> list[int] | None:
     """Return the kind of each column, or None if these are not records."""
-    if not rows or type(rows[0]) is not tuple or not rows[0]:
+    if not rows or set(map(type, rows)) != {tuple} or not rows[0]:
         return None
-    width = len(rows[0])
-    if any(type(row) is not tuple or len(row) != width for row in rows):
+    if len(set(map(len, cast("Sequence[Row]", rows)))) != 1:
         return None
     kinds = []
     for column in zip(*cast("Sequence[Row]", rows), strict=True):
@@ -122,36 +127,33 @@ def _kinds(rows: Sequence[object], scope: Scope) -> list[int] | None:
 
 def _kind(column: Row, scope: Scope) -> int | None:
     sort = type(column[0])
-    if any(type(item) is not sort for item in column):
+    if len(set(map(type, column))) != 1:
         return None
     kind = None
     if sort is int:
         kind = NUMBER if are_numbers(column) else None
     elif sort is str:
-        kind = MEMBER if all(name in scope.roster.numbers for name in column) else None
+        kind = MEMBER if scope.roster.numbers.keys() >= set(column) else None
     elif sort is bytes:
         kind = BYTES
     elif sort is tuple:
         items = cast("tuple[Row, ...]", column)
         if all(is_names(item, scope) for item in items):
             kind = SET
-        elif len({len(item) for item in items}) == 1 and all(map(are_numbers, items)):
+        elif len(set(map(len, items))) == 1 and all(map(are_numbers, items)):
             kind = VECTOR
         elif are_groups(items, scope):
             kind = GROUPS
     return kind
 
 
-def _put_column(bits: BitWriter, column: Row, scope: Scope) -> None:
-    kind = _kind(column, scope)
-    assert kind is not None
+def _put_column(bits: BitWriter, column: Row, kind: int, scope: Scope) -> None:
     bits.put(kind, KIND_BITS)
     if kind == NUMBER:
         bits.spread(cast("Vector", column))
     elif kind == MEMBER:
-        width = scope.roster.width
-        for name in column:
-            bits.put(scope.roster.numbers[cast("str", name)], width)
+        numbers = scope.roster.numbers
+        bits.each([numbers[cast("str", name)] for name in column], scope.roster.width)
     elif kind == SET:
         for names in column:
             put_names(bits, cast("tuple[str, ...]", names), scope)

@@ -20,6 +20,8 @@ keep a reader busy.
 """
 
 
+KEPT_MAX: Final = 1024
+"""How many starts and sets of destinations of packets are kept for the next ones."""
 PAIR_MAX: Final = 16
 """Up to so many members, source and destination share a byte."""
 
@@ -29,12 +31,18 @@ class WireRoster:
 
     __slots__ = (
         "_is_sorted",
+        "control",
         "identity",
         "is_paired",
+        "lengths",
+        "listed",
         "names",
         "numbers",
         "ranks",
         "roster",
+        "sets",
+        "starts",
+        "targets",
         "width",
     )
 
@@ -50,6 +58,30 @@ class WireRoster:
         ranked = sorted(range(len(names)), key=names.__getitem__)
         self.ranks = {number: rank for rank, number in enumerate(ranked)}
         self._is_sorted = ranked == list(range(len(names)))
+        self.sets: dict[tuple[str, ...], tuple[str, str]] = {}
+        """Sets of names that were written before, as bits; see ``sets``."""
+        self.starts: dict[tuple[str, int, str, str], bytes] = {}
+        """The first bytes of packets that were written before, by protocol, tag and channel."""
+        self.targets: dict[tuple[str, ...], tuple[bytes, int]] = {}
+        """Destinations that were written before, and what they took of the grant."""
+        self.listed: dict[bytes, tuple[str, ...]] = {}
+        """The same the other way round: no encoding begins with another one."""
+        self.lengths: list[int] = []
+        """The lengths of those encodings, ascending."""
+        self.control: tuple[object, bytes, tuple[object, ...], tuple[int, int]] | None = None
+        """The last control, as bytes, with the limits before and after it: copies share it."""
+
+    def keep_dests(self, dests: tuple[str, ...], encoded: bytes, grant: int) -> None:
+        """Remember destinations as they are written."""
+        if len(self.targets) >= KEPT_MAX:
+            self.targets.clear()
+            self.listed.clear()
+            self.lengths.clear()
+        self.targets[dests] = encoded, grant
+        self.listed[encoded] = dests
+        if len(encoded) not in self.lengths:
+            self.lengths.append(len(encoded))
+            self.lengths.sort()
 
     def __len__(self) -> int:
         return len(self.names)

@@ -116,10 +116,11 @@ def _put_text(out: bytearray, value: str, scope: Scope) -> None:
 def _put_sequence(out: bytearray, value: Plain, scope: Scope, depth: int) -> None:
     kind = type(value)
     length = len(value)
-    form = packed_form(value, scope) if isinstance(value, tuple) else None
-    if form is not None:
-        put_packed(out, form, value, scope)
-        return
+    if kind is tuple:
+        form, kinds = packed_form(value, scope)
+        if form is not None:
+            put_packed(out, form, value, scope, kinds)
+            return
     scope.charge(length)
     if kind is tuple and length < TUPLES:
         out.append(TUPLE_AT + length)

@@ -31,7 +31,7 @@ from antecede.pipeline.spark.settings import (
     set_environment,
     settings_for,
 )
-from antecede.pipeline.spark.ship import archive
+from antecede.pipeline.spark.ship import archive, found_by_drivers_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,10 +78,14 @@ def session(
             try:
                 set_environment(master)
                 settings = settings_for(master, memory, scratch, light=light) | dict(config or {})
-                with quick_workers(master, scratch):
-                    spark = _connect(master, app, settings, jvm, wait)
-                if not is_embedded(master):
-                    spark.addArtifacts(str(archive(scratch)), pyfile=True)
+                if is_embedded(master):
+                    with quick_workers(scratch):
+                        spark = _connect(master, app, settings, jvm, wait)
+                else:
+                    packed = archive(scratch)
+                    with found_by_drivers_jvm(packed):
+                        spark = _connect(master, app, settings, jvm, wait)
+                    spark.addArtifacts(str(packed), pyfile=True)
                     _first_task(spark, master, wait)
                 try:
                     yield spark

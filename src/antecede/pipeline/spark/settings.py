@@ -76,7 +76,7 @@ def set_environment(master: str) -> None:
 
 
 @contextlib.contextmanager
-def quick_workers(master: str, scratch: Path) -> Iterator[None]:
+def quick_workers(scratch: Path) -> Iterator[None]:
     """Start the JVM within this, and its Python workers import PySpark from where it is installed.
 
     Otherwise they read it from a zip file below SPARK_HOME, and compile all of it at each start:
@@ -86,7 +86,7 @@ def quick_workers(master: str, scratch: Path) -> Iterator[None]:
 
     home, links = Path(pyspark.__file__).parent, scratch / "home"
     is_installed = any(Path(folder) == home.parent for folder in site.getsitepackages())
-    if "SPARK_HOME" in os.environ or not is_embedded(master) or not is_installed:
+    if "SPARK_HOME" in os.environ or not is_installed:
         yield
         return
     links.mkdir()

@@ -4,16 +4,22 @@ On the driver, :func:`archive` packs the package's source into a zip file, which
 executors' import path. Compiled kernels cannot be cached beside a source inside a zip file. So
 every function that runs on an executor first calls :func:`use_unpacked`, which unpacks the file
 once per machine and version and imports the rest of the package from there.
+
+A streaming query with state also starts a Python process on the driver's machine. It has the
+executors' interpreter, but does not get what was shipped to them, so :func:`found_by_drivers_jvm`
+puts the package on its path.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import antecede
@@ -40,6 +46,27 @@ def archive(folder: Path) -> Path:
         for name, data in contents:
             packed.writestr(zipfile.ZipInfo(name), data)
     return target
+
+
+@contextlib.contextmanager
+def found_by_drivers_jvm(packed: Path) -> Iterator[None]:
+    """Start the JVM within this, and the Python processes that it starts itself find the package.
+
+    They find an unpacked copy beside ``packed``, without the libraries that are installed beside
+    the package: those are for this interpreter.
+    """
+    folder = packed.with_suffix("")
+    with zipfile.ZipFile(packed) as archived:
+        archived.extractall(folder)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), before]))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def use_unpacked() -> None:

@@ -150,7 +150,7 @@ def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) 
         vector[n + b // 32] = bit
 
 
-@jit
+@inline
 def _stored(
     i: int, vector: Vectors, slot: Vectors, pool: Vectors, used: int, free: Vectors, spare: int
 ) -> tuple[Any, int, int]:
@@ -252,14 +252,7 @@ def _sweep(
                 if kind[i] == SEND:
                     state[p, p] = i - start[p] + 1
                     if left[i] > 0:
-                        if spare:
-                            spare -= 1
-                            slot[i] = free[spare, 0]
-                        else:
-                            pool = _grown(pool, used)
-                            slot[i] = used
-                            used += 1
-                        pool[slot[i]] = state[p]
+                        pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
                     if keep[i] >= 0:
                         kept[keep[i]] = state[p]
                 elif kind[i] == DELIVER and link[i] != ALONE:

@@ -1,0 +1,82 @@
+"""Rows that benchmarks record besides printing them; ``--out FOLDER`` writes them as CSV.
+
+A benchmark calls :func:`record` once per row. ``FOLDER/TABLE.csv`` has the rows of one table, and
+``FOLDER/runs.json`` says when, where and how long each benchmark ran. A benchmark that runs again
+replaces its own tables and leaves the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import antecede
+
+Value = str | int | float | None
+ROWS: dict[str, list[dict[str, Value]]] = {}
+
+
+def record(table: str, **row: Value) -> None:
+    """Keep a row of a table until :func:`write`."""
+    ROWS.setdefault(table, []).append(row)
+
+
+def write(folder: Path, benchmark: str, *, quick: bool, is_met: bool, seconds: float) -> None:
+    """Write the rows recorded since the last call, and add the benchmark to ``runs.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "runs.json"
+    runs: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for old in runs.get(benchmark, {}).get("tables", []):
+        (folder / f"{old}.csv").unlink(missing_ok=True)
+    for table, rows in ROWS.items():
+        write_csv(folder / f"{table}.csv", rows)
+    runs[benchmark] = {
+        "tables": sorted(ROWS),
+        "quick": quick,
+        "bounds_met": is_met,
+        "ended": dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+        "seconds": round(seconds),
+        **machine(),
+    }
+    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
+    ROWS.clear()
+
+
+def write_csv(path: Path, rows: list[dict[str, Value]]) -> None:
+    """Write rows as CSV; a row may lack columns that others have."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _short(value) for key, value in row.items()} for row in rows)
+
+
+def _short(value: Value) -> Value:
+    """Return a figure with as many digits as a measurement has."""
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def machine() -> dict[str, Value]:
+    """Return what a figure depends on."""
+    return {
+        "version": antecede.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _processor() -> str:
+    """Return the name of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or "unknown"

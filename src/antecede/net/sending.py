@@ -1,0 +1,33 @@
+"""The way in for messages: checked, and sent if there is room."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+from antecede.core.messages import MessageId
+from antecede.errors import QueueFullError, UsageError
+from antecede.net.engine import Engine
+
+Sent: TypeAlias = MessageId | asyncio.Future[None]
+
+
+def send_now(
+    engine: Engine, dests: tuple[str, ...] | str, payload: bytes, after: int | None
+) -> Sent:
+    """Send a message; if that has to wait, return a future to wait for before the next attempt."""
+    if engine.is_closed or engine.failure is not None:
+        engine.check()
+    if isinstance(payload, bytes) and len(payload) > engine.limits.payload_bytes:
+        msg = (
+            f"payload has {len(payload)} bytes, at most {engine.limits.payload_bytes} are allowed; "
+            "send it in parts, or raise payload_bytes in the limits of all nodes"
+        )
+        raise UsageError(msg)
+    room = engine.room(dests)
+    if room is not None:
+        return room
+    try:
+        return engine.send(dests, payload, after)
+    except QueueFullError:
+        return engine.next_input()
