@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.cli.main import app
+from antecede.pipeline.logs.base import table_of
 from tests.docs.test_readme import LINES, ON_SPARK
+from tests.pipeline.test_reading import STORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +46,16 @@ def test_a_line_of_the_readme_runs_on_spark(here: Path, words: list[str]) -> Non
     assert ended.value.code == 0
     made = {"reorder": "sorted/ordered", "study": "antecede-out/study-*/index.html"}
     assert list(here.glob(made[words[0]]))
+
+
+def test_the_program_about_audits_runs(here: Path, spark: SparkSession) -> None:
+    text = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    table = table_of(STORY)
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, table.to_pylist())), encoding="utf-8")
+    scope: dict[str, Any] = {"frame": spark.read.json("log.jsonl"), "table": table}
+    exec(compile(code, "audit.md", "exec"), scope)
+    assert scope["found"].verdict == "broken"
 
 
 def test_the_program_about_clusters_prints_what_it_says(

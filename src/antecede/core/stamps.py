@@ -23,11 +23,11 @@ S = TypeVar("S", bound="Stamp")
 class Stamp:
     """The shared part of a control; neither its tops nor its log change once they are here."""
 
-    __slots__ = ("body", "log", "news", "tops")
+    __slots__ = ("body", "is_plain", "log", "news", "tops")
 
     PROTOCOL: ClassVar = ""
     IS_LOG: ClassVar = False
-    """Whether :meth:`control` is :meth:`entries`."""
+    """Whether a Codec writes tops, log and needs instead of the control."""
 
     def __init__(self, tops: list[int], log: dict[int, int]) -> None:
         self.tops = tops
@@ -36,9 +36,21 @@ class Stamp:
         """Encoded for a Codec's roster, without needs."""
         self.news: tuple[int, int] | None = None
         """Who left; see :mod:`antecede.core.farewells`."""
+        self.is_plain = False
+        """Whether it is known that this has no news and names no process that restarted."""
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> object:
         """Return the control of one copy as its paper writes it."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
+        """Return the stamp and the needs of a control, or None if it is malformed.
+
+        What is returned may spell another control, if no endpoint would send this one.
+        """
         raise NotImplementedError
 
     def entries(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
@@ -68,14 +80,22 @@ class Stamp:
         return ControlSize(len(keys), dests, PAIR_BYTES * len(keys) + ID_BYTES * dests)
 
 
-def new_stamp(kind: type[S], tops: list[int], log: dict[int, int]) -> S:
+def new_stamp(
+    kind: type[S],
+    tops: list[int],
+    log: dict[int, int],
+    is_plain: bool,  # noqa: FBT001 - hot
+) -> S:
     """Make a stamp; quicker than calling the class."""
     if COMPILED:
-        return kind(tops, log)
+        made = kind(tops, log)
+        made.is_plain = is_plain
+        return made
     made = object.__new__(kind)
     made.tops = tops
     made.log = log
     made.body = made.news = None
+    made.is_plain = is_plain
     return made
 
 
@@ -94,6 +114,12 @@ def stamp_of(kind: type[S], entries: Entries, roster: Roster, dest: int) -> tupl
         if mask & ~bit:
             log[key] = mask & ~bit
     return kind(tops, log), needs
+
+
+def are_known(entries: Entries, roster: Roster) -> bool:
+    """Tell whether entries name only processes of a roster."""
+    names = roster.numbers.keys()
+    return all(sender in names and names >= {*dests} for sender, _, dests in entries)
 
 
 class Translation:

@@ -66,7 +66,7 @@ from antecede.core.logs import CausalLog
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Packet, numbered_packet
 from antecede.core.numbered import Numbered
 from antecede.core.registry import register
-from antecede.core.stamps import Stamp, Translation
+from antecede.core.stamps import Stamp, Translation, are_known, stamp_of
 from antecede.core.validation import are_names, check_claim, malformed
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class PrunedStamp(Stamp):
     __slots__ = ()
 
     PROTOCOL: ClassVar = "pruned"
+    IS_LOG: ClassVar = True
 
     def control(
         self, roster: Roster, dest: int, needs: list[int]
@@ -100,6 +101,26 @@ class PrunedStamp(Stamp):
         if self.news is None:
             return control
         return control, roster.sorted_names(self.news[0]), roster.sorted_names(self.news[1])
+
+    @classmethod
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
+        """Return the stamp and the needs of CI_m and DC, or None if they are malformed."""
+        control, left, done = parts(control)
+        if not is_control(control) or not is_news(left, done):
+            return None
+        entries, constraints = cast("Control", control)
+        pairs = tuple((*pair, ()) for pair in constraints)
+        numbers = roster.numbers
+        if not are_known(entries + pairs, roster) or not numbers.keys() >= {*left}:
+            return None
+        stamp, _ = stamp_of(PrunedStamp, entries, roster, dest)
+        if left:
+            stamp.news = roster.mask_of(left), roster.mask_of(done)
+        needs = [clock << roster.shift | numbers[sender] for sender, clock in constraints]
+        is_past = all(key <= stamp.tops[key & roster.low] for key in needs)
+        return (stamp, needs) if is_past else None
 
 
 @register
@@ -123,7 +144,7 @@ class Pruned(Numbered):
     STAMP: ClassVar = PrunedStamp
 
     def _start(self) -> None:
-        self._known = CausalLog(self._roster)
+        self._known = CausalLog(self._roster, self._me)
         self._pruned = dict.fromkeys(KINDS, 0)
         self._stale = 0  # an empty entry of our own that S5 leaves to the next S3 or R9
 
@@ -155,7 +176,7 @@ class Pruned(Numbered):
         last = known.tops[self._me]
         self._stale = int(last > roster.low and last not in known.log)
         key = self._seq << roster.shift | self._me
-        stamp = known.stamp(PrunedStamp, key, to.others_mask)  # S4 and S5
+        stamp = known.stamp(PrunedStamp, key, to.others_mask, is_plain=not self._rough)  # S4 and S5
         packets = []
         sent, nothing = self._links.sent, list[int]()
         for dest in to.numbers:
@@ -206,7 +227,7 @@ class Pruned(Numbered):
             entries = restricted(entries, numbers)
             constraints = tuple(pair for pair in constraints if pair[0] in numbers)
             all_dests = tuple(name for name in all_dests if name in numbers)
-        known = CausalLog(roster)
+        known = CausalLog(roster, self._me)
         for sender, clock, dests in entries:
             key = clock << shift | numbers[sender]
             known.tops[numbers[sender]] = key
@@ -250,7 +271,7 @@ class Pruned(Numbered):
         self._known.drop(self._gone)
 
     def _move(self, by: Translation) -> None:
-        self._known.move(by)
+        self._known.move(by, by.after.numbers[self.process])
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:

@@ -2,8 +2,8 @@
 
 What is known to be delivered everywhere leaves a log: its elements, and the newest clock of its
 sender if that is no newer. Own entries name only destinations that have not acknowledged. Slabs are
-shared, so a change writes a new one, unless the slab has one owner. An acknowledgement's corrections
-are in nodes of the lists that copies wait by.
+shared, so a change writes a new one, unless the slab has one owner. The corrections of an
+acknowledgement are in nodes of the lists that copies wait by.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Acks(NamedTuple):
 
 @helper
 def enter(core: Core, acks: Acks, me: Int, message: Int) -> Int:
-    """Give a message its number, and await the acknowledgements of its copies; return the number."""
+    """Give a message its number, and await acknowledgements of its copies; return the number."""
     plan = core.plan
     acks.sent[at(me)] += 1
     number = acks.sent[at(me)]
