@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from antecede import Effects, Packet
 
-    Item = Packet | tuple[int, bytes]
+    End = tuple[Callable[[bytes], Packet], Callable[[Packet], Effects]]
+    Item = Packet | tuple[End, bytes]
 
 GAP, DELAY, PAYLOAD = 0.1, 0.05, bytes(16)
 
@@ -47,7 +48,10 @@ class World:
         self.codecs = [antecede.Codec(self.names) for _ in self.names]
         self.positions = {name: i for i, name in enumerate(self.names)}
         self.flight: dict[int, Any] = {}
-        self.extras: list[Any] = []
+        self._ends = {
+            end.process: (codec.decode, end.receive)
+            for end, codec in zip(self.endpoints, self.codecs, strict=True)
+        }
         self.deliveries = self.packets = self.bytes = 0
         self.traffic = self._traffic(cast)
 
@@ -93,70 +97,89 @@ class World:
             "bytes": self.bytes - before[2],
         }
 
+    # All of what follows is timed, so it does little besides.
+
     def _run_bare(self, ahead: list[Send | int]) -> None:
-        """Hand packets over as they are; do little besides, for all of it is timed."""
-        positions, flight, extras = self.positions, self.flight, self.extras
-        send, receive = [e.send for e in self.endpoints], [e.receive for e in self.endpoints]
+        """Hand packets over as they are."""
+        flight, deliveries = self.flight, 0
+        send = [end.send for end in self.endpoints]
+        receive = {end.process: end.receive for end in self.endpoints}
+        extras: Sequence[Packet]
         for step in ahead:
-            if isinstance(step, int):
+            if type(step) is int:
                 packet = flight.pop(step, None)
                 if packet is None:
                     continue
-                effects = receive[positions[packet.dest]](packet)
-                extras.extend(effects.packets)
+                effects = receive[packet.dest](packet)
+                extras = effects.packets
             else:
-                effects = send[step.source](step.dests, PAYLOAD)
-                self._dispatch(step, effects.packets)
-            self.deliveries += len(effects.deliveries)
-            while extras:
-                packet = extras.pop(0)
-                effects = receive[positions[packet.dest]](packet)
-                self.deliveries += len(effects.deliveries)
-                extras.extend(effects.packets)
+                source, dests, first = step
+                effects = send[source](dests, PAYLOAD)
+                extras = effects.packets
+                if len(extras) == 1:
+                    flight[first] = extras[0]
+                    extras = ()
+                else:
+                    flight.update(enumerate(extras[: len(dests)], first))
+                    extras = extras[len(dests) :]
+            deliveries += len(effects.deliveries)
+            if extras:  # what a protocol sends besides arrives at once
+                queue = list(extras)
+                while queue:
+                    packet = queue.pop(0)
+                    effects = receive[packet.dest](packet)
+                    deliveries += len(effects.deliveries)
+                    queue.extend(effects.packets)
+        self.deliveries += deliveries
 
     def _run_coded(self, ahead: list[Send | int]) -> None:
         """Hand packets over as bytes."""
-        flight, extras = self.flight, self.extras
+        flight, deliveries = self.flight, 0
+        send = [end.send for end in self.endpoints]
+        encode = {name: self.codecs[i].encode for name, i in self.positions.items()}
+        ends = self._ends
+        extras: Sequence[Packet]
         for step in ahead:
-            if isinstance(step, int):
+            if type(step) is int:
                 item = flight.pop(step, None)
                 if item is None:
                     continue
-                effects = self._arrive(item)
-                extras.extend([self._encoded(packet) for packet in effects.packets])
+                (decode, receive), data = item
+                effects = receive(decode(data))
+                extras = effects.packets
             else:
-                effects = self.endpoints[step.source].send(step.dests, PAYLOAD)
-                self._dispatch(step, [self._encoded(packet) for packet in effects.packets])
-            self.deliveries += len(effects.deliveries)
-            while extras:
-                effects = self._arrive(extras.pop(0))
-                self.deliveries += len(effects.deliveries)
-                extras.extend([self._encoded(packet) for packet in effects.packets])
+                source, dests, first = step
+                effects = send[source](dests, PAYLOAD)
+                extras = effects.packets[len(dests) :]
+                for packet in effects.packets[: len(dests)]:
+                    data = encode[packet.source](packet)
+                    flight[first] = ends[packet.dest], data
+                    first += 1
+                    self._count(packet, data)
+            deliveries += len(effects.deliveries)
+            if extras:
+                queue = list(extras)
+                while queue:
+                    packet = queue.pop(0)
+                    data = encode[packet.source](packet)
+                    self._count(packet, data)
+                    decode, receive = ends[packet.dest]
+                    effects = receive(decode(data))
+                    deliveries += len(effects.deliveries)
+                    queue.extend(effects.packets)
+        self.deliveries += deliveries
 
-    def _dispatch(self, step: Send, items: Sequence[Any]) -> None:
-        """Put the message's packets on their way; what a protocol sends besides arrives at once."""
-        count = len(step.dests)
-        for place, item in enumerate(items[:count], step.first):
-            self.flight[place] = item
-        if len(items) > count:
-            self.extras.extend(items[count:])
-
-    def _encoded(self, packet: Packet) -> tuple[int, bytes]:
-        data = self.codecs[self.positions[packet.source]].encode(packet)
+    def _count(self, packet: Packet, data: bytes) -> None:
         self.packets += 1
-        self.bytes += len(data) - (len(PAYLOAD) if packet.payload else 0)
-        return self.positions[packet.dest], data
-
-    def _arrive(self, item: tuple[int, bytes]) -> Effects:
-        dest, data = item
-        return self.endpoints[dest].receive(self.codecs[dest].decode(data))
+        self.bytes += len(data) - len(packet.payload)
 
     def _converted(self, item: Item, *, codec: bool) -> Item:
         if isinstance(item, tuple):
-            return item if codec else self.codecs[item[0]].decode(item[1])
+            (decode, _), data = item
+            return item if codec else decode(data)
         if not codec:
             return item
-        return self.positions[item.dest], self.codecs[self.positions[item.source]].encode(item)
+        return self._ends[item.dest], self.codecs[self.positions[item.source]].encode(item)
 
 
 def work() -> None:

@@ -28,9 +28,6 @@ from benchmarks._tables import record
 if TYPE_CHECKING:
     import argparse
 
-    from antecede import Packet
-
-    Item = Packet | tuple[int, bytes]
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "benchmarks" / "_endpoint_worker.py"

@@ -141,7 +141,7 @@ class PurgesByWord(Optimal):
         self._looks_ahead = True
 
     def _on_arrival(self, packet: Packet) -> None:
-        both = CausalLog(self._roster)
+        both = CausalLog(self._roster, self._me)
         both.tops, both.log = self._known.tops, self._known.log
         both.merge(self._carried(packet), packet.stamp.tops[packet.source_no], 0)
         self._known.log = {key: both.log[key] for key in self._known.log if key in both.log}

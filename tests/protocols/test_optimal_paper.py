@@ -77,7 +77,7 @@ CARRIED: dict[int, frozenset[str]] = {
 
 def test_example_rcv_merge_and_purge() -> None:
     roster = roster_of(NAMES)
-    mine, theirs = CausalLog(roster), CausalLog(roster)
+    mine, theirs = CausalLog(roster, 4), CausalLog(roster, 1)
     mine.read({"01": dict(LOG_J)})
     theirs.read({"01": dict(CARRIED)})
     key = 3 << roster.shift | roster.numbers["02"]

@@ -380,7 +380,7 @@ def test_a_broken_step_is_noticed(mutant: type[Pruned], promises: set[str]) -> N
 
 def test_merging_says_how_much_it_pruned() -> None:
     roster = roster_of(("a", "b", "c", "d"))
-    mine, theirs = CausalLog(roster), CausalLog(roster)
+    mine, theirs = CausalLog(roster, 0), CausalLog(roster, 1)
     mine.read({"a": {1: frozenset("bc"), 3: frozenset("b")}})
     theirs.read({"a": {2: frozenset("d"), 3: frozenset("bc")}})
     stamp = PrunedStamp(theirs.tops, theirs.log)

@@ -96,20 +96,20 @@ class TargetCache:
             self._served.add(dests)
 
     def _is_usual(self, packet: Packet) -> bool:
-        """Tell whether a packet brings a message of its source to destinations checked before."""
+        """Tell whether a packet brings a member's message to destinations checked before."""
         message, dests = packet.message, packet.dests
-        return (
-            type(message) is MessageId
-            and type(dests) is tuple
-            and packet.kind == "data"
-            and message.sender == packet.source
-            and type(message.sender) is str
+        if type(message) is not MessageId or type(dests) is not tuple or packet.kind != "data":
+            return False
+        is_usual = (
+            type(message.sender) is str
             and is_count(message.seq, 1)
             and set(map(type, dests)) == _STR
             and dests in self._served
-            and (packet.dest in dests or self._endpoint.RELAYS)
             and type(packet.payload) is bytes
         )
+        if self._endpoint.RELAYS:
+            return is_usual and message.sender in self._endpoint._positions
+        return is_usual and message.sender == packet.source and packet.dest in dests
 
 
 def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...]:

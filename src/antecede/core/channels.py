@@ -1,6 +1,6 @@
 """Packet numbers per channel: which have arrived, and FIFO order for protocols that need it."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import Any, Generic, TypeVar, cast
 
 from antecede.core.messages import Packet
@@ -37,7 +37,7 @@ class Channels(Generic[K]):
         ahead = self.ahead.get(source)
         if ahead is None:
             return False
-        place = bisect_right(ahead, n, key=lambda interval: interval[0]) - 1
+        place = bisect_left(ahead, (n + 1, 0)) - 1
         return place >= 0 and n <= ahead[place][1]
 
     def is_next(self, source: K, n: int) -> bool:
@@ -55,7 +55,7 @@ class Channels(Generic[K]):
                 self.ahead[source] = [(n, n)]
             return
         first = last = n
-        place = bisect_right(ahead, n, key=lambda interval: interval[0])
+        place = bisect_left(ahead, (n + 1, 0))  # those before it begin at n or earlier
         if place < len(ahead) and ahead[place][0] == last + 1:
             last = ahead.pop(place)[1]
         if place > 0 and ahead[place - 1][1] == first - 1:

@@ -1,12 +1,14 @@
 """The log of [KS98] by numbers: sends and deliveries touch only what they change.
 
-See :mod:`antecede.core.stamps` for its two parts, ``tops`` and ``log``. Both are replaced rather
-than edited where a stamp shares them.
+See :mod:`antecede.core.stamps` for its two parts, ``tops`` and ``log``. A delivery only notes what
+its message carried. It is merged when the log is next asked for, usually by a send, and then most
+of it need not be looked at: whoever knew of a message when sending another had merged what the
+first carried, so the second carries all that matters of it.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from antecede.core.entries import Log
 from antecede.core.messages import MessageId
@@ -16,17 +18,49 @@ from antecede.core.stamps import Stamp, Translation, new_stamp
 S = TypeVar("S", bound=Stamp)
 Needs = dict[int, list[int]]
 """Keys of messages by the number of the process that must have delivered them."""
+NOTED_MAX: Final = 64
+"""How many messages may wait to be merged."""
 
 
 class CausalLog:
     """What one process knows about messages that someone may still have to wait for."""
 
-    __slots__ = ("log", "roster", "tops")
+    __slots__ = ("_is_base", "_log", "_me", "_noted", "_tops", "roster")
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: Roster, me: int) -> None:
         self.roster = roster
-        self.tops = list(range(len(roster)))
-        self.log: dict[int, int] = {}
+        self._me = me
+        self._is_base = True
+        self._tops = list(range(len(roster)))
+        self._log: dict[int, int] = {}
+        self._noted: list[tuple[Stamp, int, int]] = []
+        """Stamps, keys and destinations of messages that are not merged yet.
+
+        Our own last message stands, at first, for all that we knew, instead of ``_log``: then
+        ``_is_base`` is False.
+        """
+
+    @property
+    def tops(self) -> list[int]:
+        """Each sender's newest message."""
+        if self._noted:
+            self._settle()
+        return self._tops
+
+    @tops.setter
+    def tops(self, tops: list[int]) -> None:
+        self._tops = tops
+
+    @property
+    def log(self) -> dict[int, int]:
+        """The destinations that may still have to wait for a message."""
+        if self._noted:
+            self._settle()
+        return self._log
+
+    @log.setter
+    def log(self, log: dict[int, int]) -> None:
+        self._log = log
 
     def take(self, targets: int) -> Needs:
         """Drop ``targets`` from every entry, SND(3); return the entries that named each."""
@@ -63,47 +97,63 @@ class CausalLog:
                 del log[key]
         return needs
 
-    def stamp(self, kind: type[S], key: int, targets: int) -> S:
+    def stamp(self, kind: type[S], key: int, dests: int, *, is_plain: bool) -> S:
         """Return what all copies of a message of our own carry, and record it: SND(4)."""
-        log, tops = self.log, self.tops
-        made = new_stamp(kind, tops, log.copy())
-        log[key] = targets
-        self.tops = tops = tops.copy()
-        tops[key & self.roster.low] = key
+        if self._noted:
+            self._settle()
+        made = new_stamp(kind, self._tops, self._log, is_plain)
+        self._noted.append((made, key, dests))
+        self._is_base = False
         return made
 
-    def merge(self, stamp: Stamp, key: int, targets: int) -> None:
+    def note(self, stamp: Stamp, key: int, dests: int) -> None:
         """Merge what the message ``key`` carried, and itself with its destinations: RCV(4).
 
-        An entry that one side lacks although it has a newer one of the same sender was purged there
-        in the causal past, so it goes. Entries that both have keep the destinations that both have.
+        Nobody may have lost what it knew by a restart: then use :meth:`merge`.
         """
-        low = self.roster.low
+        self._noted.append((stamp, key, dests))
+        if len(self._noted) > NOTED_MAX:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Merge what is noted, the newest first; leave out what someone knew who sent later."""
+        roster, bits = self.roster, self.roster.bits
+        low, mine = roster.low, bits[self._me]
+        noted = self._noted
+        stamp, key, dests = noted.pop()
         source = key & low
-        tops, mine, theirs = self.tops, self.log, stamp.log
-        bounds = stamp.tops.copy()
-        bounds[source] = key
+        log, tops = stamp.log.copy(), stamp.tops.copy()
+        tops[source] = key
+        if rest := dests & ~(bits[source] | mine):
+            log[key] = rest
+        while noted:
+            stamp, key, dests = noted.pop()
+            source = key & low
+            if key > tops[source]:
+                log, tops = _merged(log, tops, stamp.log, stamp.tops, low)
+                tops[source] = key
+                if rest := dests & ~(bits[source] | mine):
+                    log[key] = rest
+        if self._is_base:
+            log, tops = _merged(log, tops, self._log, self._tops, low)
+        self._log, self._tops, self._is_base = log, tops, True
+
+    def merge(self, stamp: Stamp, key: int, targets: int) -> None:
+        """Merge at once, also what we knew before, or what others may have lost."""
+        source = key & self.roster.low
+        mine, tops = self.log, self._tops
         if key <= tops[source]:
             targets &= mine.get(key, 0)
-        log = {k: mask for k, mask in mine.items() if k > bounds[k & low]} if mine else {}
-        if theirs:
-            find = mine.get
-            for k, mask in theirs.items():
-                other = find(k)
-                if other is None:
-                    if k > tops[k & low]:
-                        log[k] = mask
-                elif rest := mask & other:
-                    log[k] = rest
+        bounds = stamp.tops.copy()
+        bounds[source] = key
+        self._log, self._tops = _merged(mine, tops, stamp.log, bounds, self.roster.low)
         if targets:
-            log[key] = targets
-        self.log = log
-        self.tops = [a if a > b else b for a, b in zip(tops, bounds)]  # noqa: B905, FURB136 - hot
+            self._log[key] = targets
 
     def drop(self, mask: int) -> None:
         """Drop processes from every entry."""
         keep = ~mask
-        self.log = {k: rest for k, dests in self.log.items() if (rest := dests & keep)}
+        self._log = {k: rest for k, dests in self.log.items() if (rest := dests & keep)}
 
     def count(self) -> int:
         """Return how many entries the paper's log has: also each sender's newest, if empty."""
@@ -135,18 +185,42 @@ class CausalLog:
         """Take over a log by names."""
         roster = self.roster
         shift = roster.shift
-        self.tops = list(range(len(roster)))
-        self.log = {}
+        self._noted = []
+        self._is_base = True
+        self._tops = list(range(len(roster)))
+        self._log = {}
         for sender, entries in log.items():
             number = roster.numbers[sender]
             for clock, dests in entries.items():
                 key = clock << shift | number
                 mask = roster.mask_of(tuple(dests))
                 if mask:
-                    self.log[key] = mask
-                self.tops[number] = max(self.tops[number], key)
+                    self._log[key] = mask
+                self._tops[number] = max(self._tops[number], key)
 
-    def move(self, by: Translation) -> None:
+    def move(self, by: Translation, me: int) -> None:
         """Count by another roster from now on."""
-        self.tops, self.log = by.tops(self.tops), by.log(self.log)
+        self._tops, self._log = by.tops(self.tops), by.log(self.log)
         self.roster = by.after
+        self._me = me
+
+
+def _merged(
+    mine: dict[int, int], tops: list[int], theirs: dict[int, int], bounds: list[int], low: int
+) -> tuple[dict[int, int], list[int]]:
+    """Merge two logs with their tops.
+
+    An entry that one side lacks although it has a newer one of the same sender was purged there in
+    the causal past, so it goes. Entries that both have keep the destinations that both have.
+    """
+    log = {k: mask for k, mask in mine.items() if k > bounds[k & low]} if mine else {}
+    if theirs:
+        find = mine.get
+        for k, mask in theirs.items():
+            other = find(k)
+            if other is None:
+                if k > tops[k & low]:
+                    log[k] = mask
+            elif rest := mask & other:
+                log[k] = rest
+    return log, [a if a > b else b for a, b in zip(tops, bounds)]  # noqa: B905, FURB136 - hot

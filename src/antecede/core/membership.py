@@ -122,6 +122,7 @@ class Membership(NumberedRestarts):
         for packet in packets:
             if packet.roster is not None:
                 packet.stamp.news = news
+                packet.stamp.is_plain = False
         self._farewells.tell(targets)
         self._part()
 

@@ -92,13 +92,12 @@ class Numbered(Membership):
 
     def receive(self, packet: Packet) -> Effects:
         """Accept a packet from the network; return what it released, in order."""
-        roster = self._roster
+        roster, me = self._roster, self._me
         if (
             type(packet) is not Packet
             or packet.roster is not roster
-            or packet.dest_no != self._me
+            or packet.dest_no != me
             or type(packet.stamp) is not self._kind
-            or self._fifo
         ):
             if self._fifo:
                 return self._receive_in_order(packet)
@@ -106,25 +105,20 @@ class Numbered(Membership):
         source, n, stamp = packet.source_no, packet.n, packet.stamp
         links = self._links
         expected = links.prefix.get(source, 0) + 1
-        is_odd = self._rough
+        is_odd = self._rough or not stamp.is_plain
         if n != expected:
             if (n ^ expected) >> INCARNATION_SHIFT:
                 self._check_past(packet, incarnation_of(expected))
                 is_odd = True
             elif n < expected or (source in links.ahead and links.is_seen(source, n)):
                 return effects_of((), (), self._events)
-        tops = stamp.tops
-        if is_odd or tops[self._me] >> roster.shift > self._seq or max(tops) > self._bound:
+        if is_odd or stamp.tops[me] >> roster.shift > self._seq:
             self._check_claims(packet)
             self._notice(packet)
-            expected = links.prefix.get(source, 0) + 1
-        need = self._blocker(packet) if packet.needs or self._rough else FREE
+            return self._receive_oddly(packet)
+        need = self._blocker(packet) if packet.needs else FREE
         if need != FREE or self.pull:
             self._hold_back(packet, need)
-            if self._rough or stamp.news is not None:
-                self._drain()
-                self._hear(packet)
-                return self._flush()
             return effects_of((), (), self._events)
         if n == expected and source not in links.ahead:
             links.prefix[source] = n
@@ -132,7 +126,7 @@ class Numbered(Membership):
             links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
-        if self._rough or stamp.news is not None or source in self._hold.waiting:
+        if source in self._hold.waiting:
             return self._deliver_all(packet)
         # What follows is _deliver() where nothing waits for it and nobody has left: the usual case.
         self._events = event = self._events + 1
@@ -141,13 +135,22 @@ class Numbered(Membership):
         self._merge(packet, key)
         return effects_of((), (delivery_of(packet, event),), event)
 
+    def _receive_oddly(self, packet: Packet) -> Effects:
+        """Accept a packet where something may be lost, or that tells of someone who left."""
+        need = self._blocker(packet)
+        if need != FREE or self.pull:
+            self._hold_back(packet, need)
+        else:
+            self._links.accept(packet.source_no, packet.n)
+            if self._looks_ahead:
+                self._on_arrival(packet)
+            self._deliver(packet)
+        self._drain()
+        self._hear(packet)
+        return self._flush()
+
     def _deliver_all(self, packet: Packet) -> Effects:
         """Deliver a packet, and what waited for it."""
-        if self._rough or packet.stamp.news is not None:
-            self._deliver(packet)
-            self._drain()
-            self._hear(packet)
-            return self._flush()
         hold, low, shift = self._hold, self._roster.low, self._roster.shift
         deliveries: list[Delivery] = []
         while True:
@@ -188,7 +191,11 @@ class Numbered(Membership):
     def _hold_back(self, packet: Packet, need: int) -> None:
         if not self._tally.is_low(self, packet):
             self._check_space(packet, is_blocked=need != FREE)
-        self._links.accept(packet.source_no, packet.n)
+        source, n, links = packet.source_no, packet.n, self._links
+        if source not in links.ahead and n == links.prefix.get(source, 0) + 1:
+            links.prefix[source] = n
+        else:
+            links.accept(source, n)
         if self._looks_ahead:
             self._on_arrival(packet)
         arrival = self._hold.take_in(packet)
@@ -202,11 +209,11 @@ class Numbered(Membership):
 
     def _blocker(self, packet: Packet) -> int:
         """Return the key of a message that the packet waits for, FREE or TURN."""
-        reached, low, rough = self._reached, self._roster.low, self._rough
+        reached, low, is_rough = self._reached, self._roster.low, self._rough
         for key in packet.needs:
-            if key > reached[key & low] and (not rough or self._may_come(key)):
+            if key > reached[key & low] and (not is_rough or self._may_come(key)):
                 return key
-        if not rough:
+        if not is_rough:
             return FREE
         if packet.n > self._turns[packet.source_no] + 1:
             return TURN

@@ -27,7 +27,7 @@ class NumberedState(Retiring):
     """The protocol's own kind of stamp: what its packets carry."""
 
     def _set_up(self) -> None:
-        self._kind = self.STAMP
+        self._kind: type[Stamp] = self.STAMP
         self._links: Channels[int] = Channels(self._tally)
         self._roster = roster_of((*self.members, *sorted(self._removed)))
         self._me = self._roster.numbers[self.process]

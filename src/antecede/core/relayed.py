@@ -1,7 +1,6 @@
 """The base of protocols in which a relay orders the messages of others."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import ClassVar
 
 from antecede.core.endpoint import Endpoint
@@ -29,7 +28,11 @@ class Relayed(Endpoint):
         """Take in a packet if it is for this process."""
         if self.process in packet.dests:
             self._arrived += 1
-            self._arrive(replace(packet, control=self._arrived))
+            message, dests, payload = packet.message, packet.dests, packet.payload
+            source, dest, n, protocol = packet.source, packet.dest, packet.n, packet.protocol
+            self._arrive(
+                Packet(source, dest, n, "data", message, dests, payload, self._arrived, protocol)
+            )
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         place = packet.control

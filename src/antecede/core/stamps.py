@@ -23,7 +23,7 @@ S = TypeVar("S", bound="Stamp")
 class Stamp:
     """The shared part of a control; neither its tops nor its log change once they are here."""
 
-    __slots__ = ("body", "log", "news", "tops")
+    __slots__ = ("body", "is_plain", "log", "news", "tops")
 
     PROTOCOL: ClassVar = ""
     IS_LOG: ClassVar = False
@@ -36,6 +36,8 @@ class Stamp:
         """Encoded for a Codec's roster, without needs."""
         self.news: tuple[int, int] | None = None
         """Who left; see :mod:`antecede.core.farewells`."""
+        self.is_plain = False
+        """Whether it is known that this has no news and names no process that restarted."""
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> object:
         """Return the control of one copy as its paper writes it."""
@@ -68,14 +70,22 @@ class Stamp:
         return ControlSize(len(keys), dests, PAIR_BYTES * len(keys) + ID_BYTES * dests)
 
 
-def new_stamp(kind: type[S], tops: list[int], log: dict[int, int]) -> S:
+def new_stamp(
+    kind: type[S],
+    tops: list[int],
+    log: dict[int, int],
+    is_plain: bool,  # noqa: FBT001 - hot
+) -> S:
     """Make a stamp; quicker than calling the class."""
     if COMPILED:
-        return kind(tops, log)
+        made = kind(tops, log)
+        made.is_plain = is_plain
+        return made
     made = object.__new__(kind)
     made.tops = tops
     made.log = log
     made.body = made.news = None
+    made.is_plain = is_plain
     return made
 
 

@@ -31,8 +31,12 @@ class Tally:
         source, size = packet.source, len(packet.payload)
         self.count += 1
         self.bytes += size
-        self.counts_of[source] = self.counts_of.get(source, 0) + 1
-        self.bytes_of[source] = self.bytes_of.get(source, 0) + size
+        if source in self.counts_of:
+            self.counts_of[source] += 1
+            self.bytes_of[source] += size
+        else:
+            self.counts_of[source] = 1
+            self.bytes_of[source] = size
 
     def remove(self, packet: Packet) -> None:
         """Count a packet that is no longer held."""

@@ -29,13 +29,18 @@ def is_next(last: Packet, packet: Packet) -> bool:
     if packet.seq != last.seq + 1 or packet.dest_set != last.dest_set:
         return False
     stamp, before = packet.stamp, last.stamp
-    if stamp.log != before.log or stamp.news is not None or before.news is not None:
+    if (
+        not stamp.IS_LOG
+        or stamp.log != before.log
+        or stamp.news is not None
+        or before.news is not None
+    ):
         return False
     source = packet.source_no
     key = last.seq << roster.shift | source
     tops = before.tops.copy()
     tops[source] = key
-    return packet.needs == [key] and stamp.tops == tops and type(stamp).IS_LOG
+    return packet.needs == [key] and stamp.tops == tops
 
 
 def next_packet(last: Packet | None, n: int, payload: bytes) -> Packet:
@@ -44,7 +49,7 @@ def next_packet(last: Packet | None, n: int, payload: bytes) -> Packet:
         msg = f"packet {n} should follow packet {n - 1}, which was not accepted before it"
         raise PeerError(msg)
     roster, source, stamp = last.roster, last.source_no, last.stamp
-    if stamp.news is not None or not type(stamp).IS_LOG:
+    if stamp.news is not None or not stamp.IS_LOG:
         msg = f"packet {n} should follow packet {n - 1}, which has to be followed by a whole packet"
         raise PeerError(msg)
     seq = last.seq

@@ -51,7 +51,7 @@ References
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from operator import eq
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
@@ -60,7 +60,7 @@ from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.kinds import PLACE
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import COUNT_MAX, check_claim, is_count, malformed
+from antecede.core.validation import COUNT_MAX, check_claim, is_counts, malformed
 from antecede.errors import UsageError
 
 Entry = tuple[str, str, int]
@@ -155,13 +155,16 @@ class Bounded(Endpoint):
 
     def _check(self, packet: Packet) -> None:
         entries = packet.control
-        if type(entries) is not tuple or not all(map(_is_entry, entries)):
+        if type(entries) is not tuple or not _are_entries(entries):
             raise malformed(packet, "entries (sender, destination, count)")
-        self._check_names(packet, (name for entry in entries for name in entry[:2]))
-        cells = [(self._positions[a], self._positions[b]) for a, b, _ in entries]
-        if any(one >= two for one, two in pairwise(cells)):
+        senders, dests, _ = zip(*entries, strict=True) if entries else ((), (), ())
+        positions = self._positions
+        if not positions.keys() >= {*senders, *dests}:
+            self._check_names(packet, (*senders, *dests))
+        cells = [(positions[a], positions[b]) for a, b, _ in entries]
+        if sorted(set(cells)) != cells:
             raise malformed(packet, "entries sorted by member position, each once")
-        if any(dest in (sender, packet.source) for sender, dest, _ in entries):
+        if packet.source in dests or any(map(eq, senders, dests)):
             raise malformed(packet, f"no constraint on {packet.source!r} or by one on itself")
         if packet.kind == "control" and any(dest != self.process for _, dest, _ in entries):
             raise malformed(packet, f"constraints on {self.process!r} only")
@@ -190,6 +193,8 @@ class Bounded(Endpoint):
             if place in (me, source):
                 continue
             mine = self._columns[place]
+            if not theirs and place not in dests:
+                continue
             if place in dests:  # the message waits there for all it carries
                 mine = {k: n for k, n in mine.items() if k == me or n > theirs.get(k, 0)}
                 carried[place] = {source: theirs.get(source, 0) + 1}
@@ -236,7 +241,15 @@ def _larger(one: Column, two: Column) -> Column:
     return {k: max(one.get(k, 0), two.get(k, 0)) for k in sorted(one.keys() | two.keys())}
 
 
-def _is_entry(entry: object) -> bool:
-    if type(entry) is not tuple or len(entry) != 3:
+def _are_entries(entries: tuple[object, ...]) -> bool:
+    if not entries:
+        return True
+    if set(map(type, entries)) != {tuple}:
         return False
-    return type(entry[0]) is str and type(entry[1]) is str and is_count(entry[2], 1)
+    rows = cast("tuple[tuple[object, ...], ...]", entries)
+    if set(map(len, rows)) != {3}:
+        return False
+    senders, dests, numbers = zip(*rows, strict=True)
+    if set(map(type, (*senders, *dests))) != {str} or not is_counts(numbers, len(numbers)):
+        return False
+    return all(number >= 1 for number in numbers)

@@ -53,7 +53,7 @@ from antecede.core.counts import Counts
 from antecede.core.groups import as_groups, group_of
 from antecede.core.info import Formula, Option, ProtocolInfo
 from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
+from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
 from antecede.core.registry import register
 from antecede.core.roster import Roster
 from antecede.core.validation import check_claim, is_count, is_counts, is_records, malformed
@@ -159,6 +159,14 @@ class Broadcast(Counted):
         self._vectors[group][self.process] += 1
         told = tuple([tuple(vector.values()) for vector in self._vectors.values()])
         return dict.fromkeys(sending.others, told)
+
+    @classmethod
+    def measure(cls, packet: Packet) -> ControlSize:
+        """Return the size of the vectors by the model of [JPCY97]."""
+        if packet.roster is None:
+            return super().measure(packet)
+        size = len(packet.roster)
+        return ControlSize(size, 0, CLOCK_BYTES * size)
 
     # Checks.
 

@@ -64,7 +64,7 @@ from antecede.core.info import Formula, Option, ProtocolInfo, Variant
 from antecede.core.kinds import NAME
 from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_pairs, malformed
+from antecede.core.validation import check_claim, is_counts, malformed
 
 Pairs = dict[str, int]
 Sets = tuple[tuple[tuple[str, int], ...], ...]
@@ -139,12 +139,19 @@ class Direct(Endpoint):
 
     def _check(self, packet: Packet) -> None:
         sets, n = packet.control, len(self.members)
-        is_sets = type(sets) is tuple and len(sets) == n and all(map(is_pairs, sets))
-        if packet.kind != "data" or not is_sets:
+        if (
+            packet.kind != "data"
+            or type(sets) is not tuple
+            or len(sets) != n
+            or not _are_sets(sets)
+        ):
             raise malformed(packet, f"{n} sorted sets of pairs (process, number)")
-        for pairs in cast("Sets", sets):
-            self._check_names(packet, (process for process, _ in pairs))
-            check_claim(self, packet, dict(pairs).get(self.process, 0), self._seq)
+        carried: list[Pairs] = list(map(dict, cast("Sets", sets)))
+        names = set().union(*carried)
+        if not self._positions.keys() >= names:
+            self._check_names(packet, sorted(names))
+        claimed = max([pairs.get(self.process, 0) for pairs in carried])
+        check_claim(self, packet, claimed, self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         mine = self._known[self.process]
@@ -154,10 +161,8 @@ class Direct(Endpoint):
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         me, source, seq = self.process, packet.source, packet.message_id.seq
-        carried = {
-            member: dict(pairs)
-            for member, pairs in zip(self.members, cast("Sets", packet.control), strict=True)
-        }
+        sets = cast("Sets", packet.control)
+        carried: dict[str, Pairs] = dict(zip(self.members, map(dict, sets), strict=True))
         before = carried[source]  # the direct predecessors of this message
         self._known[me][source] = seq
         self._known[source] = union_max(self._known[source], before)
@@ -184,14 +189,34 @@ class Direct(Endpoint):
         return minus(minus(mine, before), theirs)
 
 
+def _are_sets(sets: tuple[object, ...]) -> bool:
+    """Tell whether all are sorted pairs (name, number from 1), each name once."""
+    if set(map(type, sets)) != {tuple}:
+        return False
+    pairs = [pair for one in cast("Sets", sets) for pair in one]
+    if not pairs:
+        return True
+    if set(map(type, pairs)) != {tuple} or set(map(len, pairs)) != {2}:
+        return False
+    names, numbers = zip(*pairs, strict=True)
+    if set(map(type, names)) != {str} or not is_counts(numbers, len(numbers)) or min(numbers) < 1:
+        return False
+    return all(sorted(dict(one).items()) == list(one) for one in cast("Sets", sets))
+
+
 def union_max(left: Pairs, right: Pairs) -> Pairs:
     """Return the pairs of both, with the larger number for each process."""
+    if not left or not right:
+        return dict(left or right)
     result = dict(left)
     for process, seq in right.items():
-        result[process] = max(seq, result.get(process, 0))
+        if seq > result.get(process, 0):
+            result[process] = seq
     return result
 
 
 def minus(left: Pairs, right: Pairs) -> Pairs:
     """Return the pairs of ``left`` that are newer than those of ``right``, process by process."""
+    if not left or not right:
+        return dict(left)
     return {process: seq for process, seq in left.items() if seq > right.get(process, 0)}

@@ -43,7 +43,6 @@ References
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
@@ -202,7 +201,8 @@ def _single(packet: Packet, entry: Entry, control: Control) -> Packet:
     """Return one of the messages that a packet brought as a packet of its own."""
     sender, seq, dests, payload = entry
     message = MessageId(sender, seq)
-    return replace(packet, message=message, dests=dests, payload=payload, control=control)
+    source, dest, n, protocol = packet.source, packet.dest, packet.n, packet.protocol
+    return Packet(source, dest, n, "data", message, dests, payload, control, protocol)
 
 
 def _is_control(control: object) -> bool:

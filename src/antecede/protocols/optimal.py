@@ -156,8 +156,10 @@ class Optimal(Numbered):
         if self._hardware and self._is_differential:
             msg = "hardware_multicast sends all the same packet, differential does not; choose one"
             raise UsageError(msg)
+        if self._fifo:
+            self._kind = Stamp  # receive() takes no packet as it is
         self._looks_ahead = self._lookahead or self._is_differential
-        self._known = CausalLog(self._roster)
+        self._known = CausalLog(self._roster, self._me)
         self._last_sent: dict[str, Entries] = {}
         self._last_received: dict[str, Entries] = {}
 
@@ -195,13 +197,13 @@ class Optimal(Numbered):
             (dest,) = numbers
             sent[dest] = n = sent.get(dest, 0) + 1
             own = known.take_one(to.others_mask)
-            stamp = known.stamp(OptimalStamp, key, to.others_mask)
+            stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
             packet = numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
             return (packet if not self._is_differential else self._shortened(packet),)
         packets = []
         before = known.log.copy() if self._hardware else {}
         needs, nothing = known.take(to.others_mask), list[int]()
-        stamp = known.stamp(OptimalStamp, key, to.others_mask)
+        stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
         for dest in numbers:
             sent[dest] = n = sent.get(dest, 0) + 1
             if self._hardware:
@@ -295,13 +297,12 @@ class Optimal(Numbered):
         """RCV(3) to RCV(5); RCV(3) drops this process, which a packet names only in its needs."""
         if self._lookahead:
             self._drop_delivered()
-            return
-        bits, stamp = self._roster.bits, packet.stamp
-        targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me])
-        if self._gone or self._hardware:
-            stamp = self._carried(packet)
-            targets &= ~self._gone
-        self._known.merge(stamp, key, targets)
+        elif self._rough or self._hardware:
+            bits = self._roster.bits
+            targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me] | self._gone)
+            self._known.merge(self._carried(packet), key, targets)
+        else:
+            self._known.note(packet.stamp, key, packet.dest_set)
 
     def _carried(self, packet: Packet) -> Stamp:
         """Return O_M without those who left, and after SND(2) if the sender left that to us."""
@@ -339,7 +340,7 @@ class Optimal(Numbered):
         self._last_received.pop(process, None)
 
     def _move(self, by: Translation) -> None:
-        self._known.move(by)
+        self._known.move(by, by.after.numbers[self.process])
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:

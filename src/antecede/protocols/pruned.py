@@ -123,7 +123,7 @@ class Pruned(Numbered):
     STAMP: ClassVar = PrunedStamp
 
     def _start(self) -> None:
-        self._known = CausalLog(self._roster)
+        self._known = CausalLog(self._roster, self._me)
         self._pruned = dict.fromkeys(KINDS, 0)
         self._stale = 0  # an empty entry of our own that S5 leaves to the next S3 or R9
 
@@ -155,7 +155,7 @@ class Pruned(Numbered):
         last = known.tops[self._me]
         self._stale = int(last > roster.low and last not in known.log)
         key = self._seq << roster.shift | self._me
-        stamp = known.stamp(PrunedStamp, key, to.others_mask)  # S4 and S5
+        stamp = known.stamp(PrunedStamp, key, to.others_mask, is_plain=not self._rough)  # S4 and S5
         packets = []
         sent, nothing = self._links.sent, list[int]()
         for dest in to.numbers:
@@ -206,7 +206,7 @@ class Pruned(Numbered):
             entries = restricted(entries, numbers)
             constraints = tuple(pair for pair in constraints if pair[0] in numbers)
             all_dests = tuple(name for name in all_dests if name in numbers)
-        known = CausalLog(roster)
+        known = CausalLog(roster, self._me)
         for sender, clock, dests in entries:
             key = clock << shift | numbers[sender]
             known.tops[numbers[sender]] = key
@@ -250,7 +250,7 @@ class Pruned(Numbered):
         self._known.drop(self._gone)
 
     def _move(self, by: Translation) -> None:
-        self._known.move(by)
+        self._known.move(by, by.after.numbers[self.process])
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:

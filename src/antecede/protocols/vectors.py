@@ -249,8 +249,11 @@ class Vectors(Counted):
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         carried, names, mask = self._carried(packet), self._names, self._mask_of_others
         time, *vectors = carried.rows
+        rest = mask  # whom the time of the message does not replace the vectors of
+        if packet.roster is self._roster:
+            rest &= ~packet.dest_set
         for number, vector in zip(self._roster.members(carried.mask), vectors, strict=True):
-            if mask >> number & 1:
+            if rest >> number & 1:
                 self._note(names[number], vector)
         for dest in packet.dests:
             if dest != packet.source and mask >> self._index.get(dest, self._me) & 1:

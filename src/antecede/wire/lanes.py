@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
 from collections.abc import Sequence
+from itertools import chain, pairwise
+from operator import sub
 from struct import pack, unpack_from
 from typing import Final
 
@@ -24,7 +26,17 @@ FEW: Final = 3
 """Up to so many values take a byte each: little would be gained."""
 _HEX: Final = b"0123456789abcdef"
 _B64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_TO: Final = {4: _HEX + bytes(240), 6: _B64 + bytes(192)}
+_DIGITS: Final = {3: _HEX[:8], 4: _HEX, 6: _B64}
+_TO: Final = {width: digits.ljust(256, digits[-1:]) for width, digits in _DIGITS.items()}
+"""Digits by value; greater values get the last digit."""
+_BELOW: Final = {width: bytes(range((1 << width) - 1)) for width in _DIGITS}
+LESS: Final = bytes([255, *range(255)])
+"""Values less one."""
+_START: Final = (-1,)
+_REST: Final = {
+    width: bytes([max(value - (1 << width) + 1, 0) for value in range(256)]) for width in _DIGITS
+}
+"""The values that a lane can hold, and what is left of the others."""
 _FROM: Final = {
     width: bytes([max(digits.find(c), 0) for c in range(256)])
     for width, digits in ((4, _HEX), (6, _B64))
@@ -50,13 +62,45 @@ def width_number(count: int, total: int) -> int:
 
 def put_column(values: list[int]) -> tuple[int, bytes]:
     """Return the number of the width, and the column."""
-    if len(values) <= FEW and max(values) < 0xFF:
-        return BYTES, bytes(values)
+    try:
+        column = bytes(values)
+    except ValueError:
+        return _put_wide(values)
+    return _put_narrow(column) or _put_wide(values)
+
+
+def put_steps(places: list[int]) -> tuple[int, bytes]:
+    """Return a column with the first of ascending places, and how many lie between two."""
+    if len(places) <= FEW:
+        return put_column([places[0], *[b - a - 1 for a, b in pairwise(places)]])
+    try:
+        column = bytes(map(sub, places, chain(_START, places))).translate(LESS)
+    except ValueError:
+        steps = map(sub, places, chain(_START, places))
+        return _put_wide([step - 1 for step in steps])
+    return _put_narrow(column) or _put_wide(list(column))
+
+
+def _put_narrow(column: bytes) -> tuple[int, bytes] | None:
+    """Return a column of small numbers, or None if what follows the lanes is not small."""
+    count = len(column)
+    if count <= FEW and 0xFF not in column:
+        return BYTES, column
+    number = width_number(count, sum(column))
+    if number >= BYTES:
+        return (number, column) if number == BYTES and 0xFF not in column else None
+    width = WIDTHS[number]
+    rest = column.translate(_REST[width], _BELOW[width])
+    if not rest:
+        return number, put_lane(column, width)
+    return (number, put_lane(column, width) + rest) if max(rest) < 0x80 else None
+
+
+def _put_wide(values: list[int]) -> tuple[int, bytes]:
+    """Return a column that may contain large numbers."""
     number = width_number(len(values), sum(values))
     width = WIDTHS[number]
     most = (1 << width) - 1
-    if max(values) < most:
-        return number, put_lane(values, width)
     lane = put_lane([min(most, value) for value in values], width)
     rest = [varint(value - most) for value in values if value >= most]
     return number, b"".join((lane, *rest))
@@ -76,13 +120,13 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
     values, at = get_lane(data, at, count, width)
     most = (1 << width) - 1
     if most in values:
-        whole = []
-        for value in values:
-            if value == most:
-                more, at = read_varint(data, at)
-                whole.append(value + more)
-            else:
-                whole.append(value)
+        whole = list(values)
+        place = values.index(most)
+        for _ in range(whole.count(most)):
+            place = values.index(most, place)
+            more, at = read_varint(data, at)
+            whole[place] += more
+            place += 1
         values = whole
     if width_number(count, sum(values)) != number:
         msg = f"has a column in lanes of {width} bits, which its mean does not call for"
@@ -91,16 +135,19 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
 
 
 def put_lane(values: list[int] | bytes, width: int) -> bytes:
-    """Return values that fit, in lanes of ``width`` bits, filled up with zeros."""
+    """Return values in lanes of ``width`` bits, filled up with zeros.
+
+    In narrow lanes, what is too large becomes the greatest number.
+    """
     if width == 16:
         return pack(f"<{len(values)}H", *values)
     column = bytes(values)
     if width == 8:
         return column
     if width == 3:
-        text = column.translate(_TO[4]).decode()
-        fill = -3 * len(text) & 7
-        return (int(text, 8) << fill).to_bytes(3 * len(text) + fill >> 3, "big")
+        fill = -3 * len(column) & 7
+        whole = int(column.translate(_TO[3]), 8) << fill
+        return whole.to_bytes(3 * len(column) + fill >> 3, "big")
     digits = column.translate(_TO[width])
     if width == 4:
         return a2b_hex(digits + b"0" if len(digits) & 1 else digits)

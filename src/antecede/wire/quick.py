@@ -12,7 +12,8 @@ from typing import Final
 
 from antecede.core.counts import Counts
 from antecede.core.entries import is_entries
-from antecede.core.messages import Packet, numbered_packet
+from antecede.core.messages import Packet, incarnation_of, numbered_packet
+from antecede.core.numbered import Numbered
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
@@ -99,7 +100,10 @@ class Quick:
         if start is None:
             start = self._start(packet, how)
         n, seq = packet.n, packet.seq
-        numbers = bytes((n, seq)) if n < 0x80 and seq < 0x80 else varint(n) + varint(seq)
+        if n < 0x80 <= seq < 0x4000:
+            numbers = bytes((n, seq & 0x7F | 0x80, seq >> 7))
+        else:
+            numbers = varint(n) + varint(seq)
         return b"".join((start, numbers, listed, control, needs, payload))
 
     def control_bytes(self, packet: Packet) -> int | None:
@@ -261,10 +265,12 @@ class Quick:
             form -= 2 * DESTS
             news, at = self._get_news(data, at)
         needs: list[int] = []
+        is_plain = news is None
         if form >= DESTS:
             tops, log = list(range(len(roster))), dict[int, int]()
         else:
-            tops, log, at = self._stamps.get(data, at, seq, dest)
+            tops, log, newest, at = self._stamps.get(data, at, seq, dest)
+            is_plain = is_plain and not incarnation_of(newest)
             if data[at]:
                 needs, at = self._stamps.get_needs(data, at, tops)
             else:
@@ -273,9 +279,8 @@ class Quick:
         if not is_fine or not 0 < n <= COUNT_MAX or seq > COUNT_MAX or at > CONTROL_BYTES_MAX:
             msg = "says what no endpoint sends"
             raise ColumnError(msg)
-        stamp = new_stamp(kind, tops, log)
-        if news is not None:
-            stamp.news = news
+        stamp = new_stamp(kind, tops, log, is_plain)
+        stamp.news = news
         return numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
 
     def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:

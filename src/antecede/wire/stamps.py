@@ -16,11 +16,13 @@ from antecede.core.validation import COUNT_MAX
 from antecede.wire.lanes import (
     BYTES,
     FEW,
+    LESS,
     ColumnError,
     get_column,
     get_lane,
     put_column,
     put_lane,
+    put_steps,
     read_varint,
     varint,
 )
@@ -31,9 +33,10 @@ SINGLES, LISTS, BITS = range(3)
 CACHE_MAX: Final = 4096
 ENTRIES_MAX: Final = 1 << 17
 """How many entries a log, and how many needs a packet may have here."""
+SMALL: Final = 1 << 31
+"""With fewer messages, a few more cannot lead to another incarnation."""
 TOO_EARLY: Final = "needs a message before its sender's first"
 NOT_SHORTEST: Final = "has destinations in a form that is not the shortest"
-_MARKS: Final = ["", *["1" * i + "0" for i in range(7)]]
 Log = dict[int, int]
 
 
@@ -47,7 +50,8 @@ class Stamps:
         # Wide enough for a member's number, and for ``count``, which stands for a large set.
         self._lane = 4 if count < 16 else 6 if count < 64 else 8 if count < 256 else 16
         self._large = count // (self._lane + 1) + 1  # sets with more members are written as bits
-        self._lists: dict[int, list[int]] = {}
+        self._lists: dict[int, tuple[list[int], str]] = {}
+        self._sets: dict[Sequence[int], int] = {}
         self._bits: dict[int, str] = {}
 
     # Write.
@@ -58,7 +62,8 @@ class Stamps:
         least = min(tops)
         if least > low:
             base = least >> shift
-            codes = [(top >> shift) - base + 1 for top in tops]
+            before = base - 1
+            codes = [(top >> shift) - before for top in tops]
         else:  # of someone nothing is known
             base = min([top for top in tops if top > low]) >> shift
             codes = [(top >> shift) - base + 1 if top > low else 0 for top in tops]
@@ -74,8 +79,8 @@ class Stamps:
                 return b"".join((bytes((form | BYTES << 3,)), start, column, one))
         by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
         places = sorted(by_place)
-        width, gaps = put_column(_gaps(places))
-        how, dests = self._put_dests([by_place[place] for place in places])
+        width, gaps = put_steps(places)
+        how, dests = self._put_dests(list(map(by_place.__getitem__, places)))
         form |= width << 3 | how << 6
         return b"".join((bytes((form,)), start, column, varint(len(places)), gaps, dests))
 
@@ -90,24 +95,26 @@ class Stamps:
             if place < 0xFF:
                 return bytes((8 | BYTES, place))
         places = sorted([tops[key & low] - key | key & low for key in needs])
-        width, gaps = put_column(_gaps(places))
+        width, gaps = put_steps(places)
         return varint(len(places) << 3 | width) + gaps
 
     def _put_dests(self, masks: list[int]) -> tuple[int, bytes]:
-        bits = self.roster.bits
-        numbers = [mask.bit_length() - 1 for mask in masks]
-        if [bits[number] for number in numbers] == masks:
+        if sum(map(int.bit_count, masks)) == len(masks):
+            if self._lane > 8:
+                return SINGLES, put_lane([mask.bit_length() - 1 for mask in masks], self._lane)
+            numbers = bytes(map(int.bit_length, masks)).translate(LESS)
             few = len(numbers) <= FEW and self._lane < 8
-            return SINGLES, bytes(numbers) if few else put_lane(numbers, self._lane)
+            return SINGLES, numbers if few else put_lane(numbers, self._lane)
         find = self._lists.get
         lists = [find(mask) or self._list(mask) for mask in masks]
-        large = [mask for mask in masks if mask.bit_count() > self._large]
-        codes = list(chain.from_iterable(lists))
-        if not self._is_list(len(codes), len(large), len(masks)):
+        codes = list(chain.from_iterable([numbers for numbers, _ in lists]))
+        large = codes.count(self._count)
+        if not self._is_list(len(codes), large, len(masks)):
             return BITS, _as_bytes(self._texts(masks))
-        marks = "".join([_MARKS[len(part)] if len(part) < 8 else _marks(part) for part in lists])
+        text = "".join([marks for _, marks in lists])
+        if large:
+            text += self._texts([mask for mask in masks if mask.bit_count() > self._large])
         column = put_lane(codes, self._lane)
-        text = marks + self._texts(large)
         return LISTS, varint(len(codes) - len(masks)) + column + _as_bytes(text)
 
     def _is_list(self, codes: int, large: int, sets: int) -> bool:
@@ -118,13 +125,17 @@ class Stamps:
         texts = self._bits
         return "".join([texts.get(mask) or self._text(mask) for mask in masks])
 
-    def _list(self, mask: int) -> list[int]:
-        """Return the members of a set, or the number that stands for a large one."""
+    def _list(self, mask: int) -> tuple[list[int], str]:
+        """Return the members of a set, or the number that stands for a large one; and marks.
+
+        A mark of 1 says that another member follows.
+        """
         if len(self._lists) >= CACHE_MAX:
             self._lists.clear()
         is_large = mask.bit_count() > self._large
-        numbers = self._lists[mask] = [self._count] if is_large else self.roster.members(mask)
-        return numbers
+        numbers = [self._count] if is_large else self.roster.members(mask)
+        result = self._lists[mask] = numbers, "1" * (len(numbers) - 1) + "0"
+        return result
 
     def _text(self, mask: int) -> str:
         if len(self._bits) >= CACHE_MAX:
@@ -134,8 +145,11 @@ class Stamps:
 
     # Read.
 
-    def get(self, data: bytes, at: int, seq: int, dest: int) -> tuple[list[int], Log, int]:
-        """Read the tops and the log of a packet for ``dest``; return the place behind them."""
+    def get(self, data: bytes, at: int, seq: int, dest: int) -> tuple[list[int], Log, int, int]:
+        """Read the tops and the log of a packet for ``dest``.
+
+        Return also a clock, and the place behind all: no clock belongs to a later incarnation.
+        """
         shift, low, count = self.roster.shift, self.roster.low, self._count
         form = data[at]
         code = data[at + 1]
@@ -144,21 +158,23 @@ class Stamps:
             code, at = read_varint(data, at - 1)
         base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
         codes, at = get_column(data, at, count, form & 7)
-        if 1 not in codes or base < 1 or base + max(codes) > COUNT_MAX + 1:
+        start = base - 1
+        is_small = type(codes) is bytes and base < SMALL  # no need to look at each
+        newest = base if is_small else start + max(codes)
+        if 1 not in codes or start < 0 or newest > COUNT_MAX:
             msg = f"has clocks from {base}, but none is that, or one above {COUNT_MAX}"
             raise ColumnError(msg)
-        start = base - 1
         if 0 in codes:
             tops = [start + code << shift | i if code else i for i, code in enumerate(codes)]
         else:
-            tops = [start + code << shift | i for i, code in enumerate(codes)]
+            tops = [i + (code << shift) for i, code in enumerate(codes, start << shift)]
         length = data[at]
         at += 1
         if not length:
             if form > 7:
                 msg = f"has form {form} for a log without entries"
                 raise ColumnError(msg)
-            return tops, {}, at
+            return tops, {}, newest, at
         if length == 1 and form >> 3 == BYTES and self._lane < 8 and data[at] < 0xFF:
             place, sender, number = data[at], data[at] & low, data[at + 1]
             log = {tops[sender] + sender - place: self.roster.bits[number]}
@@ -169,7 +185,7 @@ class Stamps:
         if min(log) <= low or not is_open:
             msg = "has an entry before its sender's first message, or for its own destination"
             raise ColumnError(msg)
-        return tops, log, at
+        return tops, log, newest, at
 
     def _get_log(
         self, data: bytes, at: int, form: int, tops: list[int], dest: int
@@ -184,8 +200,7 @@ class Stamps:
         if form >> 3 == SINGLES:
             few = length <= FEW and self._lane < 8
             numbers, at = get_lane(data, at, length, 8 if few else self._lane)
-            bits = self.roster.bits
-            masks = [bits[number] for number in numbers]
+            masks = list(map(self.roster.bits.__getitem__, numbers))
             is_open = dest not in numbers
         else:
             masks, at = self._get_sets(data, at, length, form >> 3)
@@ -210,15 +225,14 @@ class Stamps:
             extra, at = read_varint(data, at)
             codes = length + extra
             lane, at = get_lane(data, at, codes, self._lane)
-            large = list(lane).count(self._count)
+            large = lane.count(self._count)
             text, at = _get_text(data, at, codes + large * self._count)
-            masks = self._sets_of(lane, text[:codes], self._masks(text[codes:]))
+            masks = self._sets_of(lane, text[:codes], self._masks(text[codes:])[::-1])
         else:
             msg = f"has destinations in form {how}, which this version does not know"
             raise ColumnError(msg)
-        bits = self.roster.bits
         is_short = self._is_list(codes, large, length) == (how == LISTS)
-        is_single = [bits[mask.bit_length() - 1] for mask in masks] == masks
+        is_single = sum(map(int.bit_count, masks)) == length
         if len(masks) != length or 0 in masks or is_single or not is_short:
             msg = NOT_SHORTEST
             raise ColumnError(msg)
@@ -229,27 +243,32 @@ class Stamps:
         return [int(text[i : i + count], 2) for i in range(0, len(text), count)]
 
     def _sets_of(self, lane: Sequence[int], marks: str, large: list[int]) -> list[int]:
-        """Return sets by their members; a mark says that another member follows."""
-        count, bits, rest, limit = self._count, self.roster.bits, iter(large), self._large
-        masks: list[int] = []
-        mask = last = 0
-        is_right = True
-        for number, mark in zip(lane, marks, strict=True):
-            bit = next(rest) if number == count else bits[number]
-            if number == count:
-                is_right = is_right and not mask and mark == "0" and bit.bit_count() > limit
-            elif bit <= last:
-                is_right = False
-            mask |= bit
-            last = bit
-            if mark == "0":
-                is_right = is_right and (number == count or mask.bit_count() <= limit)
-                masks.append(mask)
-                mask = last = 0
-        if mask or not is_right:
-            msg = NOT_SHORTEST
-            raise ColumnError(msg)
+        """Return sets by their members; a mark of 1 says that another member follows."""
+        find, masks, at = self._sets.get, list[int](), 0
+        *runs, last = marks.split("0")
+        for run in runs:
+            end = at + len(run) + 1
+            part = lane[at:end]
+            masks.append(find(part) or self._set_of(part, large))
+            at = end
+        if last:
+            raise ColumnError(NOT_SHORTEST)
         return masks
+
+    def _set_of(self, part: Sequence[int], large: list[int]) -> int:
+        """Return a set by its members, or the next large one, which come last first."""
+        if len(part) == 1 and part[0] == self._count:
+            mask = large.pop()
+            if mask.bit_count() <= self._large:
+                raise ColumnError(NOT_SHORTEST)
+            return mask
+        mask = sum(map(self.roster.bits.__getitem__, part))
+        if list(part) != self.roster.members(mask) or len(part) > self._large:
+            raise ColumnError(NOT_SHORTEST)
+        if len(self._sets) >= CACHE_MAX:
+            self._sets.clear()
+        self._sets[part] = mask
+        return mask
 
     def get_needs(self, data: bytes, at: int, tops: list[int]) -> tuple[list[int], int]:
         """Read needs, and return the place behind them."""
@@ -281,10 +300,6 @@ class Stamps:
         return needs, at
 
 
-def _marks(part: list[int]) -> str:
-    return "1" * (len(part) - 1) + "0"
-
-
 def _as_bytes(text: str) -> bytes:
     length = len(text) + 7 >> 3
     return (int(text or "0", 2) << 8 * length - len(text)).to_bytes(length, "big")
@@ -301,8 +316,3 @@ def _get_text(data: bytes, at: int, bits: int) -> tuple[str, int]:
         msg = "is not padded with zeros"
         raise ColumnError(msg)
     return text[:bits], end
-
-
-def _gaps(places: list[int]) -> list[int]:
-    """Return the first of ascending places, and how many lie between one and the next."""
-    return [places[0], *[b - a - 1 for a, b in zip(places, places[1:])]]  # noqa: B905, RUF007 - hot

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from antecede.cli.main import command_line
 from antecede.cli.reorder import _show_waiting
+from antecede.errors import UsageError
 from tests.pipeline.conftest import family
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
 
@@ -41,8 +44,20 @@ def call(*words: object) -> list[str]:
     return [sys.executable, "-c", CALL, "reorder", *map(str, words)]
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(call(*words), capture_output=True, text=True, check=False, timeout=1800)
+def end_all(query: subprocess.Popen[str], rng: random.Random) -> None:
+    """Kill any one process of a query, and then all of them."""
+    everyone = family(query.pid)
+    rng.shuffle(everyone)
+    for number, pid in enumerate(everyone):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        if not number:
+            time.sleep(rng.choice([0, 0.3]))
+    query.wait(timeout=600)
+
+
+def latest(folder: Path) -> int:
+    return max((int(path.name) for path in folder.glob("[0-9]*")), default=-1)
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -51,37 +66,42 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
-    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Driver, JVM or a Python worker dies first, in the middle of a batch; soon all are dead."""
+    """Driver, JVM or a Python worker dies first, in the middle of a batch; then all do."""
     rng = random.Random(11)
     copies, batches, history = stream(rng, messages=max(160, 40 * KILLS), spread=80)
-    come, out = tmp_path / "in", tmp_path / "out"
+    come, out, torn = tmp_path / "in", tmp_path / "out", 0
     come.mkdir()
-    # A batch for each start, more for the time until the kill, and some for the last run.
-    size = -(-len(batches) // (3 * KILLS + 2))
+    # A batch for each start, another one for the time until the kill, and some for the last run.
+    size = -(-len(batches) // (2 * KILLS + 2))
     for number, batch in enumerate(batches):
         pq.write_table(rows_table(batch), come / f"{number:04}.parquet")
     words = (come, out, "--once", "--files", size, "--memory", "1g", "--master", "local[2]")
+    words = (*words, "--buckets", 2)
     for _ in range(KILLS):
-        with subprocess.Popen(
-            call(*words), stderr=subprocess.PIPE, text=True, start_new_session=True
-        ) as query:
+        with subprocess.Popen(call(*words), stderr=subprocess.PIPE, text=True) as query:
             assert query.stderr is not None
             line = query.stderr.readline()
             assert line.startswith("antecede: batch "), line + query.stderr.read()
             time.sleep(rng.random())
-            with contextlib.suppress(OSError):
-                os.kill(rng.choice(family(query.pid)), signal.SIGKILL)
-                time.sleep(rng.choice([0, 0.3]))
-            os.killpg(query.pid, signal.SIGKILL)
-            query.wait(timeout=600)
+            end_all(query, rng)
+        torn += latest(out / "checkpoint" / "offsets") > latest(out / "checkpoint" / "commits")
+    print(f"{KILLS} kills, {torn} in the middle of a batch")
     assert len(rows(out)) > 0
     # One row waits for ever, one is not a message.
     lone = rows_table([Sent("x", "p0", "p1", 9999, ("never", "m0")), Sent("", "p0", "p1", 1, ())])
     pq.write_table(lone, come / "more.parquet")
-    done = run(*words, "--json")
-    assert done.returncode == 0, done.stderr
+    # The last run uses the session that is there.
+    monkeypatch.setattr(
+        "antecede.pipeline.spark.session.session", lambda *_, **__: contextlib.nullcontext(spark)
+    )
+    arguments = ["reorder", *map(str, words), "--json"]
+    done = CliRunner().invoke(command_line("reorder"), arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
     assert all(line.startswith("antecede: batch ") for line in done.stderr.splitlines())
     found = rows(out)
     assert len(found) == len(copies)
@@ -92,6 +112,7 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     (bad,) = pq.read_table(out / "rejected").to_pylist()
     assert bad["rejected"] == "id is missing"
 
+    capsys.readouterr()
     _show_waiting(spark, out / "checkpoint", as_json=False)
     first, held = capsys.readouterr().out.splitlines()
     assert first == "1 row is held."
@@ -111,11 +132,6 @@ def test_a_wrong_call_is_one_line(
     words: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These are noticed before Spark starts."""
-    from typer.testing import CliRunner
-
-    from antecede.cli.main import command_line
-    from antecede.errors import UsageError
-
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(command_line("reorder"), ["reorder", *words])
     assert isinstance(done.exception, UsageError)

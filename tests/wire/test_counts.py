@@ -1,0 +1,98 @@
+"""Packets that count have one form by numbers, whatever the order of members."""
+
+from dataclasses import replace
+
+import pytest
+
+import antecede
+from antecede import Codec, Packet, PeerError
+from antecede.core.counts import Counts
+from antecede.wire.packets import STAMPED, TAGS
+
+COUNTING = ("broadcast", "matrix", "vectors")
+MEMBERS = ("cem", "ann", "bob")
+
+
+def talk(protocol: str, rounds: int = 40) -> list[Packet]:
+    """Return the packets of a group whose members all send to all, in turn."""
+    ends = {name: antecede.endpoint(protocol, process=name, members=MEMBERS) for name in MEMBERS}
+    packets: list[Packet] = []
+    for number in range(rounds):
+        source = MEMBERS[number % 3 if number % 5 else 0]
+        others = tuple(name for name in MEMBERS if name != source)
+        packets += ends[source].send(others, b"hi").packets
+        for packet in packets[-2:]:
+            ends[packet.dest].receive(packet)
+    return packets
+
+
+def is_by_numbers(data: bytes) -> bool:
+    tag = data[5] if data[5] < 0x80 else data[5] - 0x80 + 0x80 * data[6]
+    return tag % TAGS >= STAMPED
+
+
+@pytest.mark.parametrize("protocol", COUNTING)
+@pytest.mark.parametrize("members", [MEMBERS, ("ann", "bob", "cem"), ("bob", "cem", "ann")])
+def test_numbers_and_names_give_the_same_bytes(protocol: str, members: tuple[str, ...]) -> None:
+    codec = Codec(members)
+    for packet in talk(protocol):
+        data = codec.encode(packet)
+        assert is_by_numbers(data)
+        assert codec.encode(replace(packet)) == data
+        again = codec.decode(data)
+        assert isinstance(again.stamp, Counts)
+        assert again == packet
+        assert codec.encode(again) == data
+        assert antecede.size(replace(packet)) == antecede.size(packet)
+
+
+@pytest.mark.parametrize("protocol", COUNTING)
+def test_whoever_has_another_order_delivers_the_same(protocol: str) -> None:
+    orders = {"ann": ("bob", "cem", "ann"), "bob": ("ann", "bob", "cem"), "cem": MEMBERS}
+    codec = Codec(("bob", "ann", "cem"))
+    ends = {
+        name: antecede.endpoint(protocol, process=name, members=members)
+        for name, members in orders.items()
+    }
+    for packet in talk(protocol):
+        (first, *_) = packet.dests
+        if packet.dest == first:
+            sent = ends[packet.source].send(packet.dests, packet.payload).packets
+            assert [one.control for one in sent] == [packet.control] * 2
+            for one in sent:
+                effects = ends[one.dest].receive(codec.decode(codec.encode(one)))
+                assert [d.message for d in effects.deliveries] == [packet.message]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "change"),
+    [
+        ("matrix", lambda rows: ((rows[0][0], (1, *rows[0][1][1:])), *rows[1:])),  # to itself
+        ("vectors", lambda parts: (parts[0], (("ann", tuple(n + 1 for _, n in parts[0])),))),
+        ("broadcast", lambda pairs: pairs[:2]),
+    ],
+)
+def test_what_has_another_form_goes_by_names(protocol: str, change: object) -> None:
+    packet = talk(protocol)[-1]
+    assert callable(change)
+    odd = replace(packet, control=change(packet.control))
+    codec = Codec(MEMBERS)
+    data = codec.encode(odd)
+    assert not is_by_numbers(data)
+    assert codec.decode(data) == odd
+
+
+@pytest.mark.parametrize("protocol", COUNTING)
+def test_counts_in_a_longer_form_are_refused(protocol: str) -> None:
+    """The least count is one too low, and what follows is one too high."""
+    codec = Codec(MEMBERS)
+    packet = talk(protocol)[-1]
+    data = codec.encode(packet, payload=False)
+    body = packet.stamp.body
+    assert body is not None
+    at = len(data) - len(body[1]) + (protocol == "vectors")
+    assert data[at] > 0
+    values = bytes(value + 1 for value in data[at + 2 : at + 5])
+    longer = data[:at] + bytes((data[at] - 1, data[at + 1])) + values + data[at + 5 :]
+    with pytest.raises(PeerError, match="not the shortest"):
+        codec.decode(longer)
