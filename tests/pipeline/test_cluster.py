@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from tests.pipeline.conftest import Cluster
 
-# One process of the tests runs them all, so that there is one cluster.
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 DRIVER = """
     import json, sys

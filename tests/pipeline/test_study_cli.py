@@ -29,7 +29,11 @@ CODE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from antecede.cli.study import study; import typer; typer.run(study)"
 )
-SMALL = ("--experiment", "special", "--experiment", "redundancy", "--n", "4", "--seeds", "1")
+# Two experiments with two kernels to compile.
+SMALL = (
+    *("--experiment", "special", "--experiment", "redundancy"),
+    *("--protocol", "matrix", "--protocol", "pruned", "--n", "4", "--seeds", "1"),
+)
 
 
 def _call(*words: str) -> None:

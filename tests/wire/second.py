@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 NUMBERS = PAGE.split("p is the protocol: ")[1].split(" any other.")[0]
 PROTOCOLS = {int(number): name for number, name in re.findall(r"(\d+) (\w+)", NUMBERS)}
+Entries = dict[tuple[int, int], set[int]]
 WORDS = ("diff", "ask", "promise", "wish")
 
 
@@ -78,17 +79,42 @@ class Second:
             dests = [self.varint() for _ in range(self.varint())]
         elif how == 2:
             dests = self.mask()
+        news: list[tuple[str, ...]] = []
         if has_news:
             left, done = self.mask(), self.mask()
             assert left
             assert set(done) <= set(left)
+            news = [self.spelt(left), self.spelt(done)]
         counting = {"broadcast": self.heard, "matrix": self.sent, "vectors": self.times}
         if protocol in counting:
             control = counting[protocol]()
         else:
-            control = () if is_empty else self.stamp(seq, dest)
-        names = tuple(sorted(map(self.name, dests)))
-        return (self.name(source), seq), names, control
+            entries, needs = ({}, []) if is_empty else self.stamp(seq)
+            control = self.logged(protocol, dest, entries, needs)
+            control = (control, *news) if news and protocol == "pruned" else control
+        return (self.name(source), seq), self.spelt(dests), control
+
+    def logged(
+        self, protocol: str, dest: int, entries: Entries, needs: list[tuple[int, int]]
+    ) -> tuple[object, ...]:
+        if protocol == "pruned":
+            pairs = sorted((self.name(sender), clock) for sender, clock in needs)
+            return self.rows(entries), tuple(pairs)
+        for message in needs:
+            entries.setdefault(message, set()).add(dest)
+        return self.rows(entries)
+
+    def rows(self, entries: Entries) -> tuple[object, ...]:
+        return tuple(
+            sorted(
+                (self.name(sender), clock, self.spelt(dests))
+                for (sender, clock), dests in entries.items()
+                if clock
+            )
+        )
+
+    def spelt(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(sorted(map(self.name, numbers)))
 
     def heard(self) -> tuple[object, ...]:
         return tuple(sorted(zip(self.members, self.row(), strict=True)))
@@ -123,28 +149,20 @@ class Second:
         bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")
         return [i for i in range(len(self.members)) if bits >> i & 1]
 
-    def stamp(self, seq: int, dest: int) -> tuple[object, ...]:
+    def stamp(self, seq: int) -> tuple[Entries, list[tuple[int, int]]]:
         count = len(self.members)
         form, zigzag = self.byte(), self.varint()
         base = seq + (zigzag + 1) // 2 if zigzag % 2 else seq - zigzag // 2
         tops = [value and value + base - 1 for value in self.lanes(count, form % 8)]
-        entries: dict[tuple[int, int], set[int]] = {(i, top): set() for i, top in enumerate(tops)}
+        entries: Entries = {(i, top): set() for i, top in enumerate(tops)}
         length = self.varint()
         if length:
             places = self.places(length, form // 8 % 8)
             for place, dests in zip(places, self.dest_sets(length, form // 64), strict=True):
                 entries.setdefault(self.message(place, tops), set()).update(dests)
         code = self.varint()
-        if code:
-            for place in self.places(code // 8, code % 8):
-                entries.setdefault(self.message(place, tops), set()).add(dest)
-        return tuple(
-            sorted(
-                (self.name(sender), clock, tuple(sorted(map(self.name, dests))))
-                for (sender, clock), dests in entries.items()
-                if clock
-            )
-        )
+        places = self.places(code // 8, code % 8) if code else []
+        return entries, [self.message(place, tops) for place in places]
 
     def message(self, place: int, tops: list[int]) -> tuple[int, int]:
         distance, sender = divmod(place, 2 ** self.width())

@@ -27,7 +27,7 @@ class Stamp:
 
     PROTOCOL: ClassVar = ""
     IS_LOG: ClassVar = False
-    """Whether :meth:`control` is :meth:`entries`."""
+    """Whether a Codec writes tops, log and needs instead of the control."""
 
     def __init__(self, tops: list[int], log: dict[int, int]) -> None:
         self.tops = tops
@@ -41,6 +41,16 @@ class Stamp:
 
     def control(self, roster: Roster, dest: int, needs: list[int]) -> object:
         """Return the control of one copy as its paper writes it."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
+        """Return the stamp and the needs of a control, or None if it is malformed.
+
+        What is returned may spell another control, if no endpoint would send this one.
+        """
         raise NotImplementedError
 
     def entries(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
@@ -104,6 +114,12 @@ def stamp_of(kind: type[S], entries: Entries, roster: Roster, dest: int) -> tupl
         if mask & ~bit:
             log[key] = mask & ~bit
     return kind(tops, log), needs
+
+
+def are_known(entries: Entries, roster: Roster) -> bool:
+    """Tell whether entries name only processes of a roster."""
+    names = roster.numbers.keys()
+    return all(sender in names and names >= {*dests} for sender, _, dests in entries)
 
 
 class Translation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from antecede.core.messages import Packet, numbered_packet
+from antecede.core.messages import Packet, incarnation_of, numbered_packet
 from antecede.core.stamps import new_stamp
 from antecede.core.validation import COUNT_MAX
 from antecede.errors import PeerError
@@ -56,7 +56,7 @@ def next_packet(last: Packet | None, n: int, payload: bytes) -> Packet:
     key = seq << roster.shift | source
     tops = stamp.tops.copy()
     tops[source] = key
-    after = new_stamp(type(stamp), tops, stamp.log)
+    after = new_stamp(type(stamp), tops, stamp.log, stamp.is_plain and not incarnation_of(seq))
     return numbered_packet(
         roster, source, last.dest_no, n, seq + 1, last.dest_set, payload, after, [key]
     )

@@ -84,7 +84,7 @@ from antecede.core.messages import (
 from antecede.core.numbered import FREE, Numbered
 from antecede.core.registry import register
 from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation, stamp_of
+from antecede.core.stamps import Stamp, Translation, are_known, stamp_of
 from antecede.core.validation import malformed
 from antecede.errors import UsageError
 
@@ -105,6 +105,15 @@ class OptimalStamp(Stamp):
     def control(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
         return self.entries(roster, dest, needs)
+
+    @classmethod
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
+        """Return the stamp and the needs of O_M, or None if it is malformed."""
+        if not is_entries(control) or not are_known(control, roster):
+            return None
+        return stamp_of(OptimalStamp, control, roster, dest)
 
 
 @register

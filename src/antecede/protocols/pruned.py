@@ -66,7 +66,7 @@ from antecede.core.logs import CausalLog
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Packet, numbered_packet
 from antecede.core.numbered import Numbered
 from antecede.core.registry import register
-from antecede.core.stamps import Stamp, Translation
+from antecede.core.stamps import Stamp, Translation, are_known, stamp_of
 from antecede.core.validation import are_names, check_claim, malformed
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class PrunedStamp(Stamp):
     __slots__ = ()
 
     PROTOCOL: ClassVar = "pruned"
+    IS_LOG: ClassVar = True
 
     def control(
         self, roster: Roster, dest: int, needs: list[int]
@@ -100,6 +101,26 @@ class PrunedStamp(Stamp):
         if self.news is None:
             return control
         return control, roster.sorted_names(self.news[0]), roster.sorted_names(self.news[1])
+
+    @classmethod
+    def of_control(
+        cls, control: object, roster: Roster, dest: int
+    ) -> tuple[Stamp, list[int]] | None:
+        """Return the stamp and the needs of CI_m and DC, or None if they are malformed."""
+        control, left, done = parts(control)
+        if not is_control(control) or not is_news(left, done):
+            return None
+        entries, constraints = cast("Control", control)
+        pairs = tuple((*pair, ()) for pair in constraints)
+        numbers = roster.numbers
+        if not are_known(entries + pairs, roster) or not numbers.keys() >= {*left}:
+            return None
+        stamp, _ = stamp_of(PrunedStamp, entries, roster, dest)
+        if left:
+            stamp.news = roster.mask_of(left), roster.mask_of(done)
+        needs = [clock << roster.shift | numbers[sender] for sender, clock in constraints]
+        is_past = all(key <= stamp.tops[key & roster.low] for key in needs)
+        return (stamp, needs) if is_past else None
 
 
 @register

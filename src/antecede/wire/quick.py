@@ -7,15 +7,15 @@ endpoint takes it as it is. A packet that no endpoint would send is left to the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import lru_cache
 from typing import Final
 
 from antecede.core.counts import Counts
-from antecede.core.entries import is_entries
 from antecede.core.messages import Packet, incarnation_of, numbered_packet
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation, new_stamp, stamp_of
+from antecede.core.stamps import Stamp, Translation, new_stamp
 from antecede.core.validation import COUNT_MAX, are_names
 from antecede.wire.counted import (
     ALONE,
@@ -57,11 +57,13 @@ class Quick:
         self.wire = wire
         self.roster = wire.roster
         self._stamps = Stamps(wire.roster)
-        self._starts: dict[int, bytes] = {}
+        self._starts: dict[type[Stamp], dict[int, bytes]] = defaultdict(dict)
         self.counted_starts: dict[tuple[str, int], bytes] = {}
         self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, type[Stamp]] = {}
+        """Those whose control is a log; their tags take one byte."""
+        self._count = len(wire)
         self._set_bytes = (len(wire) + 7) // 8
         self._is_paired = wire.is_paired
 
@@ -95,7 +97,7 @@ class Quick:
         if stamp.news is not None:
             how += 2 * DESTS
             listed += self._put_news(stamp.news)
-        start = self._starts.get((how << 16 | packet.source_no) << 16 | dest)
+        start = self._starts[type(stamp)].get((how << 16 | packet.source_no) << 16 | dest)
         if start is None:
             start = self._start(packet, how)
         n, seq = packet.n, packet.seq
@@ -127,10 +129,11 @@ class Quick:
         return body
 
     def _start(self, packet: Packet, how: int) -> bytes:
-        if len(self._starts) >= CACHE_MAX:
-            self._starts.clear()
+        starts = self._starts[type(packet.stamp)]
+        if len(starts) >= CACHE_MAX:
+            starts.clear()
         start = self.start(packet, how)
-        self._starts[(how << 16 | packet.source_no) << 16 | packet.dest_no] = start
+        starts[(how << 16 | packet.source_no) << 16 | packet.dest_no] = start
         return start
 
     def start(self, packet: Packet, how: int) -> bytes:
@@ -184,32 +187,22 @@ class Quick:
 
     def _numbered(self, packet: Packet, source: int, dest: int) -> Packet | None:
         """Return a packet that was made from names by our numbers, if an endpoint would send it."""
-        kind = _kind_of(packet.protocol)
-        entries, message, roster = packet.control, packet.message, self.roster
+        kind, message, roster = _kind_of(packet.protocol), packet.message, self.roster
         if kind is None or message is None or message.sender != packet.source:
             return None
         if issubclass(kind, Counts):
-            counts = kind.read(entries, roster)
+            counts = kind.read(packet.control, roster)
             return None if counts is None else counting_packet(self, packet, (source, dest), counts)
-        if not is_entries(entries) or not are_names(packet.dests) or packet.kind != "data":
+        if not are_names(packet.dests) or not roster.numbers.keys() >= {*packet.dests}:
             return None
-        names = {packet.source, *packet.dests}.union(*[(e[0], *e[2]) for e in entries])
-        numbers = (packet.n, message.seq, *[entry[1] for entry in entries])
-        if not names <= roster.numbers.keys() or not all(map(_is_number, numbers)):
+        if packet.kind != "data" or not _is_number(packet.n) or not _is_number(message.seq):
             return None
-        stamp, needs = stamp_of(kind, entries, roster, dest)
-        made = numbered_packet(
-            roster,
-            source,
-            dest,
-            packet.n,
-            message.seq,
-            roster.mask_of(packet.dests),
-            packet.payload,
-            stamp,
-            needs,
-        )
-        is_whole = made.control == entries  # only a sender's newest entry may name nobody
+        read = kind.of_control(packet.control, roster, dest)
+        if read is None:
+            return None
+        dests, payload = roster.mask_of(packet.dests), packet.payload
+        made = numbered_packet(roster, source, dest, packet.n, message.seq, dests, payload, *read)
+        is_whole = made.control == packet.control  # only a sender's newest entry may name nobody
         return made if is_whole and _is_fine(made) else None
 
     # Read.
@@ -287,13 +280,29 @@ class Quick:
         middle, end = at + self._set_bytes, at + 2 * self._set_bytes
         left = int.from_bytes(data[at:middle], "little")
         done = int.from_bytes(data[middle:end], "little")
-        if end > len(data) or not left or left >> len(self.roster) or done & ~left:
+        if end > len(data) or not left or left >> self._count or done & ~left:
             msg = "has news that end too early, or are not about members that left"
             raise ColumnError(msg)
         return (left, done), end
 
     def get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
         """Read destinations as a mask, and return the place behind them."""
+        if how == BITS and self._count <= 0x80:
+            end = at + self._set_bytes
+            mask = int.from_bytes(data[at:end], "little")
+            is_short = mask.bit_count() + 1 >= self._set_bytes
+        else:
+            mask, end, is_short = self._get_many(data, at, how)
+        if end > len(data) or mask >> self._count or not mask:
+            msg = "has destinations that end too early, or are not members"
+            raise ColumnError(msg)
+        if not is_short:
+            msg = "has destinations in a form that is not the shortest"
+            raise ColumnError(msg)
+        return mask, end
+
+    def _get_many(self, data: bytes, at: int, how: int) -> tuple[int, int, bool]:
+        """Read destinations in any form, and tell whether it is the shortest."""
         mask, end = 0, at + self._set_bytes
         if how == BITS:
             mask = int.from_bytes(data[at:end], "little")
@@ -302,13 +311,9 @@ class Quick:
             for _ in range(count):
                 number, end = read_varint(data, end)
                 mask |= self.roster.bits[number]
-        if end > len(data) or mask >> len(self.roster) or not mask:
-            msg = "has destinations that end too early, or are not members"
-            raise ColumnError(msg)
-        if (self.dests.get(mask) or self.put_dests(mask)) != (how, data[at:end]):
-            msg = "has destinations in a form that is not the shortest"
-            raise ColumnError(msg)
-        return mask, end
+        if mask >> self._count or not mask:
+            return 0, end, False
+        return mask, end, (self.dests.get(mask) or self.put_dests(mask)) == (how, data[at:end])
 
 
 def _kind_of(protocol: str) -> type[Stamp] | None:

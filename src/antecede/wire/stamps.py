@@ -35,6 +35,8 @@ ENTRIES_MAX: Final = 1 << 17
 """How many entries a log, and how many needs a packet may have here."""
 SMALL: Final = 1 << 31
 """With fewer messages, a few more cannot lead to another incarnation."""
+SHIFTED_MAX: Final = 1024
+"""Up to so many bits, shifting one number is quicker than reading text."""
 TOO_EARLY: Final = "needs a message before its sender's first"
 NOT_SHORTEST: Final = "has destinations in a form that is not the shortest"
 Log = dict[int, int]
@@ -215,28 +217,45 @@ class Stamps:
 
     def _get_sets(self, data: bytes, at: int, length: int, how: int) -> tuple[list[int], int]:
         """Read destinations where some messages have several."""
-        if how == BITS:
-            text, at = _get_text(data, at, length * self._count)
-            masks = self._masks(text)
-            large = sum([mask.bit_count() > self._large for mask in masks])
-            sizes = [mask.bit_count() for mask in masks]
-            codes = sum([1 if size > self._large else size for size in sizes])
-        elif how == LISTS:
+        if how == LISTS:
             extra, at = read_varint(data, at)
             codes = length + extra
             lane, at = get_lane(data, at, codes, self._lane)
             large = lane.count(self._count)
             text, at = _get_text(data, at, codes + large * self._count)
-            masks = self._sets_of(lane, text[:codes], self._masks(text[codes:])[::-1])
+            masks = self._sets_of(
+                lane, text[:codes], self._masks(text[codes:])[::-1] if large else []
+            )
+            is_right = extra + large > 0 and self._is_list(codes, large, length)
+        elif how == BITS:
+            masks, at = self._get_bits(data, at, length)
+            sizes = [mask.bit_count() for mask in masks]
+            kept = [size for size in sizes if size <= self._large]
+            large = length - len(kept)
+            is_single = sum(sizes) == length
+            is_right = not is_single and not self._is_list(sum(kept) + large, large, length)
         else:
             msg = f"has destinations in form {how}, which this version does not know"
             raise ColumnError(msg)
-        is_short = self._is_list(codes, large, length) == (how == LISTS)
-        is_single = sum(map(int.bit_count, masks)) == length
-        if len(masks) != length or 0 in masks or is_single or not is_short:
+        if len(masks) != length or 0 in masks or not is_right:
             msg = NOT_SHORTEST
             raise ColumnError(msg)
         return masks, at
+
+    def _get_bits(self, data: bytes, at: int, length: int) -> tuple[list[int], int]:
+        """Read sets that are written with a bit for every member."""
+        count = self._count
+        bits = length * count
+        if bits > SHIFTED_MAX:
+            text, at = _get_text(data, at, bits)
+            return self._masks(text), at
+        end = at + (bits + 7 >> 3)
+        fill, full = -bits & 7, (1 << count) - 1
+        whole = int.from_bytes(data[at:end], "big")
+        if end > len(data) or whole & (1 << fill) - 1:
+            msg = "ends too early, or is not padded with zeros"
+            raise ColumnError(msg)
+        return [whole >> i & full for i in range(fill + bits - count, fill - 1, -count)], end
 
     def _masks(self, text: str) -> list[int]:
         count = self._count

@@ -80,8 +80,8 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     size = -(-len(batches) // (2 * KILLS + 2))
     for number, batch in enumerate(batches):
         pq.write_table(rows_table(batch), come / f"{number:04}.parquet")
-    words = (come, out, "--once", "--files", size, "--memory", "1g", "--master", "local[2]")
-    words = (*words, "--buckets", 2)
+    small = ("--memory", "1g", "--master", "local[2]", "--buckets", 2)
+    words = (come, out, "--once", "--files", size, *small)
     for _ in range(KILLS):
         with subprocess.Popen(call(*words), stderr=subprocess.PIPE, text=True) as query:
             assert query.stderr is not None
