@@ -173,7 +173,7 @@ class Second:
         return [sum(gaps[: i + 1]) + i for i in range(count)]
 
     def lanes(self, count: int, number: int) -> list[int]:
-        width = (3, 4, 6, 8, 16)[number]
+        width = (3, 4, 6, 8, 16, 2)[number]
         if width == 16:
             values = [int.from_bytes(self.raw(2), "little") for _ in range(count)]
         else:

@@ -5,16 +5,35 @@ Reading checks everything on the way; see :mod:`antecede.wire.quick`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from binascii import b2a_hex
+from typing import TYPE_CHECKING, Final
 
 from antecede.core.validation import COUNT_MAX
-from antecede.wire.lanes import WIDTHS, ColumnError, get_column, put_column, read_varint, varint
+from antecede.wire.lanes import (
+    FEW,
+    WIDTHS,
+    ColumnError,
+    get_column,
+    put_column,
+    read_varint,
+    varint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from antecede.core.counts import Counts, Row
     from antecede.core.roster import Roster
+
+
+SPARSE: Final = len(WIDTHS)
+"""Instead of the number of a width: lanes of 2 bits."""
+_HIGH: Final = bytes(
+    [int(chr(c), 16) >> 2 if chr(c) in "0123456789abcdef" else 0 for c in range(256)]
+)
+_LOW: Final = bytes(
+    [int(chr(c), 16) & 3 if chr(c) in "0123456789abcdef" else 0 for c in range(256)]
+)
 
 
 def put_counts(counts: Counts, size: int) -> bytes | None:
@@ -55,8 +74,19 @@ def _put_row(row: Sequence[int]) -> bytes:
 
 
 def _put_block(values: list[int]) -> bytes:
+    if _is_sparse(len(values), sum(values)):
+        digits = "".join(map("0123".__getitem__, [min(value, 3) for value in values]))
+        length = len(digits) + 3 >> 2
+        lane = int(digits, 4) << 2 * (-len(digits) & 3)
+        rest = [varint(value - 3) for value in values if value >= 3]
+        return b"".join((bytes((SPARSE,)), lane.to_bytes(length, "big"), *rest))
     number, column = put_column(values)
     return bytes((number,)) + column
+
+
+def _is_sparse(count: int, total: int) -> bool:
+    """Tell whether lanes of 2 bits are used: most counts are 0 or 1."""
+    return count > FEW and total < count
 
 
 def get_counts(kind: type[Counts], data: bytes, at: int, roster: Roster) -> tuple[Counts, int]:
@@ -112,10 +142,26 @@ def _get_row(data: bytes, at: int, size: int) -> tuple[Row, int]:
 
 def _get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
     number = data[at]
-    if number >= len(WIDTHS):
-        msg = f"has a column of width {number}, which this version does not know"
+    if number != SPARSE:
+        values, at = get_column(data, at + 1, count, number)
+        if _is_sparse(count, sum(values)):
+            _refuse()
+        return values, at
+    end = at + 1 + (count + 3 >> 2)
+    pairs = b2a_hex(data[at + 1 : end])
+    lane = bytearray(2 * len(pairs))
+    lane[0::2], lane[1::2] = pairs.translate(_HIGH), pairs.translate(_LOW)
+    if end > len(data) or any(lane[count:]):
+        msg = "has lanes of 2 bits that end too early, or are not padded with zeros"
         raise ColumnError(msg)
-    return get_column(data, at + 1, count, number)
+    found = list(lane[:count])
+    at = end
+    for place in [place for place, value in enumerate(found) if value == 3] if 3 in found else ():
+        more, at = read_varint(data, at)
+        found[place] += more
+    if not _is_sparse(count, sum(found)):
+        _refuse()
+    return found, at
 
 
 def _refuse() -> None:
