@@ -64,3 +64,5 @@ def test_a_frame_sent_again_has_the_same_id_until_a_restart_or_a_change() -> Non
     assert other._frame_id("b", sent[0]) != first
     later = frames.decode(frames.encode(head._replace(view=2), 0, [], [(1, b"x"), (9, b"y")]))
     assert one._frame_id("b", later) != first
+    answer = frames.decode(frames.encode(head, 5, [], [(1, b"x"), (9, b"y")]))
+    assert one._frame_id("b", answer) != first  # or the acknowledgement would be dropped too

@@ -15,8 +15,10 @@ from antecede.pipeline.studies.design import PAPER, QUICK, Case, Scale
 from antecede.pipeline.studies.experiments import EXPERIMENTS, bounded, execute, growth, redundancy
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measured import Measured
+from antecede.pipeline.studies.measures import SHORT, unpack
 from antecede.pipeline.studies.results import study_page
 from antecede.report.page import Claims
+from antecede.sim.kernels.registry import KERNELS
 
 
 def executed(case: Case, experiment: str = "test") -> dict[str, Any]:
@@ -55,6 +57,20 @@ def test_only_the_engine_is_timed_and_all_it_delivers_counts() -> None:
     found = executed(case, "semantic")
     assert 0 < found["seconds"] < (time.thread_time() - begun) / 2  # false causality takes longer
     assert found["timed_deliveries"] > found["deliveries"] > 0
+
+
+def test_the_quick_preset_needs_no_kernel_but_those_compiled_ahead() -> None:
+    """Compiling takes seconds, and these runs would take no time on a kernel."""
+    late = {name for name, kernel in KERNELS.items() if not kernel.ahead}
+    found = {
+        (case.protocol, unpack(row).schedule.copies)
+        for experiment in EXPERIMENTS.values()
+        for case in experiment.cases(QUICK)
+        if case.protocol in late
+        for row in grid_rows(experiment.name, [case], seed=0)
+    }
+    assert {protocol for protocol, _ in found} == late
+    assert max(copies for _, copies in found) <= SHORT
 
 
 def test_bounded_runs_the_others_once_per_schedule() -> None:

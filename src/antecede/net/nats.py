@@ -350,10 +350,11 @@ class NatsTransport:
 
         It differs after a restart, which may have forgotten what the peer had acknowledged: only an
         answer to the same frame tells the node again. It differs in another view: a process that
-        was removed and comes back gets packets from number 1 again.
+        was removed and comes back gets packets from number 1 again. And it differs if the frame
+        acknowledges something else: that must not be dropped with the packets.
         """
-        numbers = ",".join(str(n) for n in (frame.head.view, *(n for n, _ in frame.packets)))
-        digest = hashlib.blake2b(numbers.encode(), digest_size=8).hexdigest()
+        said = (frame.head.view, frame.prefix, frame.above, [n for n, _ in frame.packets])
+        digest = hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
         return f"{self._run}.{frame.head.source.hex()}.{token(peer)}.{digest}"
 
     def _check_loopback(self) -> None:

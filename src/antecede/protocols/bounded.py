@@ -168,19 +168,23 @@ class Bounded(Endpoint):
             raise malformed(packet, f"no constraint on {packet.source!r} or by one on itself")
         if packet.kind == "control" and any(dest != self.process for _, dest, _ in entries):
             raise malformed(packet, f"constraints on {self.process!r} only")
+        me, source, sent = self.process, packet.source, 0
         for sender, dest, number in entries:
-            if sender == self.process:
-                made = self._columns[self._positions[dest]].get(self._positions[sender], 0)
-                check_claim(self, packet, number, made)
-            elif sender == packet.source and number == COUNT_MAX:
-                raise malformed(packet, f"counts of {sender!r} below {COUNT_MAX}")
-        sent = next((n for a, b, n in entries if (a, b) == (packet.source, self.process)), 0)
+            if sender == me:
+                check_claim(
+                    self, packet, number, self._columns[positions[dest]].get(positions[me], 0)
+                )
+            elif sender == source:
+                if number == COUNT_MAX:
+                    raise malformed(packet, f"counts of {sender!r} below {COUNT_MAX}")
+                sent = number if dest == me else sent
         if sent + 1 != packet.n:
             raise malformed(packet, f"{packet.n - 1} packets before it on this channel, not {sent}")
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
+        me, counts, positions = self.process, self._counts, self._positions
         for sender, dest, number in cast("tuple[Entry, ...]", packet.control):
-            if dest == self.process and self._counts[self._positions[sender]] < number:
+            if dest == me and counts[positions[sender]] < number:
                 yield Need(sender, number, "count")
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
@@ -238,6 +242,8 @@ def _limit(k: object, n: int) -> int:
 
 
 def _larger(one: Column, two: Column) -> Column:
+    if not one or not two:
+        return one or two
     return {k: max(one.get(k, 0), two.get(k, 0)) for k in sorted(one.keys() | two.keys())}
 
 

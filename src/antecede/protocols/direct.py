@@ -161,23 +161,21 @@ class Direct(Endpoint):
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         me, source, seq = self.process, packet.source, packet.message_id.seq
-        sets = cast("Sets", packet.control)
-        carried: dict[str, Pairs] = dict(zip(self.members, map(dict, sets), strict=True))
-        before = carried[source]  # the direct predecessors of this message
+        sets, dests = cast("Sets", packet.control), packet.dests
+        before = dict(sets[self._positions[source]])  # the direct predecessors of this message
         self._known[me][source] = seq
         self._known[source] = union_max(self._known[source], before)
-        for member in self.members:
-            if member in (source, me):
+        for member, pairs in zip(self.members, sets, strict=True):
+            if member == me:
                 continue
-            if member in packet.dests:
-                pruned = self._pruned(self._barriers[member], carried[member], before)
-                self._barriers[member] = union_max(pruned, {source: seq})
-            else:
-                self._barriers[member] = union_max(self._barriers[member], carried[member])
+            kept = self._barriers[member]
+            if member in dests and member != source:
+                kept = union_max(self._pruned(kept, dict(pairs), before), {source: seq})
+            elif pairs and member != source:
+                kept = union_max(kept, dict(pairs))
+            # Drop what is known to be delivered there.
+            self._barriers[member] = minus(kept, self._known[member])
         self._barriers[me] = union_max(minus(self._barriers[me], before), {source: seq})
-        for member in self.members:
-            if member != me:  # drop what is known to be delivered there
-                self._barriers[member] = minus(self._barriers[member], self._known[member])
         return (Need(source, seq),)
 
     def _pruned(self, mine: Pairs, theirs: Pairs, before: Pairs) -> Pairs:

@@ -109,12 +109,14 @@ class History(Endpoint):
         if packet.kind != "data" or not _is_control(packet.control):
             raise malformed(packet, "rows (process, pairs) and (sender, seq, dests, payload) each")
         rows, entries = cast("Control", packet.control)
-        for name, pairs in rows:
-            self._check_names(packet, (name, *(sender for sender, _ in pairs)))
-            check_claim(self, packet, dict(pairs).get(self.process, 0), self._seq)
-        for sender, seq, dests, _ in entries:
-            self._check_names(packet, (sender, *dests))
-            check_claim(self, packet, seq if sender == self.process else 0, self._seq)
+        known = [dict(pairs) for _, pairs in rows]
+        names = {name for name, _ in rows}.union(*known)
+        names.update(*[(sender, *dests) for sender, _, dests, _ in entries])
+        if not self._positions.keys() >= names:
+            self._check_names(packet, sorted(names))
+        claims = [pairs.get(self.process, 0) for pairs in known]
+        claims += [seq for sender, seq, _, _ in entries if sender == self.process]
+        check_claim(self, packet, max(claims, default=0), self._seq)
 
     def _check_room(self, packet: Packet) -> None:
         """Only pull mode holds messages, and there a packet may bring several."""
@@ -147,7 +149,9 @@ class History(Endpoint):
         for name, pairs in rows:
             if name != self.process:
                 known = self._known.setdefault(name, {})
-                known.update((sender, max(seq, known.get(sender, 0))) for sender, seq in pairs)
+                for sender, seq in pairs:
+                    if seq > known.get(sender, 0):
+                        known[sender] = seq
         carried = _all(packet)
         for place, entry in enumerate(carried):
             if not self._is_fresh(entry):

@@ -128,7 +128,7 @@ def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]
 
 
 def warm() -> None:
-    """Compile every kernel, or load it from the cache.
+    """Compile the kernels that every study needs, or load them from the cache.
 
     If several have to be compiled, a second process compiles half of them into the cache.
     """
@@ -150,7 +150,7 @@ def warm() -> None:
         if helper is not None and helper.poll() is None:
             helper.kill()
             helper.wait()
-    compile_kernels(KERNELS)
+    compile_kernels(name for name in KERNELS if registry.KERNELS[name].ahead)
 
 
 def compile_kernels(protocols: Iterable[str]) -> None:
@@ -161,8 +161,10 @@ def compile_kernels(protocols: Iterable[str]) -> None:
 
 
 def _specialised() -> list[str]:
-    """Return one protocol for each compiled form of the event loop: some share one."""
-    first = {kernel.own: name for name, kernel in reversed(registry.KERNELS.items())}
+    """Return one protocol for each form of the event loop that `warm` compiles: some share one."""
+    first = {
+        kernel.own: name for name, kernel in reversed(registry.KERNELS.items()) if kernel.ahead
+    }
     return [name for name in KERNELS if name in first.values()]
 
 

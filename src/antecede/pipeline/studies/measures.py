@@ -18,6 +18,7 @@ from antecede import sim
 from antecede.errors import UsageError
 from antecede.eventlog.edges import content_of
 from antecede.sim import workloads
+from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.semantics import false_causality
 from antecede.sim.trace import Trace
 
@@ -72,16 +73,29 @@ def measure_acknowledged(task: Task) -> dict[str, Any]:
     return {**found, "acknowledgement_bytes_per_message": packets and each * packets}
 
 
+SHORT = 1000
+"""With so few copies, compiling a kernel that is not compiled ahead takes longer than it saves."""
+
+
 def run(protocol: str, task: Task) -> sim.Run:
-    """Run a protocol on the task's schedule; the kernel is loaded before the clock starts."""
-    _load(protocol)
-    return sim.run(protocol, task.schedule, options=task.options, warm_up=task.warm_up)
+    """Run a protocol on the task's schedule; the kernel is loaded before the clock starts.
+
+    All engines see the same run, so only the time depends on which one it is.
+    """
+    kernel = KERNELS.get(protocol)
+    if kernel is None or (not kernel.ahead and task.schedule.copies <= SHORT):
+        engine = "plain"
+    else:
+        engine = "auto"
+        _load(protocol)
+    return sim.run(
+        protocol, task.schedule, options=task.options, warm_up=task.warm_up, engine=engine
+    )
 
 
 @cache
 def _load(protocol: str) -> None:
-    if protocol in sim.KERNELS:
-        sim.run(protocol, workloads.paper(n=2, received=2))
+    sim.run(protocol, workloads.paper(n=2, received=2))
 
 
 def metrics(task: Task, found: sim.Run) -> dict[str, Any]:

@@ -341,4 +341,5 @@ KERNEL = Kernel(
           has_room=has_room),
     options=frozenset({"releases"}),
     sizes=sizes,
+    ahead=False,
 )  # fmt: skip

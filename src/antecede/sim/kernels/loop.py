@@ -296,6 +296,8 @@ class Kernel:
         What the protocol adds to a run's figures, from ``(schedule, trace, warm_up)``.
     sizes
         The model bytes of a control for n processes; by default those of the protocol's record.
+    ahead
+        Whether `warm` compiles it. Compiling takes longer than the short runs of some protocols.
     posts_at_once
         Whether ``send`` posts all copies. Then it is known when they arrive, and sorting all
         arrivals once is quicker than a heap in every run.
@@ -309,6 +311,7 @@ class Kernel:
     apart: frozenset[str] = frozenset()
     figures: Figures = _no_figures
     sizes: Callable[[int], Sizes] | None = None
+    ahead: bool = True
     posts_at_once: bool = True
 
     def __post_init__(self) -> None:

@@ -272,4 +272,5 @@ KERNEL = Kernel(
     "non_atomic", NonAtomicState, NonAtomic,
     Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake_exactly, has_room=has_room),
     sizes=sizes,
+    ahead=False,
 )  # fmt: skip

@@ -284,4 +284,5 @@ KERNEL = Kernel(
     Steps(send=send, deliver=deliver, arrive=arrive, is_ready=is_ready, after=wake,
           receive=receive, has_room=has_room),
     posts_at_once=False,
+    ahead=False,
 )  # fmt: skip

@@ -184,4 +184,5 @@ KERNEL = Kernel(
     Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake_exactly, has_room=has_room),
     options=frozenset({"window", "points"}),
     sizes=sizes,
+    ahead=False,
 )  # fmt: skip
