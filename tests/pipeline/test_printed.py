@@ -52,8 +52,9 @@ def test_the_program_about_audits_runs(here: Path, spark: SparkSession) -> None:
     text = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     table = table_of(STORY)
-    Path("log.jsonl").write_text("\n".join(map(json.dumps, table.to_pylist())), encoding="utf-8")
-    scope: dict[str, Any] = {"frame": spark.read.json("log.jsonl"), "table": table}
+    log = here / "log.jsonl"
+    log.write_text("\n".join(map(json.dumps, table.to_pylist())), encoding="utf-8")
+    scope: dict[str, Any] = {"frame": spark.read.json(str(log)), "table": table}
     exec(compile(code, "audit.md", "exec"), scope)
     assert scope["found"].verdict == "broken"
 
@@ -63,5 +64,7 @@ def test_the_program_about_clusters_prints_what_it_says(
 ) -> None:
     text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    # The session may have been started in another folder.
+    code = code.replace("examples/", f"{ROOT}/examples/")
     exec(compile(code, "cluster.md", "exec"), {})
     assert f"This prints `{capsys.readouterr().out.strip()}`." in text
