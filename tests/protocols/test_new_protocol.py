@@ -60,6 +60,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (SOURCE / "protocols" / "matrix.py").read_text(encoding="utf-8")
     for old, new in (
         ('name="matrix"', 'name="newcomer"'),
+        ('PROTOCOL: ClassVar = "matrix"', 'PROTOCOL: ClassVar = "newcomer"'),
         ("wire_number=6", f"wire_number={NUMBER}"),
         ('paper="Raynal, Schiper, Toueg 1991"', 'paper="Doe 2026"'),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import antecede
 from antecede import MessageId, sim
 from antecede.check import History, causal_violations, undelivered
 from antecede.sim.workloads import client_server, paper, with_semantics
@@ -27,7 +28,7 @@ def history_of(schedule: sim.Schedule, run: sim.Run) -> History:
             history.deliver(row["process"], message)
             continue
         rank, after = ranks[row["message"]], None
-        if run.protocol == "semantic" and rank >= 0:
+        if antecede.PROTOCOLS[run.protocol].orders_by_after and rank >= 0:
             after = max(0, history.local_count(row["process"]) - rank + 1) if rank else 0
         history.send(row["process"], message, row["dests"], after)
     return history

@@ -86,6 +86,7 @@ class Second:
             assert set(done) <= set(left)
             news = [self.spelt(left), self.spelt(done)]
         counting = {"broadcast": self.heard, "matrix": self.sent, "vectors": self.times}
+        counting["newcomer"] = self.sent  # a test adds matrix by this name
         if protocol in counting:
             control = counting[protocol]()
         else:
