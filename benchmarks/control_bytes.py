@@ -43,10 +43,12 @@ def schedule_for(protocol: str, n: int, cast: str, load: float) -> tuple[sim.Sch
     return made, warm_up
 
 
-def measure(protocol: str, n: int, cast: str, load: float, sample: int) -> dict[str, Value]:
+def measure(protocol: str, n: int, cast: str, load: float, *, quick: bool) -> dict[str, Value]:
     """Return the sizes of one protocol on one schedule."""
     schedule, warm_up = schedule_for(protocol, n, cast, load)
-    found = sim.run(protocol, schedule, warm_up=warm_up, wire_sample=sample).metrics
+    engine, sample = ("plain", 20) if quick else ("auto", SAMPLE)  # to compile takes long
+    run = sim.run(protocol, schedule, warm_up=warm_up, wire_sample=sample, engine=engine)
+    found = run.metrics
     return {column: found.get(column) for column in COLUMNS}
 
 
@@ -65,9 +67,7 @@ def main(*, quick: bool) -> bool:
             for n in sizes:
                 for load in loads:
                     row: dict[str, Value] = {"protocol": protocol, "n": n, "cast": cast}
-                    row |= {"load": load} | measure(
-                        protocol, n, cast, load, 20 if quick else SAMPLE
-                    )
+                    row |= {"load": load} | measure(protocol, n, cast, load, quick=quick)
                     record("control_bytes", **row)
                     if load == loads[len(loads) // 2]:
                         print(line(row), flush=True)

@@ -32,7 +32,7 @@ CODE = (
 # Two experiments with two kernels to compile.
 SMALL = (
     *("--experiment", "special", "--experiment", "redundancy"),
-    *("--protocol", "matrix", "--protocol", "pruned", "--n", "4", "--seeds", "1"),
+    *("--protocol", "serial", "--protocol", "synchronous", "--protocol", "pruned", "--seeds", "2"),
 )
 
 

@@ -196,7 +196,8 @@ class CausalLog:
                 mask = roster.mask_of(tuple(dests))
                 if mask:
                     self._log[key] = mask
-                self._tops[number] = max(self._tops[number], key)
+            if entries:
+                self._tops[number] = max(self._tops[number], max(entries) << shift | number)
 
     def move(self, by: Translation, me: int) -> None:
         """Count by another roster from now on."""

@@ -50,6 +50,9 @@ def test_each_step_does_its_work() -> None:
         effects = send(5, series)()()
         assert isinstance(effects, antecede.Effects)
         assert len(effects.packets) == 4
-    effects = receipt(5, RECEIPT)()()
+    received = receipt(5, RECEIPT)()()
+    assert isinstance(received, tuple)
+    effects, log = received  # merged: an endpoint would leave that to its next send
     assert isinstance(effects, antecede.Effects)
     assert len(effects.deliveries) == 1
+    assert len(log) == 9  # of 12 units, those for the receiver are settled
