@@ -96,7 +96,7 @@ def _block(block: Block) -> Iterator[str]:
         for paragraph in block.paragraphs:
             yield from ("", _wrapped(paragraph))
     elif isinstance(block, Figure):
-        yield from ("", f"![{block.title}](figures/{PREFIX}{block.name}.svg)", "")
+        yield from ("", _wrapped(f"![{block.title}](figures/{PREFIX}{block.name}.svg)"), "")
         yield f"*{block.title}*"
         if block.caption:
             yield from ("", _wrapped(block.caption))
