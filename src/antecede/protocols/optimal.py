@@ -34,16 +34,18 @@ paper              here
 
 Differences from the paper
 --------------------------
-The initial entries (i, 0, {}) are left out: an absent sender means the same. ``lookahead`` merges a
-message's control on arrival (RCV(4)-(5) early). The paper's remark lets the receiver purge by a
-message that it has not delivered. That alone loses order, because the guarantee holds only in the
-causal future of a send; so the message's own entries are merged as well, and messages may then wait
-longer than necessary. ``hardware_multicast`` sends the log as it was, and the receiver applies
-SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the changes to the control
-sent there before; packets of a channel are then handled in order. This delays nothing, because
-causal order requires it between two messages on one channel anyway. It costs the last control sent
-and received on each channel as state. Entries stay in the log even if all channels have carried
-them, because their absence would mean something.
+The initial entries (i, 0, {}) are left out: an absent sender means the same. RCV(4) and RCV(5) wait
+for the next send: a delivery only notes what its message carried, the newest is merged first, and
+what its sender already knew is passed over. The log is the same whenever it is looked at.
+``lookahead`` merges a message's control on arrival (RCV(4)-(5) early). The paper's remark lets the
+receiver purge by a message that it has not delivered. That alone loses order, because the guarantee
+holds only in the causal future of a send; so the message's own entries are merged as well, and
+messages may then wait longer than necessary. ``hardware_multicast`` sends the log as it was, and
+the receiver applies SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the
+changes to the control sent there before; packets of a channel are then handled in order. This
+delays nothing, because causal order requires it between two messages on one channel anyway. It
+costs the last control sent and received on each channel as state. Entries stay in the log even if
+all channels have carried them, because their absence would mean something.
 
 The paper does not say how processes leave. Here a removed process is dropped from every destination
 set. Its messages that are held are still delivered; nothing waits for the others, which are lost.
