@@ -107,10 +107,15 @@ def pairs(one: Keys, other: Keys) -> Keys:
     return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
 
 
-def stretches(channels: Keys, seqs: Keys) -> Iterator[tuple[int, int]]:
-    """Return where consecutive numbers of one channel begin and end, in sorted arrays."""
+def stretches(channels: Keys, seqs: Keys) -> Iterator[tuple[int, int, int, int, int]]:
+    """Return where consecutive numbers of one channel begin and end, in sorted arrays.
+
+    With each come the channel, and its lowest and highest number.
+    """
     if not seqs.size:
         return
     breaks = (channels[1:] != channels[:-1]) | (seqs[1:] != seqs[:-1] + 1)
-    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1, [seqs.size]))
-    yield from zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
+    stops = np.append(starts[1:], seqs.size)
+    columns = (starts, stops, channels[starts], seqs[starts], seqs[stops - 1])
+    yield from zip(*(column.tolist() for column in columns), strict=True)

@@ -160,20 +160,21 @@ class Machine:
                 once[first[counts == 1]] = True
                 good &= once
         order = np.lexsort((rows.seq, rows.channel))
-        for at, stop in stretches(rows.channel[order], rows.seq[order]):
-            channel, low = int(rows.channel[order[at]]), int(rows.seq[order[at]])
+        for at, stop, channel, low, high in stretches(rows.channel[order], rows.seq[order]):
             runs = self.seen.get(channel)
-            if runs is not None and not runs.is_new(low, int(rows.seq[order[stop - 1]])):
+            if runs is not None and not runs.is_new(low, high):
                 good[order[at:stop]] = False
         return good
 
     def _note_runs(self, channels: Keys, seqs: Keys, now: int) -> None:
         order = np.lexsort((seqs, channels))
-        channels, seqs = channels[order], seqs[order]
-        for at, stop in stretches(channels, seqs):
-            channel, low, high = int(channels[at]), int(seqs[at]), int(seqs[stop - 1])
-            self.seen.setdefault(channel, Runs()).add_run(low, high, now)
-            self.changes.runs.append((channel, low, high))
+        seen, noted = self.seen, self.changes.runs
+        for _, _, channel, low, high in stretches(channels[order], seqs[order]):
+            runs = seen.get(channel)
+            if runs is None:
+                runs = seen[channel] = Runs()
+            runs.add_run(low, high, now)
+            noted.append((channel, low, high))
 
     def offer(
         self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Keys | None = None
