@@ -29,6 +29,7 @@ from antecede.errors import AntecedeError
 from antecede.net import Limits, Node
 from benchmarks._ports import free_ports
 from benchmarks._tables import record
+from benchmarks.node import Jobs
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -41,28 +42,10 @@ Post = Callable[[str, bytes], Awaitable[None]]
 Taken = Callable[[str, bytes], None]
 
 
-class Tasks:
-    """Sends that nobody waits for; the way may be closed before they are through."""
-
-    def __init__(self) -> None:
-        self.running: set[asyncio.Task[None]] = set()
-
-    def start(self, post: Post, dest: str, payload: bytes) -> None:
-        """Start a send."""
-
-        async def send() -> None:
-            with contextlib.suppress(AntecedeError, OSError, _nats_error()):
-                await post(dest, payload)
-
-        task = asyncio.create_task(send())
-        self.running.add(task)
-        task.add_done_callback(self.running.discard)
-
-    async def stop(self) -> None:
-        """Cancel what is under way."""
-        for task in self.running:
-            task.cancel()
-        await asyncio.gather(*self.running, return_exceptions=True)
+async def send_quietly(post: Post, dest: str, payload: bytes) -> None:
+    """Send something; the way may be closed before it is through."""
+    with contextlib.suppress(AntecedeError, OSError, _nats_error()):
+        await post(dest, payload)
 
 
 def _nats_error() -> type[Exception]:
@@ -144,11 +127,11 @@ async def _node(name: str, places: dict[str, str], taken: Taken) -> AsyncIterato
 
 async def echo(way: str, name: str, places: dict[str, str]) -> None:
     """Send everything back, for ever."""
-    tasks = Tasks()
+    jobs = Jobs()
     posts: list[Post] = []
 
     def taken(source: str, payload: bytes) -> None:
-        tasks.start(posts[0], source, payload)
+        jobs.start(send_quietly(posts[0], source, payload))
 
     async with opened(way, name, places, taken) as post:
         posts.append(post)
@@ -157,24 +140,24 @@ async def echo(way: str, name: str, places: dict[str, str]) -> None:
 
 async def measure(way: str, places: dict[str, str], window: int, seconds: float) -> float:
     """Return echoes per second."""
-    count, tasks = 0, Tasks()
+    count, jobs = 0, Jobs()
     posts: list[Post] = []
 
     def taken(source: str, payload: bytes) -> None:
         nonlocal count
         count += 1
-        tasks.start(posts[0], source, payload)
+        jobs.start(send_quietly(posts[0], source, payload))
 
     async with opened(way, "a", places, taken) as post:
         posts.append(post)
         await _greet(post, lambda: count, way)
         for number in range(window - 2):
-            tasks.start(post, NAMES[1 + number % 2], PAYLOAD)
+            jobs.start(send_quietly(post, NAMES[1 + number % 2], PAYLOAD))
         await asyncio.sleep(seconds / 4)
         before, begin = count, time.perf_counter()
         await asyncio.sleep(seconds)
         rate = (count - before) / (time.perf_counter() - begin)
-        await tasks.stop()
+        await jobs.stop()
     return rate
 
 
