@@ -111,6 +111,25 @@ def check_claim(endpoint: Endpoint, packet: Packet, claimed: int, made: int) -> 
         raise PeerError(msg)
 
 
+def check_entry(
+    endpoint: Endpoint, packet: Packet, sender: str, clock: int, dests: tuple[str, ...]
+) -> None:
+    """Refuse an entry of strangers, of oneself as a destination, or of what nobody can know."""
+    endpoint._check_names(packet, dests)
+    if sender in dests:
+        raise malformed(packet, f"that {sender!r} is not to wait for its own message")
+    check_number(endpoint, packet, sender, clock)
+
+
+def check_number(endpoint: Endpoint, packet: Packet, sender: str, number: int) -> None:
+    """Refuse the number of a message that its sender, or this process, has not sent yet."""
+    endpoint._check_names(packet, (sender,))
+    if sender == packet.source and number >= packet.message_id.seq:
+        raise malformed(packet, f"messages of {sender!r} before {packet.message}")
+    if sender == endpoint.process:
+        check_claim(endpoint, packet, number, endpoint._seq)
+
+
 def not_bytes(payload: object) -> str:
     """Return the text of the error for a payload that is not bytes."""
     return f"payload is {type(payload).__name__}; expected bytes: encode it first"

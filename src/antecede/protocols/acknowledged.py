@@ -92,7 +92,7 @@ from antecede.core.messages import (
     Sending,
 )
 from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_count, is_pairs, malformed
+from antecede.core.validation import check_claim, check_entry, is_count, is_pairs, malformed
 
 Pairs = tuple[tuple[str, int], ...]
 Data = tuple[int, Entries]
@@ -299,14 +299,8 @@ class Acknowledged(Endpoint):
             raise malformed(packet, "sorted entries (sender, clock, destinations)")
         if mark >= packet.message_id.seq:
             raise malformed(packet, f"a number below that of {packet.message}")
-        for sender, clock, dests in entries:
-            self._check_names(packet, (sender, *dests))
-            if sender in dests:
-                raise malformed(packet, f"that {sender!r} is not to wait for its own message")
-            if sender == packet.source and clock >= packet.message_id.seq:
-                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
-            if sender == self.process:
-                check_claim(self, packet, clock, self._seq)
+        for entry in entries:
+            check_entry(self, packet, *entry)
 
     def _check_answer(self, packet: Packet) -> None:
         control = packet.control

@@ -80,7 +80,7 @@ from antecede.core.kinds import EVENT, LOG, NAME
 from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.reached import Ahead, Reached, count_delivery, is_delivered
 from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_count, malformed
+from antecede.core.validation import check_entry, is_count, malformed
 
 Control = tuple[int, Entries]
 
@@ -217,14 +217,8 @@ class NonAtomic(Endpoint):
             raise malformed(packet, "a number and sorted entries (sender, clock, destinations)")
         if first > packet.message_id.seq:
             raise malformed(packet, f"a first message not after {packet.message}")
-        for sender, clock, dests in entries:
-            self._check_names(packet, (sender, *dests))
-            if sender in dests:
-                raise malformed(packet, f"that {sender!r} is not to wait for its own message")
-            if sender == packet.source and clock >= packet.message_id.seq:
-                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
-            if sender == self.process:
-                check_claim(self, packet, clock, self._seq)
+        for entry in entries:
+            check_entry(self, packet, *entry)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:

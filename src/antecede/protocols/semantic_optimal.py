@@ -94,7 +94,7 @@ from antecede.core.messages import (
 )
 from antecede.core.reached import Ahead, Reached, count_delivery, is_delivered
 from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_count, malformed
+from antecede.core.validation import check_entry, check_number, is_count, malformed
 from antecede.errors import UsageError
 
 Pairs = tuple[tuple[str, int], ...]
@@ -254,20 +254,10 @@ class SemanticOptimal(Endpoint):
             raise malformed(packet, "sorted entries (sender, clock, destinations)")
         if not _are_prefixes(prefixes) or not is_keys(points):
             raise malformed(packet, "sorted prefixes and points (sender, number)")
-        for sender, clock, dests in entries:
-            self._check_names(packet, dests)
-            if sender in dests:
-                raise malformed(packet, f"that {sender!r} is not to wait for its own message")
-            self._check_number(packet, sender, clock)
+        for entry in entries:
+            check_entry(self, packet, *entry)
         for sender, number in (*prefixes, *points):
-            self._check_number(packet, sender, number)
-
-    def _check_number(self, packet: Packet, sender: str, number: int) -> None:
-        self._check_names(packet, (sender,))
-        if sender == packet.source and number >= packet.message_id.seq:
-            raise malformed(packet, f"messages of {sender!r} before {packet.message}")
-        if sender == self.process:
-            check_claim(self, packet, number, self._seq)
+            check_number(self, packet, sender, number)
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
