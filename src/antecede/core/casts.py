@@ -33,8 +33,8 @@ class Targets:
 
     def __init__(self, names: tuple[str, ...], process: str) -> None:
         self.names = names
-        self.others = tuple([dest for dest in names if dest != process])
         self.has_me = process in names
+        self.others = tuple([dest for dest in names if dest != process]) if self.has_me else names
         self.mask = self.others_mask = 0
         self.numbers: list[int] = []
 
@@ -130,7 +130,7 @@ def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...
     if not names:
         msg = "dests is empty; name at least one process"
         raise UsageError(msg)
-    unknown = names.difference(endpoint.members)
+    unknown = names.difference(endpoint._positions)
     if unknown:
         strange = ", ".join(sorted(map(repr, unknown)))
         msg = (
@@ -138,7 +138,8 @@ def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...
         )
         raise UsageError(msg)
     targets = tuple(sorted(names))
-    _check_cast(endpoint, targets)
+    if "multicast" not in endpoint.INFO.casts:
+        _check_cast(endpoint, targets)
     return targets
 
 
@@ -149,9 +150,9 @@ def _expected(groups: object) -> str:
 
 
 def _check_cast(endpoint: Endpoint, targets: tuple[str, ...]) -> None:
-    """Refuse a cast that the protocol does not offer, and name those that do."""
+    """Refuse a cast if the protocol, which does not multicast, does not offer it either."""
     others = set(targets) - {endpoint.process}
-    fits: set[Cast] = {"multicast"}
+    fits: set[Cast] = set()
     if len(others) <= 1:
         fits.add("unicast")
     if others == set(endpoint.members) - {endpoint.process}:

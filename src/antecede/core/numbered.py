@@ -51,10 +51,11 @@ class Numbered(Membership):
     """Whether :meth:`_on_arrival` has anything to do."""
 
     def _number_targets(self, to: Targets) -> None:
-        numbers = self._roster.numbers
+        roster, numbers = self._roster, self._roster.numbers
         to.numbers = [numbers[name] for name in to.others]
-        to.mask = self._roster.mask_of(to.names)
-        to.others_mask = self._roster.mask_of(to.others)
+        to.others_mask = to.mask = sum(map(roster.bits.__getitem__, to.numbers))
+        if to.has_me:
+            to.mask |= roster.bits[self._me]
 
     # What a protocol defines.
 
