@@ -139,6 +139,7 @@ class PurgesByWord(Optimal):
     def _start(self) -> None:
         super()._start()
         self._looks_ahead = True
+        self._find_bounds()
 
     def _on_arrival(self, packet: Packet) -> None:
         both = CausalLog(self._roster, self._me)

@@ -25,7 +25,7 @@ NOTED_MAX: Final = 64
 class CausalLog:
     """What one process knows about messages that someone may still have to wait for."""
 
-    __slots__ = ("_is_base", "_log", "_me", "_noted", "_tops", "roster")
+    __slots__ = ("_is_base", "_log", "_me", "_tops", "noted", "roster")
 
     def __init__(self, roster: Roster, me: int) -> None:
         self.roster = roster
@@ -33,18 +33,19 @@ class CausalLog:
         self._is_base = True
         self._tops = list(range(len(roster)))
         self._log: dict[int, int] = {}
-        self._noted: list[tuple[Stamp, int, int]] = []
-        """Stamps, keys and destinations of messages that are not merged yet.
+        self.noted: list[tuple[Stamp, int, int]] = []
+        """Stamps, keys and destinations of messages that are not merged yet, RCV(4).
 
-        Our own last message stands, at first, for all that we knew, instead of ``_log``: then
-        ``_is_base`` is False.
+        Nobody may have lost what it knew by a restart: else use :meth:`merge`. If there are more
+        than NOTED_MAX, call :meth:`settle`. Our own last message stands, at first, for all that we
+        knew, instead of ``_log``: then ``_is_base`` is False.
         """
 
     @property
     def tops(self) -> list[int]:
         """Each sender's newest message."""
-        if self._noted:
-            self._settle()
+        if self.noted:
+            self.settle()
         return self._tops
 
     @tops.setter
@@ -54,8 +55,8 @@ class CausalLog:
     @property
     def log(self) -> dict[int, int]:
         """The destinations that may still have to wait for a message."""
-        if self._noted:
-            self._settle()
+        if self.noted:
+            self.settle()
         return self._log
 
     @log.setter
@@ -64,7 +65,9 @@ class CausalLog:
 
     def take(self, targets: int) -> Needs:
         """Drop ``targets`` from every entry, SND(3); return the entries that named each."""
-        log = self.log
+        if self.noted:
+            self.settle()
+        log = self._log
         needs: Needs = {}
         if not log:
             return needs
@@ -86,7 +89,9 @@ class CausalLog:
 
     def take_one(self, bit: int) -> list[int]:
         """Do the same for a single destination."""
-        log = self.log
+        if self.noted:
+            self.settle()
+        log = self._log
         if not log:
             return []
         needs = [key for key, mask in log.items() if mask & bit]
@@ -99,41 +104,31 @@ class CausalLog:
 
     def stamp(self, kind: type[S], key: int, dests: int, *, is_plain: bool) -> S:
         """Return what all copies of a message of our own carry, and record it: SND(4)."""
-        if self._noted:
-            self._settle()
+        if self.noted:
+            self.settle()
         made = new_stamp(kind, self._tops, self._log, is_plain)
-        self._noted.append((made, key, dests))
+        self.noted.append((made, key, dests))
         self._is_base = False
         return made
 
-    def note(self, stamp: Stamp, key: int, dests: int) -> None:
-        """Merge what the message ``key`` carried, and itself with its destinations: RCV(4).
-
-        Nobody may have lost what it knew by a restart: then use :meth:`merge`.
-        """
-        self._noted.append((stamp, key, dests))
-        if len(self._noted) > NOTED_MAX:
-            self._settle()
-
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Merge what is noted, the newest first; leave out what someone knew who sent later."""
         roster, bits = self.roster, self.roster.bits
         low, mine = roster.low, bits[self._me]
-        noted = self._noted
-        stamp, key, dests = noted.pop()
-        source = key & low
-        log, tops = stamp.log.copy(), stamp.tops.copy()
-        tops[source] = key
-        if rest := dests & ~(bits[source] | mine):
-            log[key] = rest
-        while noted:
-            stamp, key, dests = noted.pop()
+        log: dict[int, int] = {}
+        tops: list[int] = []
+        for stamp, key, dests in reversed(self.noted):
             source = key & low
-            if key > tops[source]:
+            if not tops:
+                log, tops = stamp.log.copy(), stamp.tops.copy()
+            elif key > tops[source]:
                 log, tops = _merged(log, tops, stamp.log, stamp.tops, low)
-                tops[source] = key
-                if rest := dests & ~(bits[source] | mine):
-                    log[key] = rest
+            else:
+                continue
+            tops[source] = key
+            if rest := dests & ~(bits[source] | mine):
+                log[key] = rest
+        self.noted.clear()
         if self._is_base:
             log, tops = _merged(log, tops, self._log, self._tops, low)
         self._log, self._tops, self._is_base = log, tops, True
@@ -185,7 +180,7 @@ class CausalLog:
         """Take over a log by names."""
         roster = self.roster
         shift = roster.shift
-        self._noted = []
+        self.noted = []
         self._is_base = True
         self._tops = list(range(len(roster)))
         self._log = {}

@@ -47,9 +47,6 @@ BEHIND: Final = -3
 class Numbered(Membership):
     """One process's side of a protocol that carries :class:`Stamp` and needs."""
 
-    _looks_ahead = False
-    """Whether :meth:`_on_arrival` has anything to do."""
-
     def _number_targets(self, to: Targets) -> None:
         roster, numbers = self._roster, self._roster.numbers
         to.numbers = [numbers[name] for name in to.others]
@@ -106,7 +103,7 @@ class Numbered(Membership):
         source, n, stamp = packet.source_no, packet.n, packet.stamp
         links = self._links
         expected = links.prefix.get(source, 0) + 1
-        is_odd = self._rough or not stamp.is_plain
+        is_odd = self._is_odd or not stamp.is_plain
         if n != expected:
             if (n ^ expected) >> INCARNATION_SHIFT:
                 self._check_past(packet, incarnation_of(expected))
@@ -117,27 +114,29 @@ class Numbered(Membership):
             self._check_claims(packet)
             self._notice(packet)
             return self._receive_oddly(packet)
-        need = self._blocker(packet) if packet.needs else FREE
-        if need != FREE or self.pull:
+        need, reached, low = FREE, self._reached, roster.low
+        for key in packet.needs:  # _blocker() for the usual case
+            if key > reached[key & low]:
+                need = key
+                break
+        if need != FREE:
             self._hold_back(packet, need)
             return effects_of((), (), self._events)
         if n == expected and source not in links.ahead:
             links.prefix[source] = n
         else:
             links.accept(source, n)
-        if self._looks_ahead:
-            self._on_arrival(packet)
         if source in self._hold.waiting:
             return self._deliver_all(packet)
         # What follows is _deliver() where nothing waits for it and nobody has left: the usual case.
         self._events = event = self._events + 1
-        self._reached[source] = key = packet.seq << roster.shift | source
+        reached[source] = key = packet.seq << roster.shift | source
         self._turns[source] = n
         self._merge(packet, key)
         return effects_of((), (delivery_of(packet, event),), event)
 
     def _receive_oddly(self, packet: Packet) -> Effects:
-        """Accept a packet where something may be lost, or that tells of someone who left."""
+        """Accept a packet that tells of someone who left, or where not all is as usual."""
         need = self._blocker(packet)
         if need != FREE or self.pull:
             self._hold_back(packet, need)

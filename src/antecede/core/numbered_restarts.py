@@ -26,6 +26,9 @@ from antecede.errors import PeerError
 class NumberedRestarts(NumberedState):
     """What :class:`antecede.core.numbered.Numbered` does when a process restarts."""
 
+    _looks_ahead = False
+    """Whether a protocol looks at packets when they arrive."""
+
     def _need(self, key: int) -> Need:
         roster = self._roster
         return Need(roster.names[key & roster.low], key >> roster.shift)
@@ -36,6 +39,8 @@ class NumberedRestarts(NumberedState):
         """Set what tells the usual case from the others quickly."""
         self._rough = bool(self._gone or self._closed or self.incarnation)
         """Whether messages may have been lost, with a process or an incarnation, or forgotten."""
+        self._is_odd = self._rough or self.pull or self._looks_ahead
+        """Whether receiving a packet takes more than the usual steps."""
         self._bound = 1 << INCARNATION_SHIFT + self._roster.shift
         """Keys above it are of processes that have restarted."""
 

@@ -74,7 +74,7 @@ from antecede.core.differences import Difference, applied, difference, is_differ
 from antecede.core.entries import Entries, Log, is_entries, restricted
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.logs import CausalLog
+from antecede.core.logs import NOTED_MAX, CausalLog
 from antecede.core.messages import (
     PAIR_BYTES,
     ControlSize,
@@ -170,6 +170,7 @@ class Optimal(Numbered):
         if self._fifo:
             self._kind = Stamp  # receive() takes no packet as it is
         self._looks_ahead = self._lookahead or self._is_differential
+        self._find_bounds()
         self._known = CausalLog(self._roster, self._me)
         self._last_sent: dict[str, Entries] = {}
         self._last_received: dict[str, Entries] = {}
@@ -217,10 +218,12 @@ class Optimal(Numbered):
         stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
         for dest in numbers:
             sent[dest] = n = sent.get(dest, 0) + 1
-            if self._hardware:
-                stamp = OptimalStamp(stamp.tops, _without(before, roster.bits[dest]))
             own = needs.get(dest, nothing)
             packets.append(numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own))
+        if self._hardware:
+            for packet in packets:
+                log = _without(before, roster.bits[packet.dest_no])
+                packet.stamp = OptimalStamp(stamp.tops, log)
         return tuple(map(self._shortened, packets) if self._is_differential else packets)
 
     def _shortened(self, packet: Packet) -> Packet:
@@ -313,7 +316,10 @@ class Optimal(Numbered):
             targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me] | self._gone)
             self._known.merge(self._carried(packet), key, targets)
         else:
-            self._known.note(packet.stamp, key, packet.dest_set)
+            noted = self._known.noted
+            noted.append((packet.stamp, key, packet.dest_set))
+            if len(noted) > NOTED_MAX:
+                self._known.settle()
 
     def _carried(self, packet: Packet) -> Stamp:
         """Return O_M without those who left, and after SND(2) if the sender left that to us."""

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from antecede.wire.quick import Quick
 
 STARTS_MAX: Final = 4096
-ALONE, LIST, BITS, DESTS = range(4)
+ALONE: Final = 0
+LIST: Final = 1
+BITS: Final = 2
+DESTS: Final = 3
 """The destinations of a packet with a stamp: one, a list or bits; and how many kinds there are."""
 
 

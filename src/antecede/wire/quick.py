@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from antecede.core.counts import Counts
-from antecede.core.messages import Packet, incarnation_of, numbered_packet
+from antecede.core.messages import INCARNATION_SHIFT, Packet, numbered_packet
 from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp
@@ -61,8 +61,8 @@ class Quick:
         self.counted_starts: dict[tuple[str, int], bytes] = {}
         self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
-        self._kinds: dict[int, type[Stamp]] = {}
-        """Those whose control is a log; their tags take one byte."""
+        self._kinds: dict[int, tuple[type[Stamp], int]] = {}
+        """Those whose control is a log, with forms, by tags; these take one byte."""
         self._count = len(wire)
         self._set_bytes = (len(wire) + 7) // 8
         self._is_paired = wire.is_paired
@@ -78,34 +78,29 @@ class Quick:
                 return None
             packet = adopted
         stamp = packet.stamp
+        if not stamp.IS_LOG:
+            return counted_head(self, packet, payload)
         body = stamp.body
         if body is None or body[0] is not roster:
-            if not stamp.IS_LOG:
-                return counted_head(self, packet, payload)
-            body = self._body(stamp, packet.seq)
-        elif not stamp.IS_LOG:
-            return counted_head(self, packet, payload)
-        control, needs = body[1], b""
-        if control:
-            needs = self._stamps.put_needs(stamp.tops, packet.needs) if packet.needs else b"\0"
+            body = self._body(stamp, packet)
         dest, dests = packet.dest_no, packet.dest_set
         how, listed = ALONE, b""
         if dests != roster.bits[dest]:
             how, listed = self.dests.get(dests) or self.put_dests(dests)
-        if not control:
+        control, needs = body[1], b"\0"
+        if packet.needs:
+            needs = self._stamps.put_needs(stamp.tops, packet.needs)
+        elif not control:
             how += DESTS
+            needs = b""
         if stamp.news is not None:
             how += 2 * DESTS
             listed += self._put_news(stamp.news)
         start = self._starts[type(stamp)].get((how << 16 | packet.source_no) << 16 | dest)
         if start is None:
             start = self._start(packet, how)
-        n, seq = packet.n, packet.seq
-        if n < 0x80 <= seq < 0x4000:
-            numbers = bytes((n, seq & 0x7F | 0x80, seq >> 7))
-        else:
-            numbers = varint(n) + varint(seq)
-        return b"".join((start, numbers, listed, control, needs, payload))
+        n, seq = varint(packet.n), varint(packet.seq)
+        return b"".join((start, n, seq, listed, control, needs, payload))
 
     def control_bytes(self, packet: Packet) -> int | None:
         """Return the length of a control, or None if it is of another kind."""
@@ -118,13 +113,14 @@ class Quick:
         if not stamp.IS_LOG:
             counts = counted_body(self, stamp)
             return None if counts is None else len(counts)
-        body = self._body(stamp, packet.seq)[1]
+        body = self._body(stamp, packet)[1]
         return len(body + self._stamps.put_needs(stamp.tops, packet.needs)) if body else 0
 
-    def _body(self, stamp: Stamp, seq: int) -> tuple[Roster, bytes]:
-        """Return what the controls of all copies share, encoded."""
-        is_known = max(stamp.tops) > self.roster.low
-        made = self._stamps.put(stamp.tops, stamp.log, seq) if is_known else b""
+    def _body(self, stamp: Stamp, packet: Packet) -> tuple[Roster, bytes]:
+        """Return what the controls of all copies share, encoded; b"" if they know nothing."""
+        tops, low = stamp.tops, self.roster.low
+        is_known = tops[packet.source_no] > low or max(tops) > low
+        made = self._stamps.put(tops, stamp.log, packet.seq) if is_known else b""
         stamp.body = body = self.roster, made
         return body
 
@@ -212,10 +208,10 @@ class Quick:
         if len(data) <= self._tag_at or data[0] != MARK:
             return None
         tag = data[self._tag_at]
-        kind = self._kinds.get(tag)
+        found = self._kinds.get(tag)
         try:
-            if kind is not None:
-                return self._packet(data, kind, tag % TAGS - STAMPED)
+            if found is not None:
+                return self._packet(data, found[0], found[1])
             tag, at = read_varint(data, self._tag_at)
             form = tag % TAGS - STAMPED
             kind = _kind_of_tag(tag) if form >= 0 else None
@@ -225,7 +221,7 @@ class Quick:
                 return counted_packet(self, data, at, kind, form)
             if tag > 0x7F:  # logs have low numbers
                 return None
-            self._kinds[tag] = kind
+            self._kinds[tag] = kind, form
             return self._packet(data, kind, form)
         except IndexError:
             reader = Reader(data, len(data))
@@ -236,11 +232,13 @@ class Quick:
 
     def _packet(self, data: bytes, kind: type[Stamp], form: int) -> Packet:
         roster, at = self.roster, self._tag_at + 1
+        source = data[at]
+        at += 1
         if self._is_paired:
-            source, dest = data[at] // PAIR_MAX, data[at] % PAIR_MAX
-            at += 1
+            source, dest = source >> 4, source & 15
         else:
-            source, at = read_varint(data, at)
+            if source > 0x7F:
+                source, at = read_varint(data, at - 1)
             dest, at = read_varint(data, at)
         n, seq = data[at], data[at + 1]
         at += 2
@@ -248,22 +246,17 @@ class Quick:
             n, at = read_varint(data, at - 2)
             seq, at = read_varint(data, at)
         dests = roster.bits[dest]
-        if form % DESTS != ALONE:
-            dests, at = self.get_dests(data, at, form % DESTS)
-            if dests == roster.bits[dest]:
-                msg = "lists its destination although it has no other"
-                raise ColumnError(msg)
         news = None
-        if form >= 2 * DESTS:
-            form -= 2 * DESTS
-            news, at = self._get_news(data, at)
+        if form:  # ALONE, with a control and without news, is 0
+            dests, news, form, at = self._get_rest(data, at, dests, form)
         needs: list[int] = []
         is_plain = news is None
         if form >= DESTS:
             tops, log = list(range(len(roster))), dict[int, int]()
         else:
             tops, log, newest, at = self._stamps.get(data, at, seq, dest)
-            is_plain = is_plain and not incarnation_of(newest)
+            if newest >> INCARNATION_SHIFT:
+                is_plain = False
             if data[at]:
                 needs, at = self._stamps.get_needs(data, at, tops)
             else:
@@ -273,8 +266,24 @@ class Quick:
             msg = "says what no endpoint sends"
             raise ColumnError(msg)
         stamp = new_stamp(kind, tops, log, is_plain)
-        stamp.news = news
+        if news is not None:
+            stamp.news = news
         return numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
+
+    def _get_rest(
+        self, data: bytes, at: int, only: int, form: int
+    ) -> tuple[int, tuple[int, int] | None, int, int]:
+        """Read destinations and news; return also the form without what it says of them."""
+        dests, news = only, None
+        if form % DESTS != ALONE:
+            dests, at = self.get_dests(data, at, form % DESTS)
+            if dests == only:
+                msg = "lists its destination although it has no other"
+                raise ColumnError(msg)
+        if form >= 2 * DESTS:
+            form -= 2 * DESTS
+            news, at = self._get_news(data, at)
+        return dests, news, form, at
 
     def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
         middle, end = at + self._set_bytes, at + 2 * self._set_bytes

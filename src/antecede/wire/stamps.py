@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
+from antecede.core.messages import COMPILED
 from antecede.core.roster import Roster
 from antecede.core.validation import COUNT_MAX
 from antecede.wire.lanes import (
+    BYTE,
     BYTES,
     FEW,
     LESS,
     ColumnError,
     get_column,
     get_lane,
+    least_of,
     put_column,
     put_lane,
     put_steps,
@@ -28,7 +31,9 @@ from antecede.wire.lanes import (
 )
 from antecede.wire.stream import CONTROL_BYTES_MAX
 
-SINGLES, LISTS, BITS = range(3)
+SINGLES: Final = 0
+LISTS: Final = 1
+BITS: Final = 2
 """How destinations are written: one number each, lists, or a bit for every member."""
 CACHE_MAX: Final = 4096
 ENTRIES_MAX: Final = 1 << 17
@@ -38,8 +43,12 @@ SMALL: Final = 1 << 31
 SHIFTED_MAX: Final = 1024
 """Up to so many bits, shifting one number is quicker than reading text."""
 TOO_EARLY: Final = "needs a message before its sender's first"
+NOT_FOR_IT: Final = "has an entry before its sender's first message, or for its own destination"
 NOT_SHORTEST: Final = "has destinations in a form that is not the shortest"
 Log = dict[int, int]
+ONE: Final = 8 | BYTES
+"""The beginning of a single need that fits into a byte."""
+_NEED: Final = [bytes((ONE, place)) for place in range(0xFF)]
 
 
 class Stamps:
@@ -60,8 +69,9 @@ class Stamps:
 
     def put(self, tops: list[int], log: Log, seq: int) -> bytes:
         """Return tops and log; tops must know at least one message."""
-        shift, low = self.roster.shift, self.roster.low
-        least = min(tops)
+        roster = self.roster
+        shift, low = roster.shift, roster.low
+        least = least_of(tops) if COMPILED else min(tops)
         if least > low:
             base = least >> shift
             before = base - 1
@@ -72,19 +82,20 @@ class Stamps:
         form, column = put_column(codes)
         start = varint(2 * (seq - base) if seq >= base else 2 * (base - seq) - 1)
         if not log:
-            return b"".join((bytes((form,)), start, column, b"\0"))
+            return b"".join((BYTE[form], start, column, b"\0"))
         if len(log) == 1:  # usual in small groups
             ((key, mask),) = log.items()
-            place, number = tops[key & low] - key | key & low, mask.bit_length() - 1
-            if place < 0xFF and self._lane < 8 and mask == self.roster.bits[number]:
-                one = bytes((1, place, number))
-                return b"".join((bytes((form | BYTES << 3,)), start, column, one))
+            sender, number = key & low, mask.bit_length() - 1
+            place = tops[sender] - key | sender
+            if place < 0xFF and self._lane < 8 and mask == roster.bits[number]:
+                form |= BYTES << 3
+                return b"".join((BYTE[form], start, column, b"\1", BYTE[place], BYTE[number]))
         by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
         places = sorted(by_place)
         width, gaps = put_steps(places)
         how, dests = self._put_dests(list(map(by_place.__getitem__, places)))
         form |= width << 3 | how << 6
-        return b"".join((bytes((form,)), start, column, varint(len(places)), gaps, dests))
+        return b"".join((BYTE[form], start, column, varint(len(places)), gaps, dests))
 
     def put_needs(self, tops: list[int], needs: list[int]) -> bytes:
         """Return the messages that the destination must have delivered."""
@@ -92,10 +103,10 @@ class Stamps:
             return b"\0"
         low = self.roster.low
         if len(needs) == 1:
-            (key,) = needs
+            key = needs[0]
             place = tops[key & low] - key | key & low
             if place < 0xFF:
-                return bytes((8 | BYTES, place))
+                return _NEED[place]
         places = sorted([tops[key & low] - key | key & low for key in needs])
         width, gaps = put_steps(places)
         return varint(len(places) << 3 | width) + gaps
@@ -104,7 +115,7 @@ class Stamps:
         if sum(map(int.bit_count, masks)) == len(masks):
             if self._lane > 8:
                 return SINGLES, put_lane([mask.bit_length() - 1 for mask in masks], self._lane)
-            numbers = bytes(map(int.bit_length, masks)).translate(LESS)
+            numbers = bytes(list(map(int.bit_length, masks))).translate(LESS)
             few = len(numbers) <= FEW and self._lane < 8
             return SINGLES, numbers if few else put_lane(numbers, self._lane)
         find = self._lists.get
@@ -152,18 +163,18 @@ class Stamps:
 
         Return also a clock, and the place behind all: no clock belongs to a later incarnation.
         """
-        shift, low, count = self.roster.shift, self.roster.low, self._count
-        form = data[at]
-        code = data[at + 1]
+        roster, count = self.roster, self._count
+        shift, low = roster.shift, roster.low
+        form, code = data[at], data[at + 1]
         at += 2
         if code > 0x7F:
             code, at = read_varint(data, at - 1)
         base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
         codes, at = get_column(data, at, count, form & 7)
-        start = base - 1
-        is_small = type(codes) is bytes and base < SMALL  # no need to look at each
-        newest = base if is_small else start + max(codes)
-        if 1 not in codes or start < 0 or newest > COUNT_MAX:
+        start, newest = base - 1, base
+        if base >= SMALL or type(codes) is not bytes:  # else there is no need to look at each
+            newest = start + max(codes)
+        if 1 not in codes or base < 1 or newest > COUNT_MAX:
             msg = f"has clocks from {base}, but none is that, or one above {COUNT_MAX}"
             raise ColumnError(msg)
         if 0 in codes:
@@ -171,49 +182,50 @@ class Stamps:
         else:
             tops = [i + (code << shift) for i, code in enumerate(codes, start << shift)]
         length = data[at]
-        at += 1
         if not length:
             if form > 7:
                 msg = f"has form {form} for a log without entries"
                 raise ColumnError(msg)
-            return tops, {}, newest, at
-        if length == 1 and form >> 3 == BYTES and self._lane < 8 and data[at] < 0xFF:
-            place, sender, number = data[at], data[at] & low, data[at + 1]
-            log = {tops[sender] + sender - place: self.roster.bits[number]}
-            at += 2
-            is_open = number != dest
-        else:
-            log, is_open, at = self._get_log(data, at - 1, form >> 3, tops, dest)
-        if min(log) <= low or not is_open:
-            msg = "has an entry before its sender's first message, or for its own destination"
-            raise ColumnError(msg)
-        return tops, log, newest, at
+            return tops, {}, newest, at + 1
+        if length > 1 or form >> 3 != BYTES or self._lane >= 8 or data[at + 1] == 0xFF:
+            log, at = self._get_log(data, at, form >> 3, tops, dest)
+            return tops, log, newest, at
+        place, number = data[at + 1], data[at + 2]  # a single entry: usual in small groups
+        key = tops[place & low] - (place & ~low)
+        if key <= low or number == dest:
+            raise ColumnError(NOT_FOR_IT)
+        return tops, {key: roster.bits[number]}, newest, at + 3
 
     def _get_log(
         self, data: bytes, at: int, form: int, tops: list[int], dest: int
-    ) -> tuple[Log, bool, int]:
-        """Read entries; tell whether none of them is for ``dest``."""
-        low = self.roster.low
+    ) -> tuple[Log, int]:
+        """Read entries; refuse those for ``dest``."""
+        low, bits = self.roster.low, self.roster.bits
+        high = ~low
         length, at = read_varint(data, at)
         if length > min(8 * (len(data) - at), ENTRIES_MAX):
             msg = f"claims {length} entries, but {len(data) - at} bytes are left"
             raise ColumnError(msg)
         gaps, at = get_column(data, at, length, form & 7)
+        log: Log = {}
+        place = -1
         if form >> 3 == SINGLES:
             few = length <= FEW and self._lane < 8
             numbers, at = get_lane(data, at, length, 8 if few else self._lane)
-            masks = list(map(self.roster.bits.__getitem__, numbers))
+            for gap, number in zip(gaps, numbers):  # noqa: B905 - hot
+                place += gap + 1
+                log[tops[place & low] - (place & high)] = bits[number]
             is_open = dest not in numbers
         else:
             masks, at = self._get_sets(data, at, length, form >> 3)
-            is_open = not any([mask >> dest & 1 for mask in masks])  # noqa: C419 - quicker so
-        log: Log = {}
-        place = -1
-        for gap, mask in zip(gaps, masks):  # noqa: B905 - hot
-            place += gap + 1
-            sender = place & low
-            log[tops[sender] + sender - place] = mask
-        return log, is_open, at
+            for gap, mask in zip(gaps, masks):  # noqa: B905 - hot
+                place += gap + 1
+                log[tops[place & low] - (place & high)] = mask
+            bit = bits[dest]
+            is_open = not any([mask & bit for mask in masks])  # noqa: C419 - quicker so
+        if min(log) <= low or not is_open:
+            raise ColumnError(NOT_FOR_IT)
+        return log, at
 
     def _get_sets(self, data: bytes, at: int, length: int, how: int) -> tuple[list[int], int]:
         """Read destinations where some messages have several."""
@@ -296,12 +308,12 @@ class Stamps:
         if not code:
             return [], at
         low = self.roster.low
-        if code == 8 | BYTES and data[at] < 0xFF:
+        if code == ONE and data[at] < 0xFF:
             place = data[at]
-            needs = [tops[place & low] + (place & low) - place]
-            if needs[0] <= low:
+            key = tops[place & low] - (place & ~low)
+            if key <= low:
                 raise ColumnError(TOO_EARLY)
-            return needs, at + 1
+            return [key], at + 1
         if code > 0x7F:
             code, at = read_varint(data, at - 1)
         length = code >> 3
@@ -313,7 +325,7 @@ class Stamps:
         place = -1
         for gap in gaps:
             place += gap + 1
-            needs.append(tops[place & low] + (place & low) - place)
+            needs.append(tops[place & low] - (place & ~low))
         if min(needs) <= low:
             raise ColumnError(TOO_EARLY)
         return needs, at
