@@ -215,11 +215,11 @@ def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[Sequence[int
 
 def least_of(values: list[int]) -> int:
     """Return the least of some values; compiled, this is quicker than to ask the interpreter."""
-    result = values[0]
-    for value in values:
-        if value < result:  # noqa: PLR1730 - see above
-            result = value
-    return result
+    place = 0
+    for i, value in enumerate(values):
+        if value < values[place]:
+            place = i
+    return values[place]
 
 
 def varint(value: int) -> bytes:

@@ -218,7 +218,7 @@ class Stamps:
             is_open = dest not in numbers
         else:
             masks, at = self._get_sets(data, at, length, form >> 3)
-            for gap, mask in zip(gaps, masks):  # noqa: B905 - hot
+            for gap, mask in zip(gaps, masks, strict=True):
                 place += gap + 1
                 log[tops[place & low] - (place & high)] = mask
             bit = bits[dest]
