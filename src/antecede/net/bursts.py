@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Packet, incarnation_of
-from antecede.core.stamps import new_stamp
+from antecede.core.stamps import Stamp, new_stamp
 from antecede.net.channels import Channel
+from antecede.net.runs import later_packet
 from antecede.protocols.optimal import Optimal, OptimalStamp
 
 
@@ -34,14 +35,14 @@ class Burst:
         before = last.stamp
         self._stamp = new_stamp(OptimalStamp, before.tops.copy(), before.log, before.is_plain)
         """What the newest message carries. Nobody else has it, so it can be changed."""
-        known = end._known
-        if len(known._noted) == 1 and known._noted[0][0] is before:
-            known._noted[0] = (self._stamp, known._noted[0][1], known._noted[0][2])
+        noted = _noted(end)
+        if len(noted) == 1 and noted[0][0] is before:
+            noted[0] = (self._stamp, noted[0][1], noted[0][2])
 
     def add(self) -> int:
         """Send one more message; return the number of its packet, or 0 if the run is over."""
         end = self._end
-        noted = end._known._noted
+        noted = _noted(end)
         if len(noted) != 1 or noted[0][0] is not self._stamp:
             return 0
         if end._rough or end._roster is not self._roster:
@@ -101,11 +102,12 @@ def received(endpoint: Endpoint, last: Packet | None, count: int) -> int:
     event = endpoint._events + 1
     endpoint._events += count
     links.prefix[source] = endpoint._turns[source] = n + count
-    tops = stamp.tops.copy()
-    tops[source] = (seq + count - 1) << roster.shift | source
     endpoint._reached[source] = key = (seq + count) << roster.shift | source
     # The others of the run are known to whoever knows the last: that is all that has to be merged.
-    endpoint._known.note(
-        new_stamp(OptimalStamp, tops, stamp.log, is_plain=True), key, last.dest_set
-    )
+    endpoint._merge(later_packet(last, n + count, b""), key)
     return event
+
+
+def _noted(end: Optimal) -> list[tuple[Stamp, int, int]]:
+    """Return the messages that are not merged into the log yet: stamps, keys and destinations."""
+    return end._known._noted
