@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from antecede.core.messages import Packet
 from antecede.net.copies import ALONE
 from antecede.net.fields import Fields, put_bytes, put_number, put_numbers, put_text
+from antecede.net.runs import NEXT, later_packet
 from antecede.wire.codec import Codec
 
 
@@ -20,6 +21,7 @@ class Channel:
 
     __slots__ = (
         "above",
+        "base",
         "identity",
         "joined",
         "kept",
@@ -47,7 +49,9 @@ class Channel:
         self.seqs: dict[int, int] = {}
         """The messages in the outbox that have other copies, by the numbers of their packets."""
         self.runs: dict[int, Packet] = {}
-        """The packets in the outbox whose parcels say only that they follow another."""
+        """Those in the outbox whose parcels say only that they follow: which packet began the run."""
+        self.base: Packet | None = None
+        """The packet that began the latest run."""
         self.last_out: Packet | None = None
         """The packet sent last, if the next one may follow it in a run."""
         self.last_in: Packet | None = None
@@ -88,8 +92,9 @@ class Channel:
 
     def spell_out(self, codec: Codec) -> None:
         """Make every parcel in the outbox one that can be read without the others."""
-        for n, packet in self.runs.items():
-            parcel = ALONE + codec.encode(packet)
+        for n, first in self.runs.items():
+            payload = self.outbox[n][len(NEXT) :]
+            parcel = ALONE + codec.encode(later_packet(first, n, payload))
             self.outbox_bytes += len(parcel) - len(self.outbox[n])
             self.outbox[n] = parcel
         self.runs.clear()

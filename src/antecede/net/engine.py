@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
-from antecede.core.messages import Delivery, MessageId
+from antecede.core.messages import MessageId
 from antecede.errors import (
     HoldFullError,
     NodeClosedError,
@@ -22,21 +22,24 @@ from antecede.errors import (
 )
 from antecede.eventlog import EventLog
 from antecede.net import frames, records
+from antecede.net.bursts import Burst
 from antecede.net.changing import Changing
+from antecede.net.deliveries import Delivery, Keeper
+from antecede.net.groups import was_removed
+from antecede.net.heads import check_setup, is_first
 from antecede.net.limits import Limits
-from antecede.net.machine import was_removed
 from antecede.net.members import Members
 from antecede.net.outgoing import Outgoing
 from antecede.net.peers import GAP_MAX, Peer, wake_all
 from antecede.net.records import Logged
-from antecede.net.runs import standing_alone
-from antecede.net.saving import Batch, Saving
+from antecede.net.runs import NEXT, standing_alone
+from antecede.net.saving import NOW, Batch, Saving
 from antecede.net.stores import Store
 from antecede.net.transports import Transport
 from antecede.net.watch import LOG, Watch
 
 
-class Engine:
+class Engine(Keeper):
     """Drives a machine between a transport, a store and the application."""
 
     def __init__(
@@ -49,6 +52,7 @@ class Engine:
         chance: random.Random,
         events: EventLog | None = None,
     ) -> None:
+        super().__init__(machine.group.past)
         self.machine = machine
         self.is_durable = store is not None
         self.limits = limits
@@ -59,13 +63,16 @@ class Engine:
             name: Peer(name, channel, limits, notes_down=self.is_durable)
             for name, channel in machine.channels.items()
         }
-        self.ready: deque[Delivery] = deque(machine.inbox.values())
+        self.ready: deque[Delivery] = deque()
+        """What the application has not seen."""
+        self._make_ready(list(machine.inbox.values()))
         self.watch = Watch(machine, limits.long_wait_seconds)
         self.transport = transport
         self.outgoing = Outgoing(machine, transport, chance)
         self.failure: Exception | None = None
         self.is_closed = False
-        self.counts = dict.fromkeys(("delivered", "done", "duplicates", "refused"), 0)
+        self.done_count = 0
+        self.counts = dict.fromkeys(("delivered", "duplicates", "refused"), 0)
         self._sends_before = machine.sends
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
         self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
@@ -82,27 +89,40 @@ class Engine:
 
     # What the node calls.
 
-    def send(self, dests: tuple[str, ...] | str, payload: bytes, after: int | None) -> MessageId:
-        """Apply a send."""
+    def send(
+        self, burst: Burst | None, dests: tuple[str, ...] | str, payload: bytes, after: int | None
+    ) -> MessageId:
+        """Apply a send; it goes on with a burst, if it can."""
         machine = self.machine
-        machine.send(dests, payload, after)
+        if burst is None or not machine.send_on(burst, payload):
+            machine.send(dests, payload, after)
         if self.is_durable:
             self.saving.batch.records.append(records.send_record(dests, payload, after))
-        self.saving.schedule()
+        if not self.saving.is_scheduled:
+            self.saving.schedule()
         return MessageId(machine.label, machine.sends)
 
-    def done(self, event: int) -> None:
+    def done(self, event: int) -> Awaitable[None]:
         """Apply that the application has dealt with a delivery; again does nothing."""
-        if self.machine.done(event) is None:
-            return
-        if self.is_durable:
-            self.saving.batch.records.append(records.done_record(event))
-            self.saving.schedule()
-        self.counts["done"] += 1
-        if self._has_pending:
-            self._admit_pending()
-        if self._arrival_waiters:
-            wake_all(self._arrival_waiters)
+        if self.is_closed or self.failure is not None:
+            self.check()
+        machine = self.machine
+        delivery = machine.inbox.pop(event, None)
+        if delivery is not None:  # this is machine.done(): it happens for every message
+            machine.inbox_bytes -= len(delivery.payload)
+            self.done_count += 1
+            if self.is_durable:
+                self.saving.batch.records.append(records.done_record(event))
+                self.saving.schedule()
+            if self._has_pending:
+                self._admit_pending()
+            if self._arrival_waiters:
+                wake_all(self._arrival_waiters)
+        return self.saving.saved() if self.is_durable else NOW
+
+    def name_of(self, label: str) -> str:
+        """Return the name of the process behind a label."""
+        return self.machine.group.name_of(label)
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
@@ -183,7 +203,7 @@ class Engine:
     def _take_frame(self, peer: Peer, data: bytes) -> None:
         frame = frames.decode(data)
         head, channel = frame.head, peer.channel
-        self._check_setup(peer, head)
+        check_setup(self.machine, peer.name, head)
         if head.view < channel.joined:
             self._answer_stranger(peer.name)  # an earlier incarnation
             return
@@ -196,7 +216,10 @@ class Engine:
         is_usual = head.view == peer.view == self.machine.group.number
         if not is_usual and not self.members.is_level(peer, head.view):
             return
-        self._check_identities(peer, head)
+        if is_first(self.machine, peer.name, channel, head):
+            self.machine.meet(peer.name, head.source)
+            if self.is_durable:
+                self.saving.batch.records.append(records.meet_record(peer.name, head.source))
         peer.acknowledge(self.machine, frame.prefix, frame.above, self.loop.time())
         if channel.kept:
             channel.settle(head.stable)
@@ -213,19 +236,30 @@ class Engine:
         if channel.above or first != channel.prefix + 1 or last - first >= len(packets):
             packets = self._new_ones(peer, standing_alone(machine.codec, packets))
         arrive, inbox, name = machine.arrive, machine.inbox, peer.name
-        for place, (n, parcel) in enumerate(packets):
+        place, end = 0, len(packets)
+        while place < end:
+            n, parcel = packets[place]
             if len(inbox) >= count_max or machine.inbox_bytes >= bytes_max:
                 for later, whole in standing_alone(machine.codec, packets)[place:]:
                     peer.put_aside(later, whole)
                 self._has_pending = True
                 break
-            try:
-                arrive(name, n, parcel)
-            except (PeerError, HoldFullError) as error:
-                self._not_taken(name, error)
-            else:
-                if self.is_durable:
-                    self.saving.batch.records.append(records.arrive_record(name, n, parcel))
+            taken = 0
+            if parcel[:1] == NEXT:
+                room = min(end - place, count_max - len(inbox))
+                taken = machine.take_run(channel, packets[place : place + room], bytes_max)
+            if not taken:
+                try:
+                    arrive(name, n, parcel)
+                    taken = 1
+                except (PeerError, HoldFullError) as error:
+                    self._not_taken(name, error)
+            if self.is_durable:
+                self.saving.batch.records += [
+                    records.arrive_record(name, k, data)
+                    for k, data in packets[place : place + taken]
+                ]
+            place += taken or 1
         channel.last_in = None
         self._owe(peer)
 
@@ -241,28 +275,6 @@ class Engine:
             else:
                 made[n] = parcel
         return list(made.items())
-
-    def _check_setup(self, peer: Peer, head: frames.Head) -> None:
-        if head.setup != self.machine.group.digest:
-            msg = (
-                f"{peer.name!r} runs another setup than {self.machine.setup.sentence}; give all "
-                "nodes the same members, protocol and options"
-            )
-            raise PeerError(msg)
-
-    def _check_identities(self, peer: Peer, head: frames.Head) -> None:
-        known, mine = peer.channel.identity, self.machine.identity
-        if (known and head.source != known) or (head.dest and head.dest != mine):
-            who = f"{peer.name!r} has" if known and head.source != known else "this node has"
-            msg = (
-                f"{who} lost its store since {peer.name!r} and this node last met; put the store "
-                "back, or remove the process and add it again"
-            )
-            raise PeerError(msg)
-        if not known:
-            self.machine.meet(peer.name, head.source)
-            if self.is_durable:
-                self.saving.batch.records.append(records.meet_record(peer.name, head.source))
 
     def _not_taken(self, name: str, error: Exception) -> None:
         if isinstance(error, (HoldFullError, UnknownProcessError)):
@@ -286,8 +298,26 @@ class Engine:
 
     def _owe(self, peer: Peer) -> None:
         """Acknowledge the peer's packets with the next frame."""
-        self.saving.batch.arrivals[peer.name] = None
-        self.saving.schedule_arrivals()
+        batch, machine = self.saving.batch, self.machine
+        if (
+            self.is_durable
+            or self.events is not None
+            or batch.held
+            or self.watch.since
+            or machine.group.flush is not None
+            or (batch.packets and not self.saving.is_scheduled)
+        ):
+            batch.arrivals[peer.name] = None
+            self.saving.schedule_arrivals()
+            return
+        # With nothing to save, to log or to watch, arrivals need not wait for the rest of a batch.
+        channel = peer.channel
+        peer.saved = (channel.prefix, tuple(sorted(channel.above)) if channel.above else ())
+        self.outgoing.stable = machine.stable
+        if peer.name not in batch.packets and peer.name not in batch.notes:
+            self.outgoing.owe(peer)
+        if batch.deliveries:
+            self._hand_over(batch)
 
     def _refuse(self, name: str, reason: str) -> None:
         self.counts["refused"] += 1
@@ -332,12 +362,23 @@ class Engine:
                     peer.released = packets[-1][0]
                 self.outgoing.transmit(peer, packets, batch.notes.get(name))
         if batch.deliveries:
-            self.counts["delivered"] += len(batch.deliveries)
-            self.ready += batch.deliveries
-            wake_all(self._consumers)
-        wake_all(deque(batch.waiters))
+            self._hand_over(batch)
+        if batch.waiters:
+            wake_all(deque(batch.waiters))
         if self.machine.group.is_removed:
             self._stop_as_removed()
+
+    def _hand_over(self, batch: Batch) -> None:
+        """Let the application have the deliveries of a batch."""
+        self.counts["delivered"] += len(batch.deliveries)
+        self._make_ready(batch.deliveries)
+        batch.deliveries = []
+        wake_all(self._consumers)
+
+    def _make_ready(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            delivery._keeper = self
+        self.ready += deliveries
 
     def _peer(self, name: str) -> Peer | None:
         return self.peers.get(name) or self.members.former.get(name)

@@ -9,6 +9,7 @@ from antecede.errors import PeerError
 from antecede.net.agreement import Ballot
 from antecede.net.fields import Fields, put_bytes, put_names, put_number, put_text
 from antecede.net.flushes import Flush
+from antecede.net.setups import Setup
 from antecede.net.views import Change, Member, get_members, put_members
 
 
@@ -212,3 +213,24 @@ def founding(digest: bytes, rules: bytes, names: Iterable[str]) -> Welcome:
     """Return the first view of a group."""
     listed = tuple(names)
     return Welcome(0, digest, rules, {name: Member(name, name) for name in listed}, listed, {})
+
+
+def was_removed(process: str) -> str:
+    """Return what to do for a process that was removed."""
+    return (
+        f"process {process!r} was removed from its group; to come back, start it with an empty "
+        "store and joining=True, and let a member add it"
+    )
+
+
+def is_group_of(setup: Setup, group: Group) -> bool:
+    """Tell whether a saved group is the one that a node is started for.
+
+    Its members may have changed since. A founder is started with the founders or with the members
+    as they are now; whoever joined later may name any of them.
+    """
+    if setup.rules != group.rules:
+        return False
+    if setup.process in group.members and group.members[setup.process].joined:
+        return True
+    return setup.digest == group.digest or set(setup.members) == set(group.members)

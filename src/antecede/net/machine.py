@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Self
 
 from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Delivery, Effects, MessageId, Packet
+from antecede.core.messages import Effects, MessageId, Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.core.registry import endpoint as make_endpoint
 from antecede.errors import PeerError, SnapshotError, StoreError, UsageError
+from antecede.net.bursts import Burst, burst_after, received
 from antecede.net.channels import Channel
 from antecede.net.copies import ALONE, heading, packet_in
+from antecede.net.deliveries import Delivery, follow
 from antecede.net.fields import Fields, put_bytes, put_names, put_number
-from antecede.net.groups import Group, Welcome, founding
+from antecede.net.groups import Group, Welcome, founding, is_group_of, was_removed
 from antecede.net.outcomes import Outcome
 from antecede.net.records import (
     ACKNOWLEDGED,
@@ -37,7 +39,7 @@ from antecede.net.records import (
     sealed,
     unsealed,
 )
-from antecede.net.runs import NEXT, is_next, next_packet
+from antecede.net.runs import NEXT, is_next, later_packet, next_packet
 from antecede.net.setups import Setup
 from antecede.wire.codec import Codec
 
@@ -82,6 +84,12 @@ class Machine:
 
     def _index(self) -> None:
         """Find channels and numbers by label quickly."""
+        self.last_sent: Packet | None = None
+        """The packet of the last message, if that went to one peer and others may follow it."""
+        self.last_dests: tuple[str, ...] | str = ""
+        """To whom that was."""
+        self.burst: Burst | None = None
+        """What goes on with that; see :meth:`found_burst`."""
         self.by_label = {channel.label: (name, channel) for name, channel in self.channels.items()}
         self.numbers = {label: number for number, label in enumerate(self.codec.members)}
 
@@ -94,18 +102,55 @@ class Machine:
 
     def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
         """Send a message."""
+        given = dests
         if not self.group.is_plain and not isinstance(dests, str):
             dests = self._labels(tuple(dests))
         effects = self.endpoint.send(dests, payload, after=after)
+        self.last_sent = self.burst = None
         self.sends += 1
         if self.keeps_log:
             message = MessageId(self.label, self.sends)
             named = dests if not isinstance(dests, str) else _dests_of(effects)
             self.into.logged.append(Logged(effects.event, message, tuple(named)))
         if len(effects.packets) == 1 and not effects.deliveries:
-            self._post(effects.packets[0], ALONE)
+            packet = effects.packets[0]
+            self._post(packet, ALONE)
+            if type(given) is tuple and not self.keeps_log:
+                self.last_sent, self.last_dests = packet, given
         else:
             self._carry_out(effects)
+
+    def found_burst(self) -> Burst | None:
+        """Return what a message can go on with that goes where the last one went."""
+        last = self.last_sent
+        if self.burst is None and last is not None and last.dest in self.by_label:
+            self.burst = burst_after(self.endpoint, last, *self.by_label[last.dest])
+        self.last_sent = None
+        return self.burst
+
+    def send_on(self, burst: Burst, payload: bytes) -> bool:
+        """Do as :meth:`send` for such a message; False if anything has happened since the last."""
+        n = burst.add()
+        if not n:
+            self.burst = None
+            return False
+        channel, into = burst.channel, self.into
+        self.sends += 1
+        data = NEXT + payload
+        size = len(data)
+        channel.outbox[n] = data
+        channel.outbox_bytes += size
+        channel.sent = n
+        channel.last_out = None
+        channel.runs[n] = burst.first
+        into.size += size
+        into.control += 1
+        packets = into.packets.get(burst.name)
+        if packets is None:
+            into.packets[burst.name] = [(n, data)]
+        else:
+            packets.append((n, data))
+        return True
 
     def _labels(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the labels of members."""
@@ -146,10 +191,43 @@ class Machine:
             self._carry_out(effects)
             return
         # What follows is _carry_out() for a message that did not have to wait: the usual case.
-        (delivery,) = effects.deliveries
+        delivery = Delivery(effects.deliveries[0])
         self.inbox[delivery.event] = delivery
         self.inbox_bytes += len(delivery.payload)
         self.into.deliveries.append(delivery)
+
+    def take_run(self, channel: Channel, packets: list[tuple[int, bytes]], bytes_max: int) -> int:
+        """Take new packets that follow the one taken last, and one another, as long as they do.
+
+        Return how many were taken. 0 means that each of them has to be looked at: something waits,
+        or there may be more than ``bytes_max`` bytes in the inbox.
+        """
+        first, size, payloads = channel.last_in, 0, list[bytes]()
+        for _, parcel in packets:
+            if parcel[:1] != NEXT:
+                break
+            size += len(parcel)
+            payloads.append(parcel[1:])
+        count = len(payloads)
+        if (
+            first is None
+            or channel.above
+            or not first.n == channel.prefix == packets[0][0] - 1
+            or self.keeps_log
+            or self.group.flush is not None
+            or self.inbox_bytes + size > bytes_max
+        ):
+            return 0
+        event = received(self.endpoint, first, count)
+        if not event:
+            return 0
+        made = follow(first, event, payloads)
+        self.inbox.update(zip(range(event, event + count), made, strict=True))
+        self.inbox_bytes += size - count
+        self.into.deliveries += made
+        channel.prefix += count
+        channel.last_in = None
+        return count
 
     def drop(self, peer: str, numbers: Iterable[int]) -> list[int]:
         """Forget packets that ``peer`` has acknowledged; return those that were still here."""
@@ -192,7 +270,8 @@ class Machine:
                 before = heading(self.codec, packets, self.numbers)
             for packet in packets:
                 self._post(packet, before)
-        for delivery in effects.deliveries:
+        for released in effects.deliveries:
+            delivery = Delivery(released)
             self.inbox[delivery.event] = delivery
             self.inbox_bytes += len(delivery.payload)
             into.deliveries.append(delivery)
@@ -207,9 +286,11 @@ class Machine:
         n, into, last = packet.n, self.into, channel.last_out
         if last is not None and before is ALONE and is_next(last, packet):
             data = NEXT + packet.payload
-            channel.runs[n] = packet
+            assert channel.base is not None
+            channel.runs[n] = channel.base
         else:
             data = before + self.codec.encode(packet)
+            channel.base = packet
         channel.last_out = packet
         size = len(data)
         channel.outbox[n] = data
@@ -227,8 +308,10 @@ class Machine:
 
     def whole(self, channel: Channel, n: int) -> bytes:
         """Return a packet that is not acknowledged such that it can be read without others."""
-        packet = channel.runs.get(n)
-        return channel.outbox[n] if packet is None else ALONE + self.codec.encode(packet)
+        first, parcel = channel.runs.get(n), channel.outbox[n]
+        if first is None:
+            return parcel
+        return ALONE + self.codec.encode(later_packet(first, n, parcel[len(NEXT) :]))
 
     # The store's contents.
 
@@ -284,7 +367,7 @@ class Machine:
         identity, group = reader.bytes(), Group.read(reader)
         if group.is_removed:
             raise StoreError(was_removed(process))
-        if process != setup.process or not _is_group_of(setup, group):
+        if process != setup.process or not is_group_of(setup, group):
             msg = (
                 f"the store belongs to {sentence}, not to {setup.sentence}; start the node as it "
                 "was, or give it another store"
@@ -302,7 +385,7 @@ class Machine:
         machine.unstable = dict(sorted(machine.unstable.items()))
         machine._index()
         for _ in range(reader.count("deliveries")):
-            delivery = get_delivery(reader)
+            delivery = Delivery(get_delivery(reader))
             machine.inbox[delivery.event] = delivery
             machine.inbox_bytes += len(delivery.payload)
         return machine, [get_logged(reader) for _ in range(reader.count("events"))]
@@ -323,24 +406,3 @@ def _dests_of(effects: Effects) -> tuple[str, ...]:
     found = [packet.dests for packet in effects.packets if packet.message is not None]
     found += [delivery.dests for delivery in effects.deliveries]
     return found[0] if found else ()
-
-
-def was_removed(process: str) -> str:
-    """Return what to do for a process that was removed."""
-    return (
-        f"process {process!r} was removed from its group; to come back, start it with an empty "
-        "store and joining=True, and let a member add it"
-    )
-
-
-def _is_group_of(setup: Setup, group: Group) -> bool:
-    """Tell whether a saved group is the one that a node is started for.
-
-    Its members may have changed since. A founder is started with the founders or with the members
-    as they are now; whoever joined later may name any of them.
-    """
-    if setup.rules != group.rules:
-        return False
-    if setup.process in group.members and group.members[setup.process].joined:
-        return True
-    return setup.digest == group.digest or set(setup.members) == set(group.members)

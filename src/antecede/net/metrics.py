@@ -49,7 +49,7 @@ def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) 
 
     yield counter("sent", "Messages sent by the application.", engine.sent)
     yield counter("delivered", "Messages delivered.", counts["delivered"])
-    yield counter("done", "Deliveries marked done.", counts["done"])
+    yield counter("done", "Deliveries marked done.", engine.done_count)
     yield counter("control_bytes", "Bytes of packets without payloads.", counts["control_bytes"])
     yield counter("packet_bytes", "Bytes of packets.", counts["packet_bytes"])
     yield counter("frames", "Frames given to the transport.", engine.outgoing.frames)

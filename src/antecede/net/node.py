@@ -18,7 +18,7 @@ from antecede.errors import NodeClosedError, UsageError
 from antecede.eventlog import EventLog
 from antecede.net.carriers import transport_for
 from antecede.net.changing import Changing
-from antecede.net.deliveries import Delivery, next_of
+from antecede.net.deliveries import Delivery
 from antecede.net.engine import Engine
 from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.limits import Limits
@@ -237,13 +237,14 @@ class Node:
 
     async def __anext__(self) -> Delivery:
         engine = self._engine or self._opened(is_ending=True)
-        while (delivery := next_of(engine)) is None:
+        ready = engine.ready
+        while not ready:
             if engine.failure is not None:
                 engine.check()
             if engine.is_closed:
                 raise StopAsyncIteration
             await engine.next_delivery()
-        return delivery
+        return ready.popleft()
 
     async def flush(self) -> None:
         """Wait until all peers have acknowledged everything that was sent to them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from antecede.core.messages import Delivery, MessageId
+from antecede.core.messages import MessageId
+from antecede.net.deliveries import Delivery
 from antecede.net.records import Logged
 
 

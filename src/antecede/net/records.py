@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from antecede.core.messages import Delivery, MessageId, Need
 from antecede.errors import PeerError, StoreError
+from antecede.net import deliveries
 from antecede.net.fields import (
     Fields,
     names,
@@ -71,7 +72,7 @@ def unsealed(data: bytes, what: str) -> Fields:
     return Fields(body)
 
 
-def put_delivery(out: bytearray, delivery: Delivery) -> None:
+def put_delivery(out: bytearray, delivery: deliveries.Delivery) -> None:
     """Append a delivery."""
     put_number(out, delivery.event)
     put_text(out, delivery.message.sender)

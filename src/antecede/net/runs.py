@@ -45,20 +45,28 @@ def is_next(last: Packet, packet: Packet) -> bool:
 
 def next_packet(last: Packet | None, n: int, payload: bytes) -> Packet:
     """Return the packet that follows ``last``; raise PeerError if none can."""
-    if last is None or last.n + 1 != n or last.roster is None or last.seq >= COUNT_MAX:
+    if last is None or last.n + 1 != n:
         msg = f"packet {n} should follow packet {n - 1}, which was not accepted before it"
         raise PeerError(msg)
-    roster, source, stamp = last.roster, last.source_no, last.stamp
+    return later_packet(last, n, payload)
+
+
+def later_packet(first: Packet, n: int, payload: bytes) -> Packet:
+    """Return packet ``n`` of the run that ``first`` begins; raise PeerError if there is none."""
+    seq = first.seq + n - first.n - 1 if first.roster is not None else 0
+    if first.roster is None or seq >= COUNT_MAX:
+        msg = f"packet {n} should follow packet {n - 1}, which was not accepted before it"
+        raise PeerError(msg)
+    roster, source, stamp = first.roster, first.source_no, first.stamp
     if stamp.news is not None or not stamp.IS_LOG:
         msg = f"packet {n} should follow packet {n - 1}, which has to be followed by a whole packet"
         raise PeerError(msg)
-    seq = last.seq
     key = seq << roster.shift | source
     tops = stamp.tops.copy()
     tops[source] = key
     after = new_stamp(type(stamp), tops, stamp.log, stamp.is_plain and not incarnation_of(seq))
     return numbered_packet(
-        roster, source, last.dest_no, n, seq + 1, last.dest_set, payload, after, [key]
+        roster, source, first.dest_no, n, seq + 1, first.dest_set, payload, after, [key]
     )
 
 

@@ -81,7 +81,7 @@ class Saving:
         self._seal, self._finish, self._fail = seal, finish, fail
         self._loop = asyncio.get_running_loop()
         self._failure: Exception | None = None
-        self._is_scheduled = False
+        self.is_scheduled = False
         self._under_way: Batch | None = None
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
@@ -89,9 +89,9 @@ class Saving:
 
     def schedule(self) -> None:
         """Save the current batch soon."""
-        if self._is_scheduled or self._task is not None:
+        if self.is_scheduled or self._task is not None:
             return
-        self._is_scheduled = True
+        self.is_scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
 
@@ -138,7 +138,7 @@ class Saving:
             batch.waiters.clear()
 
     def _begin(self) -> None:
-        self._is_scheduled = False
+        self.is_scheduled = False
         if self.store is not None and self._failure is None:
             self._task = self._loop.create_task(self._save_all())
             return

@@ -18,16 +18,25 @@ def send_now(
     """Send a message; if that has to wait, return a future to wait for before the next attempt."""
     if engine.is_closed or engine.failure is not None:
         engine.check()
-    if isinstance(payload, bytes) and len(payload) > engine.limits.payload_bytes:
+    limits = engine.limits
+    if isinstance(payload, bytes) and len(payload) > limits.payload_bytes:
         msg = (
-            f"payload has {len(payload)} bytes, at most {engine.limits.payload_bytes} are allowed; "
+            f"payload has {len(payload)} bytes, at most {limits.payload_bytes} are allowed; "
             "send it in parts, or raise payload_bytes in the limits of all nodes"
         )
         raise UsageError(msg)
-    room = engine.room(dests)
-    if room is not None:
-        return room
+    machine, burst = engine.machine, None
+    if after is None and dests == machine.last_dests and type(payload) is bytes:
+        burst = machine.burst or machine.found_burst()
+    if (
+        burst is None
+        or len(burst.channel.outbox) >= limits.outbox_count
+        or burst.channel.outbox_bytes >= limits.outbox_bytes
+    ):
+        room = engine.room(dests)
+        if room is not None:
+            return room
     try:
-        return engine.send(dests, payload, after)
+        return engine.send(burst, dests, payload, after)
     except QueueFullError:
         return engine.next_input()
