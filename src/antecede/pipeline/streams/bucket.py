@@ -88,7 +88,7 @@ class Bucket:
         ready = None
         if isinstance(machine, PacketMachine):
             packets = table.column(machine.plan.column)
-            outs += machine.offer_packets(_arrivals(rows), packets, number, now)
+            outs += machine.offer_packets(rows, packets, number, now)
         else:
             ready, rest = machine.deliver_ready(rows, number, now)
             fresh = machine.changes.fresh
