@@ -34,8 +34,9 @@ SHARE = {"small": 0.4, "large": 0.3}
 RATE = 15_000
 #: The least share of the rate of Codec and endpoint alone, for rows with packets.
 PACKET_SHARE = 0.5
-MEMBERS = (*(f"p{number}" for number in range(8)), "r0", "r1", "r2", "r3")
-READERS = MEMBERS[8:]
+SENDERS = tuple(f"p{number}" for number in range(8))
+READERS = tuple(f"r{number}" for number in range(10))
+MEMBERS = SENDERS + READERS
 #: How much more time a row may take in a batch that is ten times as large.
 LINEAR = 1.5
 #: How much slower the last ten of many batches may be than the ten after the first.
@@ -86,12 +87,12 @@ def make_packets(messages: int, seed: int = 0) -> list[bytes]:
     """Return encoded packets for readers to whom every message is addressed, in some disorder."""
     rng = np.random.default_rng(seed)
     codec = antecede.Codec(MEMBERS)
-    ends = {p: antecede.endpoint("optimal", process=p, members=MEMBERS) for p in MEMBERS[:8]}
+    ends = {p: antecede.endpoint("optimal", process=p, members=MEMBERS) for p in SENDERS}
     found: list[bytes] = []
     for number in range(messages):
-        name, other = rng.choice(len(ends), 2, replace=False)
-        dests = [MEMBERS[other], *READERS]
-        for packet in ends[MEMBERS[name]].send(dests, b"%06d" % number).packets:
+        name, other = rng.choice(len(SENDERS), 2, replace=False)
+        dests = [SENDERS[other], *READERS]
+        for packet in ends[SENDERS[name]].send(dests, b"%06d" % number).packets:
             if packet.dest in READERS:
                 found.append(codec.encode(packet))
             else:
@@ -115,7 +116,7 @@ def packets_alone(packets: list[bytes]) -> float:
 
 def measure_packets(spark: SparkSession, folder: Path, messages: int) -> bool:
     """Print the rate of the packet form on Spark beside that of one process."""
-    packets, case, batches = make_packets(messages), folder / "packets", 4
+    packets, case, batches = make_packets(messages), folder / "packets", 3
     write_batches(case / "in", pa.table({"packet": pa.array(packets, pa.binary())}), batches)
     alone = packets_alone(packets)
     form = {"packet": "packet", "members": MEMBERS, "readers": READERS}
@@ -239,7 +240,7 @@ def main(*, quick: bool) -> bool:
             run(spark, warm)
             run(spark, warm, options={})
             good.append(measure(spark, folder, rows, batches))
-            good.append(measure_packets(spark, folder, 100 if quick else 10_000))
+            good.append(measure_packets(spark, folder, 40 if quick else 30_000))
             good.append(grows_linearly(spark, folder, 400 if quick else 20_000))
             good.append(stays_flat(spark, folder, 6 if quick else 50, 500 if quick else 10_000))
     finally:

@@ -29,6 +29,7 @@ def test_packets_come_back_equal(
         again = codec.decode(data)
         assert again == packet
         assert codec.encode(again) == data
+        assert codec.route(data) == (packet.source, packet.dest, packet.n)
 
 
 @pytest.mark.parametrize("protocol", antecede.PROTOCOLS)

@@ -15,7 +15,14 @@ from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import DIGEST_BYTES
 from antecede.errors import PeerError, UnknownProcessError, UsageError
-from antecede.wire.packets import HEAD_BYTES_MAX, get_packet, put_control, put_packet, read_packet
+from antecede.wire.packets import (
+    HEAD_BYTES_MAX,
+    get_packet,
+    put_control,
+    put_packet,
+    read_packet,
+    read_route,
+)
 from antecede.wire.quick import MARK, Quick, quick_of
 from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.snapshots import get_snapshot, make_snapshot
@@ -123,6 +130,21 @@ class Codec:
                 if packet is not None:
                     return packet
         return self._decode(data)
+
+    def route(self, data: bytes) -> tuple[str, str, int]:
+        """Return the source, the destination and the number of a packet, and read no further.
+
+        It costs a fraction of :meth:`decode`, which may still refuse the rest.
+        """
+        data = _as_bytes(data)
+        known = self._known.get(data[1 : 2 + DIGEST_BYTES])
+        known = known or self._known.get(data[1 : 3 + DIGEST_BYTES])
+        if known is not None and data[0] == MARK:
+            found = read_route(data, known.wire)
+            if found is not None:
+                return found
+        packet = self.decode(data)
+        return packet.source, packet.dest, packet.n
 
     def _decode(self, data: bytes) -> Packet:
         """Decode any packet, by names."""

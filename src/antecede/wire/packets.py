@@ -107,13 +107,7 @@ def read_packet(data: bytes, roster: WireRoster) -> Packet | None:
         if rest >= STAMPED or protocol is None:
             return None
         shape, absence = divmod(rest, 3)
-        if roster.is_paired:
-            source_no, dest_no = divmod(data[at], PAIR_MAX)
-            at += 1
-        else:
-            source_no, at = read_varint(data, at)
-            dest_no, at = read_varint(data, at)
-        n, at = read_varint(data, at)
+        source_no, dest_no, n, at = _read_channel(data, at, roster)
         source, dest = roster.names[source_no], roster.names[dest_no]
         scope = Scope(roster)
         message: MessageId | None = None
@@ -137,6 +131,30 @@ def read_packet(data: bytes, roster: WireRoster) -> Packet | None:
     if not n:
         return None
     return Packet(source, dest, n, kind, message, dests, payload, control, protocol)
+
+
+def read_route(data: bytes, roster: WireRoster) -> tuple[str, str, int] | None:
+    """Return source, destination and number of a packet, or None if that takes more care."""
+    try:
+        tag, at = read_varint(data, 1 + len(roster.identity))
+        if protocol_of_number(tag // TAGS) is None:
+            return None
+        source, dest, n, _ = _read_channel(data, at, roster)
+        return (roster.names[source], roster.names[dest], n) if n else None
+    except (IndexError, PeerError):
+        return None
+
+
+def _read_channel(data: bytes, at: int, roster: WireRoster) -> tuple[int, int, int, int]:
+    """Return the numbers of source and destination, the packet's number, the place behind them."""
+    if roster.is_paired:
+        source, dest = divmod(data[at], PAIR_MAX)
+        at += 1
+    else:
+        source, at = read_varint(data, at)
+        dest, at = read_varint(data, at)
+    n, at = read_varint(data, at)
+    return source, dest, n, at
 
 
 def _known_dests(data: bytes, at: int, scope: Scope) -> tuple[tuple[str, ...], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -26,13 +27,14 @@ def policy(**changes: Any) -> Policy:
 
 
 class Driver:
-    """Feeds a bucket batch by batch, and reloads it from its store between some of them."""
+    """Feeds a bucket batch by batch; between some of them reloads it, or lets a copy catch up."""
 
     def __init__(self, told: Policy, rng: random.Random | None = None) -> None:
         self.told, self.rng = told, rng or random.Random(0)
         self.store = DictStore()
         self.bucket = Bucket(told)
-        self.now = 0
+        self.spare = Bucket(told)
+        self.now = self.caught_up = 0
         self.out: list[dict[str, Any]] = []
 
     def give(self, *rows: Sent, at: float | None = None, **more: Any) -> list[dict[str, Any]]:
@@ -49,10 +51,40 @@ class Driver:
     def _done(self, table: pa.Table | None) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
         self.bucket.save(self.store, self.now)
-        if self.rng.random() < 0.4:
+        chance = self.rng.random()
+        if chance < 0.3:
             self.bucket = Bucket.load(self.told, self.store)
+        elif chance < 0.7:
+            self._take_turns()
         self.out += rows
         return rows
+
+    def _take_turns(self) -> None:
+        """Go on with the copy that another worker has, which lacks some batches."""
+        head = json.loads(self.store.text or "{}")
+        self.bucket, self.spare = self.spare, self.bucket
+        is_of_this_state = self.bucket.trail and self.bucket.trail[-1] in head["trail"]
+        if is_of_this_state and self.bucket.catch_up(self.store, head):
+            self.caught_up += 1
+            assert contents(self.bucket) == contents(Bucket.load(self.told, self.store))
+        else:
+            self.bucket = Bucket.load(self.told, self.store)
+
+
+def contents(bucket: Bucket) -> dict[str, Any]:
+    """Return all that a bucket knows, for comparison."""
+    machine = bucket.machine
+    return {
+        "head": bucket.head(),
+        "positions": machine.positions,
+        "seen": {c: (list(runs), runs.floor) for c, runs in machine.seen.items()},
+        "known": sorted(k for g in machine.memory.generations.values() for k in g.keys.tolist()),
+        "pinned": machine.memory.pinned,
+        "held": list(machine.held.items()),
+        "waiting": {cause: set(waiters) for cause, waiters in machine.waiting.items()},
+        "overdue": machine.overdue,
+        "chunks": {n: (c.table.to_pylist(), c.dead) for n, c in bucket.chunks.items()},
+    }
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -115,6 +147,30 @@ def test_with_a_timeout_everything_comes_out_in_time_and_marked(seed: int) -> No
     assert {(r["dest"], r["id"]) for r in driver.out if r["late"]} == missed & set(came)
     assert not driver.bucket.machine.held
     assert not driver.bucket.machine.waiting
+
+
+def test_copies_catch_up() -> None:
+    caught_up = 0
+    for seed in range(10):
+        rng = random.Random(seed)
+        _, batches, _ = stream(rng, messages=120, lost=0.05)
+        driver = Driver(policy(timeout=5 * SECOND), rng)
+        for batch in batches:
+            driver.give(*batch)
+            driver.wait(driver.now / SECOND)
+        caught_up += driver.caught_up
+    assert caught_up > 20
+
+
+def test_a_copy_of_a_batch_that_failed_is_not_used() -> None:
+    driver = Driver(policy(), random.Random(0))
+    driver.give(Sent("a", "d", "s", 1, ()))
+    failed = Bucket.load(driver.told, driver.store)
+    failed.offer(table_of([Sent("b", "d", "s", 2, ())]), 5 * SECOND)
+    failed.save(DictStore(), 5 * SECOND)
+    driver.give(Sent("c", "d", "s", 3, ()))
+    head = json.loads(driver.store.text or "{}")
+    assert failed.trail[-1] not in head["trail"]
 
 
 def test_held_rows_know_how_long_and_a_late_cause_is_marked() -> None:

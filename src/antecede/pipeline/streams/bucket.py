@@ -36,6 +36,8 @@ from antecede.pipeline.streams.store import (
 LOG_ENTRIES = 32
 #: A chunk of held rows is rewritten when fewer than this share of its rows still wait.
 LIVE_SHARE = 0.25
+#: How many batches a copy of the state may be behind and still be brought up to date.
+TRAIL = 8
 #: Keys of batches within this share of the horizon are stored together.
 SLOT_SHARE = 1 / 16
 
@@ -75,7 +77,8 @@ class Bucket:
         self.chunks: dict[int, Chunk] = {}
         self.generation = 0
         self.base: int | None = None
-        self.token = ""
+        #: A token for each of the last generations, the present one last.
+        self.trail: list[str] = []
 
     # -- rows
 
@@ -88,7 +91,7 @@ class Bucket:
         ready = None
         if isinstance(machine, PacketMachine):
             packets = table.column(machine.plan.column)
-            outs += machine.offer_packets(_arrivals(rows), packets, number, now)
+            outs += machine.offer_packets(rows, packets, number, now)
         else:
             ready, rest = machine.deliver_ready(rows, number, now)
             fresh = machine.changes.fresh
@@ -225,7 +228,7 @@ class Bucket:
         else:
             left = [ref for ref in changes.left if ref[0] in self.chunks]
             store.put("log", number, pack_numbers(delta(machine, changes, left, now)))
-        self.token = uuid.uuid4().hex
+        self.trail = [*self.trail[1 - TRAIL :], uuid.uuid4().hex]
         store.put_head(self.head())
 
     def head(self) -> str:
@@ -235,9 +238,10 @@ class Bucket:
             "version": policy.version,
             "fixed": json.loads(policy.fixed),
             "columns": json.loads(policy.columns),
-            "token": self.token,
+            "trail": self.trail,
             "generation": self.generation,
             "base": self.base,
+            "chunks": sorted(self.chunks),
             "held": len(machine.held),
             "oldest": machine.oldest(),
         }
@@ -270,10 +274,9 @@ class Bucket:
         check_head(head, policy)
         machine = bucket.machine
         bucket.generation, bucket.base = head["generation"], head["base"]
-        bucket.token = head["token"]
+        bucket.trail = head.get("trail", [])
         for number, data in store.items("done"):
-            part = unpack_numbers(data)
-            machine.memory.add(number, int(part["time"][0]), part["keys"])
+            bucket._remember(number, data)
         for number, data in store.items("held"):
             bucket.chunks[number] = Chunk(unpack_table(data))
         if isinstance(machine, PacketMachine):
@@ -288,6 +291,33 @@ class Bucket:
                 column = bucket.chunks[message.chunk].table.column(machine.plan.column)
                 machine.name(message, column[message.row].as_py())
         return bucket
+
+    def catch_up(self, store: Store, head: dict[str, Any]) -> bool:
+        """Bring a copy of the state up to date, if it is a few batches behind that of ``head``.
+
+        Workers of Spark take turns with a bucket, so a worker's copy often lacks the last batch.
+        Return False if the whole state has to be loaded instead.
+        """
+        if self.trail[-1:] == head["trail"][-1:]:
+            return True
+        if isinstance(self.machine, PacketMachine) or self.base != head["base"]:
+            return False
+        for number in range(self.generation + 1, head["generation"] + 1):
+            done, held, entry = (store.get(part, number) for part in ("done", "held", "log"))
+            assert entry is not None
+            if done is not None:
+                self._remember(number, done)
+            if held is not None:
+                self.chunks[number] = Chunk(unpack_table(held))
+            self._replay(unpack_numbers(entry))
+        self.chunks = {number: self.chunks[number] for number in head["chunks"]}
+        self.generation, self.trail = head["generation"], head["trail"]
+        self.machine.restore(self._messages())
+        return True
+
+    def _remember(self, number: int, data: bytes) -> None:
+        part = unpack_numbers(data)
+        self.machine.memory.add(number, int(part["time"][0]), part["keys"])
 
     def _replay(self, entry: dict[str, Any]) -> None:
         machine = self.machine

@@ -259,7 +259,9 @@ class Machine:
         return self.memory.forget(before, named)
 
     def restore(self, messages: Iterable[Message]) -> None:
-        """Hold again, oldest first, what was held when the state was written."""
+        """Hold, oldest first, just what was held when the state was written."""
+        self.held.clear()
+        self.waiting.clear()
         messages = _ordered(messages)
         asked = {cause for message in messages for cause in message.causes}
         known = self.memory.known(np.fromiter(asked, np.int64, len(asked)))

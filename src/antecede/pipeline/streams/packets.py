@@ -7,6 +7,8 @@ reads, such as an archive or an analysis to which every message is addressed too
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,12 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import antecede
 from antecede.errors import AntecedeError, UsageError
+from antecede.pipeline.streams.kernel import Rows, pairs
 from antecede.pipeline.streams.layout import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
-from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out
+from antecede.pipeline.streams.machine import Machine, Message, Out
 
 #: Protocols whose packets alone do not tell the order, and why.
 UNFIT = {
@@ -32,6 +36,9 @@ UNFIT = {
 }
 CONTROL = "a control packet, which brings no message"
 HELD_MAX = 1 << 40
+#: What a message with a packet waits for, its endpoint knows; nobody changes these.
+_NO_CAUSES: list[int] = []
+_NOTHING_LACKS: set[int] = set()
 
 
 @dataclass(frozen=True)
@@ -121,27 +128,49 @@ def decoded(plan: Plan, data: bytes | None) -> tuple[antecede.Packet | None, str
     return packet, plan.refusal(packet)
 
 
+def routed(plan: Plan, data: bytes | None) -> tuple[tuple[str, str, int], str | None]:
+    """Return the source, the destination and the number of a row's packet, or what is wrong."""
+    try:
+        if data is not None:
+            return plan.codec.route(data), None
+        reason = f"{plan.column} is missing"
+    except AntecedeError as error:
+        reason = f"{plan.column}: {error}"
+    return ("", "", 0), reason
+
+
 def numbered(
     batches: Iterable[pa.RecordBatch], plan: Plan, buckets: int
 ) -> Iterator[pa.RecordBatch]:
-    """Add what a bucket needs to know of each row's packet, for ``mapInArrow``."""
+    """Add what a bucket needs to know of each row's packet, for ``mapInArrow``.
+
+    That is the beginning of the packet. The bucket reads the rest, and may still reject the row.
+    """
     for batch in batches:
-        columns: dict[str, list[Any]] = {name: [] for name in (DEST, KEY, CHANNEL, SEQ, REASON)}
-        for cell in batch.column(plan.column):
-            packet, reason = decoded(plan, cell.as_py())
-            to, source = ("", "") if packet is None else (packet.dest, packet.source)
-            n = 0 if packet is None else packet.n
-            values = (channel_of(to), number_of(to, source, str(n)), channel_of(to, source), n)
-            for name, value in zip(columns, (*values, reason), strict=True):
-                columns[name].append(value)
+        dests: list[int] = []
+        channels: list[int] = []
+        numbers: list[int] = []
+        reasons: list[str | None] = []
+        for data in batch.column(plan.column).to_pylist():
+            (source, dest, n), reason = routed(plan, data)
+            dests.append(channel_of(dest))
+            channels.append(channel_of(dest, source))
+            numbers.append(n)
+            reasons.append(reason)
+        channel, seq = np.array(channels, np.int64), np.array(numbers, np.int64)
+        added = {
+            DEST: pa.array(dests, pa.int64()),
+            KEY: pa.array(pairs(channel, seq)),
+            CHANNEL: pa.array(channel),
+            SEQ: pa.array(seq),
+            REASON: pa.array(reasons, pa.string()),
+            CAUSES: pa.array([[]] * len(dests), pa.list_(pa.int64())),
+            BUCKET: pa.array([dest % buckets for dest in dests], pa.int32()),
+        }
         table = pa.Table.from_batches([batch])
-        for name, found in columns.items():
-            kind = pa.string() if name == REASON else pa.int64()
-            table = table.append_column(name, pa.array(found, kind))
-        none = pa.array([[]] * len(table), pa.list_(pa.int64()))
-        table = table.append_column(CAUSES, none)
-        places = pa.array([dest % buckets for dest in columns[DEST]], pa.int32())
-        yield from table.append_column(BUCKET, places).to_batches()
+        for name, column in added.items():
+            table = table.append_column(name, column)
+        yield from table.to_batches()
 
 
 class PacketMachine(Machine):
@@ -156,39 +185,51 @@ class PacketMachine(Machine):
         self._named: dict[tuple[int, antecede.MessageId | None], Message] = {}
 
     def offer_packets(
-        self, arrivals: Iterator[Arrival], packets: pa.ChunkedArray, chunk: int, now: int
+        self, rows: Rows, packets: pa.ChunkedArray, chunk: int, now: int
     ) -> list[Out]:
         """Take the rows of a batch; return those that leave, in the order of delivery."""
         out: list[Out] = []
-        for arrival in arrivals:
-            packet, reason = decoded(self.plan, packets[arrival.row].as_py())
-            assert packet is not None, reason
-            runs = self.seen.get(arrival.channel)
-            if runs is not None and not runs.is_new(arrival.seq, arrival.seq):
-                self.duplicates += 1
-                continue
-            message = Message(chunk, arrival.row, arrival.dest, arrival.key, [], now, set())
-            try:
-                self._receive(packet, message, out)
-            except AntecedeError as error:
-                out.append(_rejected(chunk, arrival.row, str(error)))
-                continue
-            self._note(arrival.channel, arrival.seq, now)
-            if packet.kind != "data":
-                out.append(_rejected(chunk, arrival.row, CONTROL))
+        encoded, plan, seen = packets.to_pylist(), self.plan, self.seen
+        columns = (column.tolist() for column in rows[:5])
+        with no_collection():
+            for row, dest, key, channel, seq in zip(*columns, strict=True):
+                packet, reason = decoded(plan, encoded[row])
+                if packet is None or reason is not None:
+                    out.append(_rejected(chunk, row, reason))
+                    continue
+                runs = seen.get(channel)
+                if runs is not None and not runs.is_new(seq, seq):
+                    self.duplicates += 1
+                    continue
+                try:
+                    effects = self._endpoint(dest, packet).receive(packet)
+                except AntecedeError as error:
+                    out.append(_rejected(chunk, row, str(error)))
+                    continue
+                self._note(channel, seq, now)
+                self.touched[dest] = packet.dest
+                if packet.kind == "data":
+                    message = Message(chunk, row, dest, key, _NO_CAUSES, now, _NOTHING_LACKS)
+                    self.held[key] = self._named[dest, packet.message] = message
+                else:
+                    out.append(_rejected(chunk, row, CONTROL))
+                if effects.deliveries:
+                    self._deliver(dest, effects.deliveries, now, out)
         return out
 
-    def _receive(self, packet: antecede.Packet, message: Message, out: list[Out]) -> None:
-        effects = self._endpoint(message.dest, packet).receive(packet)
-        self.touched[message.dest] = packet.dest
-        if packet.kind == "data":
-            self.held[message.key] = message
-            self._named[message.dest, packet.message] = message
-        for delivery in effects.deliveries:
-            found = self._named.pop((message.dest, delivery.message))
-            out.append(self._delivered(found, message.arrived, released=False))
-            self.positions[found.dest] = out[-1].position
-            self.changes.dests.add(found.dest)
+    def _deliver(
+        self, dest: int, deliveries: Iterable[antecede.Delivery], now: int, out: list[Out]
+    ) -> None:
+        named, held, left = self._named, self.held, self.changes.left
+        position = self.positions.get(dest, 0)
+        for delivery in deliveries:
+            found = named.pop((dest, delivery.message))
+            del held[found.key]
+            left.append((found.chunk, found.row))
+            position += 1
+            out.append(Out(found.chunk, found.row, position, now - found.arrived, False, False))  # noqa: FBT003 - hot
+        self.positions[dest] = position
+        self.changes.dests.add(dest)
 
     def name(self, message: Message, data: bytes) -> None:
         """Learn from its packet what a held message is called."""
@@ -222,5 +263,17 @@ def restored(plan: Plan, snapshot: bytes) -> antecede.Endpoint:
     return plan.codec.restore(snapshot, **told)
 
 
-def _rejected(chunk: int, row: int, reason: str) -> Out:
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Do without Python's search for cycles: a batch makes very many objects, and none of these."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _rejected(chunk: int, row: int, reason: str | None) -> Out:
     return Out(chunk, row, 0, 0, released=False, late=False, rejected=reason)

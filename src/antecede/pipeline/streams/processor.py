@@ -103,6 +103,11 @@ class SparkStore:
         """Replace the head."""
         self._head.update((head,))
 
+    def get(self, part: Part, number: int) -> bytes | None:
+        """Return a value of a part, or None if there is none with this number."""
+        found = self._parts[part].getValue((number,))
+        return None if found is None else bytes(found[0])
+
     def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
         """Return all values of a part, by number."""
         found = [(key[0], bytes(value[0])) for key, value in self._parts[part].iterator()]
@@ -165,12 +170,15 @@ class Reorder(StatefulProcessor):
             self.store.put_head(bucket.head())
 
     def _load(self) -> Bucket:
-        """Return the bucket from this worker's cache if it is current, else from the store."""
-        head = self.store.head()
-        if head is not None:
-            cached = _cache.pop(json.loads(head)["token"], None)
+        """Return the bucket from this worker's cache and what it lacks, or all from the store."""
+        text = self.store.head()
+        head = {} if text is None else json.loads(text)
+        for token in reversed(head.get("trail", [])):
+            cached = _cache.pop(token, None)
             if cached is not None and cached.policy == self.policy:
-                return cached
+                if cached.catch_up(self.store, head):
+                    return cached
+                break
         return Bucket.load(self.policy, self.store)
 
     def _finish(
@@ -188,7 +196,7 @@ class Reorder(StatefulProcessor):
         self._set_timer(before, machine.deadline())
         while len(_cache) >= CACHED_MAX:
             del _cache[next(iter(_cache))]
-        _cache[bucket.token] = bucket
+        _cache[bucket.trail[-1]] = bucket
         count = 0 if result is None else len(result)
         went = 0 if result is None else count - result.column("position").null_count
         for start in range(0, count, ROWS_MAX):

@@ -33,6 +33,9 @@ class Store(Protocol):
     def put_head(self, head: str) -> None:
         """Replace the head."""
 
+    def get(self, part: Part, number: int) -> bytes | None:
+        """Return a value of a part, or None if there is none with this number."""
+
     def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
         """Return all values of a part."""
 
@@ -57,6 +60,10 @@ class DictStore:
     def put_head(self, head: str) -> None:
         """Replace the head."""
         self.text = head
+
+    def get(self, part: Part, number: int) -> bytes | None:
+        """Return a value of a part, or None if there is none with this number."""
+        return self.parts[part].get(number)
 
     def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
         """Return all values of a part."""
