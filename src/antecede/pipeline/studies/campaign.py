@@ -14,10 +14,10 @@ from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
 from antecede.pipeline.spark.masters import is_embedded
 from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.comparison import comparison
+from antecede.pipeline.studies.drawing import files
 from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.pipeline.studies.request import Request
 from antecede.pipeline.studies.results import Tables
-from antecede.report.study_page import files
 
 EMBEDDED = "local[*]"
 
