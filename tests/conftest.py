@@ -18,12 +18,19 @@ settings.register_profile(
 settings.load_profile("antecede")
 
 TESTS = Path(__file__).resolve().parent
-# Files of a worker's first minutes. The first compiles all kernels, so that no other process does
-# it at the same time; the others are long, and started last they would leave the other core idle.
+# Files that come before all others. Kernels are compiled by one of them at a time while the other
+# worker does something else, so that nothing is compiled twice. The rest take long: started last,
+# they would leave a core idle.
 FIRST = (
-    "docs/test_benchmarks_page.py",
+    "docs/test_benchmarks_page.py",  # compiles the audit and the kernel of optimal
     "core/test_compiled.py",
+    "docs/test_readme.py",  # compiles the other kernels
+    "net/test_soak.py",
+    "check/test_explore.py",
     "pipeline/test_cluster.py",
+    "pipeline/streams/test_reorder_cli.py",
+    "pipeline/test_study_cli.py",
+    "pipeline/streams/test_nats_spark.py",
 )
 REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
