@@ -24,9 +24,9 @@ TESTS = Path(__file__).resolve().parent
 FIRST = (
     "docs/test_benchmarks_page.py",  # compiles the audit and the kernel of optimal
     "core/test_compiled.py",
+    "check/test_explore.py",  # leaves the next file to the worker that has compiled
     "docs/test_readme.py",  # compiles the other kernels
     "net/test_soak.py",
-    "check/test_explore.py",
     "pipeline/test_cluster.py",
     "pipeline/streams/test_reorder_cli.py",
     "pipeline/test_study_cli.py",
