@@ -31,9 +31,11 @@ COLUMNS = (
 )
 
 
-def schedule_for(protocol: str, n: int, cast: str, load: float) -> tuple[sim.Schedule, int]:
+def schedule_for(
+    protocol: str, n: int, cast: str, load: float, *, engine: str
+) -> tuple[sim.Schedule, int]:
     """Return traffic that a protocol can take, and how many deliveries per process warm it up."""
-    warm_up, received = LENGTHS[protocol in sim.KERNELS]
+    warm_up, received = LENGTHS[protocol in sim.KERNELS and engine != "plain"]
     delay = load * MEAN_GAP
     if protocol == "server":
         return client_server(n=n, received=received + warm_up, seed=1, delay=delay), warm_up
@@ -45,8 +47,8 @@ def schedule_for(protocol: str, n: int, cast: str, load: float) -> tuple[sim.Sch
 
 def measure(protocol: str, n: int, cast: str, load: float, *, quick: bool) -> dict[str, Value]:
     """Return the sizes of one protocol on one schedule."""
-    schedule, warm_up = schedule_for(protocol, n, cast, load)
     engine, sample = ("plain", 20) if quick else ("auto", SAMPLE)  # to compile takes long
+    schedule, warm_up = schedule_for(protocol, n, cast, load, engine=engine)
     run = sim.run(protocol, schedule, warm_up=warm_up, wire_sample=sample, engine=engine)
     found = run.metrics
     return {column: found.get(column) for column in COLUMNS}

@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profile, the shared folder, and the rule on skips."""
+"""What all tests share: the Hypothesis profile, the shared folder, the order, the rule on skips."""
 
 import os
 from collections.abc import Generator
@@ -17,6 +17,21 @@ settings.register_profile(
 )
 settings.load_profile("antecede")
 
+TESTS = Path(__file__).resolve().parent
+# Files that come before all others. Kernels are compiled by one of them at a time while the other
+# worker does something else, so that nothing is compiled twice. The rest take long: started last,
+# they would leave a core idle.
+FIRST = (
+    "docs/test_benchmarks_page.py",  # compiles the audit and the kernel of optimal
+    "core/test_compiled.py",
+    "check/test_explore.py",  # leaves the next file to the worker that has compiled
+    "docs/test_readme.py",  # compiles the other kernels
+    "net/test_soak.py",
+    "pipeline/test_cluster.py",
+    "pipeline/streams/test_reorder_cli.py",
+    "pipeline/test_study_cli.py",
+    "pipeline/streams/test_nats_spark.py",
+)
 REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
 
@@ -27,6 +42,23 @@ def shared() -> Path:
     if not path.is_dir():
         pytest.skip("no shared folder beside the project")
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files named in `FIRST` before all others."""
+    places = {TESTS / name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(FIRST)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Hand whole files to the workers, in order: the tests of a file share clusters and builds."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -6,8 +6,10 @@ take most of the time of a page.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -218,3 +220,9 @@ def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, 
     }
     svg: str = vl_convert.vegalite_to_svg(whole)
     return svg, vl_convert.svg_to_png(svg, scale=1.5)
+
+
+def draw_asked() -> None:
+    """Draw what standard input asks for (lists of specifications), and print SVG and PNG."""
+    drawn = [draw(specs) for specs in json.load(sys.stdin)]
+    json.dump([(svg, base64.b64encode(png).decode()) for svg, png in drawn], sys.stdout)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from antecede.report.charts import bar_chart, draw, line_chart
+from antecede.report.charts import bar_chart, line_chart
 from antecede.report.page import (
     Block,
     Claims,
@@ -15,8 +15,6 @@ from antecede.report.page import (
     Section,
     Table,
     Text,
-    figures_of,
-    render,
 )
 
 CLAIMS, RUNS = "claims", "runs"
@@ -74,16 +72,6 @@ _NOTE = (
     "it was tested and the whole result. Verdicts by tests rest on the test suite, the others on "
     "this run."
 )
-
-
-def files(page: Page) -> dict[str, str | bytes]:
-    """Return the page and every figure as files: name to contents."""
-    found: dict[str, str | bytes] = {"index.html": render(page)}
-    for block in figures_of(page):
-        svg, png = draw(block.specs)
-        found[f"figures/{block.name}.svg"] = svg
-        found[f"figures/{block.name}.png"] = png
-    return found
 
 
 def _extent(overview: Rows) -> str:

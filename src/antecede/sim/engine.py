@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,7 @@ import numpy as np
 
 import antecede
 from antecede.errors import UsageError
+from antecede.sim.beside import beside
 from antecede.sim.events import event_table
 from antecede.sim.kernels import loop, registry
 from antecede.sim.kernels.compiling import is_cached
@@ -135,13 +134,7 @@ def warm() -> None:
     helper = None
     if not is_cached(loop.run, len(_specialised())):
         program = f"from antecede.sim.engine import compile_kernels; compile_kernels({_HALF!r})"
-        # Its messages are of no interest: what it fails to compile is compiled here.
-        helper = subprocess.Popen(  # noqa: S603 - our own interpreter and words
-            [sys.executable, "-c", program],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
+        helper = beside(program, stdout=subprocess.DEVNULL)
     try:
         if helper is not None:
             compile_kernels([name for name in _specialised() if name not in _HALF])

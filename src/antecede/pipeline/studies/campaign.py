@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from antecede.pipeline.runs import ASKED, RunFolder, provenance, version
 from antecede.pipeline.spark.masters import is_embedded
 from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.comparison import comparison
+from antecede.pipeline.studies.drawing import files
 from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.pipeline.studies.request import Request
 from antecede.pipeline.studies.results import Tables
-from antecede.report.study_page import files
+from antecede.report.page import chart_library
 
 EMBEDDED = "local[*]"
 
@@ -62,7 +64,10 @@ class Campaign:
                 if warming.is_alive():
                     warming.join()
                 runs = run_grid(spark, self._rows, folder, progress=progress)
-                found = tables(spark, runs)
+                with ThreadPoolExecutor(1) as pool:
+                    # Two seconds that the page need not wait for, while Spark aggregates.
+                    pool.submit(chart_library)
+                    found = tables(spark, runs)
             write(folder, found)
             return folder.finish(_result(folder, found))
 
