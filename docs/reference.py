@@ -26,7 +26,8 @@ MODULES = {
 }
 EXIT = """\
 Every verb has `--help`. Exit status: 0 all is well; 1 the answer is bad news (order was broken,
-something is missing); 2 the call or its input is wrong, or no verdict is possible."""
+something is missing); 2 the call or its input is wrong, or no verdict is possible. After Ctrl-C it
+is 130; if nobody reads the output any more, it is 141."""
 RULE = """\
 Imports point downwards only: a module may import from the layers below its own, never from above,
 and names in one row do not import each other. `make check` enforces it. This page is made from

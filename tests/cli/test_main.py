@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
+
 import pytest
 
 from antecede.cli.main import app
@@ -48,3 +53,32 @@ def test_an_error_that_has_lost_its_text_is_one_line_too(
         app(["protocols"])
     assert ended.value.code == 2
     assert "unexpected _MuteError: no space left on device; run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["protocols"], ["protocols", "--json"]])
+def test_a_closed_pipe_is_not_bad_news(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = "import sys; from antecede.cli.main import app; app(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_full_disk_is_no_bug_to_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("antecede.cli.main.command_line", lambda _: full)
+    with pytest.raises(SystemExit) as ended:
+        app(["protocols"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told == (
+        "antecede: No space left on device; make room, or choose another place with --out\n"
+    )

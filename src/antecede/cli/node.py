@@ -52,7 +52,9 @@ def node(
     days: Annotated[int, typer.Option(help="certs: how long the certificates are valid.")] = 365,
     interval: Annotated[float, typer.Option(help="top: seconds between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="top: look once and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="top: print the figures.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="top: print the figures as JSON; certs: the files.")
+    ] = False,
 ) -> int:
     """Run a node, make certificates for nodes, or watch nodes.
 
@@ -62,13 +64,14 @@ def node(
     `{"add": "d", "address": "127.0.0.1:7004"}` and `{"remove": "c"}` change the group. It runs
     until it is interrupted or terminated.
 
-    `antecede node certs certs a b c` makes a small certificate authority and certificates.
+    `antecede node certs certs a b c` makes a small certificate authority and certificates, with
+    the packages of `antecede[net]`.
 
     `antecede node top 127.0.0.1:9101 127.0.0.1:9102` shows a live table of nodes with metrics.
     """
     what, rest = words[0], words[1:]
     if what == "certs":
-        return _certs(rest, days)
+        return _certs(rest, days, as_json=as_json)
     if what == "top":
         return _top(rest, interval, is_once=once or as_json, as_json=as_json)
     if rest:
@@ -78,14 +81,17 @@ def node(
     return _run(lambda: _serve(Path(what)))
 
 
-def _certs(words: list[str], days: int) -> int:
+def _certs(words: list[str], days: int, *, as_json: bool) -> int:
     if len(words) < 2:
         msg = "certs needs a folder and names: antecede node certs FOLDER NAME..."
         raise UsageError(msg)
-    from antecede.net.certs import make_certificates
-
-    for path in make_certificates(words[0], words[1:], days=days):
-        typer.echo(str(path))
+    try:
+        from antecede.net.certs import make_certificates
+    except ModuleNotFoundError as error:
+        msg = f"certs needs {error.name}, which is not installed; run: pip install 'antecede[net]'"
+        raise UsageError(msg) from None
+    paths = [str(path) for path in make_certificates(words[0], words[1:], days=days)]
+    typer.echo(json.dumps(paths, indent=2) if as_json else "\n".join(paths))
     return 0
 
 

@@ -17,7 +17,7 @@ Logs = Annotated[
     list[Path],
     typer.Argument(
         metavar="LOG",
-        help="The log: files (also .gz and .zst), folders of them, or - for standard input. "
+        help="The log: files (also .gz, .zst and .bz2), folders of them, or - for standard input. "
         "Several are one log.",
     ),
 ]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from antecede import __version__
+from antecede.cli.options import AsJson
 from antecede.errors import UsageError
 from antecede.report.playground import playground_page
 
@@ -20,10 +25,11 @@ def play(
     opens: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
     ] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Write one page on which you drag arrivals and see what each protocol does, and open it.
 
-    The page needs no network and no server.
+    The page needs no network and no server. With --json it is not opened.
 
     Example: `antecede play --out playground.html`
     """
@@ -33,11 +39,19 @@ def play(
     if out.exists() and _TITLE not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
         msg = f"{out} exists and is not a playground; choose another name with --out"
         raise UsageError(msg)
+    part = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        out.write_text(playground_page(), encoding="utf-8")
+        part.write_text(playground_page(), encoding="utf-8")
+        part.replace(out)
     except OSError as error:
         msg = f"cannot write {out}: {error.strerror}; choose another place with --out"
         raise UsageError(msg) from None
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+    if as_json:
+        typer.echo(json.dumps({"verb": "play", "version": __version__, "page": str(out)}, indent=2))
+        return
     typer.echo(f"Page: {out}")
     if opens:
         webbrowser.open(out.resolve().as_uri())

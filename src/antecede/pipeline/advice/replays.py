@@ -20,6 +20,8 @@ from antecede.sim.events import event_table
 PLAIN_MAX = 500_000
 #: And never on more copies than this.
 PLAIN_COPIES_MAX = 3_000
+#: Endpoints run so few copies at once, while kernels may have to be compiled first.
+SMALL_COPIES_MAX = 500
 #: Copies whose control is encoded to measure its size on the wire.
 WIRE_SAMPLE = 200
 #: Sizes on the wire need real endpoints, so they are measured up to this many processes.
@@ -36,7 +38,8 @@ def replay(spec: tuple[str, bytes]) -> Cost:
     part = schedule if info.name in KERNELS else _beginning(schedule)
     sample = WIRE_SAMPLE if schedule.n <= WIRE_PROCESSES_MAX else 0
     try:
-        result = run(info.name, part, wire_sample=sample)
+        engine = "plain" if part.copies <= SMALL_COPIES_MAX else "auto"
+        result = run(info.name, part, engine=engine, wire_sample=sample)
     except UsageError as error:
         return Cost(protocol=info.name, status=Status.SKIPPED, note=str(error))
     figures = dict(result.metrics)
