@@ -110,4 +110,4 @@ def received(endpoint: Endpoint, last: Packet | None, count: int) -> int:
 
 def _noted(end: Optimal) -> list[tuple[Stamp, int, int]]:
     """Return the messages that are not merged into the log yet: stamps, keys and destinations."""
-    return end._known._noted
+    return end._known.noted
