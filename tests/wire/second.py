@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
@@ -122,7 +123,7 @@ class Second:
 
     def sent(self) -> tuple[object, ...]:
         size, least = len(self.members), self.row()
-        rest = self.lanes(size * (size - 1), self.byte())
+        rest = self.block(size * (size - 1))
         cells = iter(rest)
         table = {
             (a, b): 0 if a == b else least[i] + next(cells)
@@ -135,7 +136,7 @@ class Second:
     def times(self) -> tuple[object, ...]:
         owners, time = self.mask(), dict(zip(self.members, self.row(), strict=True))
         size, names = len(self.members), sorted(self.members)
-        rest = self.lanes(size * len(owners), self.byte()) if owners else []
+        rest = self.block(size * len(owners)) if owners else []
         vectors = []
         for i, owner in enumerate(owners):
             below = dict(zip(self.members, rest[i * size : (i + 1) * size], strict=True))
@@ -144,7 +145,7 @@ class Second:
 
     def row(self) -> list[int]:
         base = self.varint()
-        return [base + value for value in self.lanes(len(self.members), self.byte())]
+        return [base + value for value in self.block(len(self.members))]
 
     def mask(self) -> list[int]:
         bits = int.from_bytes(self.raw(-(-len(self.members) // 8)), "little")
@@ -174,7 +175,7 @@ class Second:
         return [sum(gaps[: i + 1]) + i for i in range(count)]
 
     def lanes(self, count: int, number: int) -> list[int]:
-        width = (3, 4, 6, 8, 16, 2)[number]
+        width = (3, 4, 6, 8, 16)[number]
         if width == 16:
             values = [int.from_bytes(self.raw(2), "little") for _ in range(count)]
         else:
@@ -183,6 +184,20 @@ class Second:
             self.close()
         most = 2**width - 1
         return [value + self.varint() if value == most else value for value in values]
+
+    def block(self, count: int) -> list[int]:
+        number = self.byte()
+        if number < 5:
+            return self.lanes(count, number)
+        k, ones = number - 5, self.varint()
+        low = self.codes(count, k)
+        self.open()
+        bits = [self.take(1) for _ in range(count + ones)]
+        self.close()
+        ends = [i for i, bit in enumerate(bits) if not bit]
+        assert len(ends) == count
+        high = [end - start - 1 for start, end in pairwise([-1, *ends])]
+        return [h * 2**k + rest for h, rest in zip(high, low, strict=True)]
 
     def codes(self, count: int, width: int) -> list[int]:
         if width == 16:

@@ -5,11 +5,11 @@ Reading checks everything on the way; see :mod:`antecede.wire.quick`.
 
 from __future__ import annotations
 
-from binascii import b2a_hex
 from typing import TYPE_CHECKING, Final
 
 from antecede.core.validation import COUNT_MAX
 from antecede.wire.lanes import (
+    BYTE,
     FEW,
     WIDTHS,
     ColumnError,
@@ -18,6 +18,7 @@ from antecede.wire.lanes import (
     read_varint,
     varint,
 )
+from antecede.wire.rice import NONE, get_rice, put_rice, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
     from antecede.core.roster import Roster
 
 
-SPARSE: Final = len(WIDTHS)
-"""Instead of the number of a width: lanes of 2 bits."""
-_HIGH: Final = bytes(
-    [int(chr(c), 16) >> 2 if chr(c) in "0123456789abcdef" else 0 for c in range(256)]
-)
-_LOW: Final = bytes(
-    [int(chr(c), 16) & 3 if chr(c) in "0123456789abcdef" else 0 for c in range(256)]
-)
+RICE: Final = len(WIDTHS)
+"""From here on the numbers of blocks in Rice's code, with k = 0 and more."""
 
 
 def put_counts(counts: Counts, size: int) -> bytes | None:
@@ -74,19 +69,15 @@ def _put_row(row: Sequence[int]) -> bytes:
 
 
 def _put_block(values: list[int]) -> bytes:
-    if _is_sparse(len(values), sum(values)):
-        digits = "".join(map("0123".__getitem__, [min(value, 3) for value in values]))
-        length = len(digits) + 3 >> 2
-        lane = int(digits, 4) << 2 * (-len(digits) & 3)
-        rest = [varint(value - 3) for value in values if value >= 3]
-        return b"".join((bytes((SPARSE,)), lane.to_bytes(length, "big"), *rest))
+    k = _width_of(len(values), sum(values))
+    if k < NONE:
+        return BYTE[RICE + k] + put_rice(values, k)
     number, column = put_column(values)
-    return bytes((number,)) + column
+    return BYTE[number] + column
 
 
-def _is_sparse(count: int, total: int) -> bool:
-    """Tell whether lanes of 2 bits are used: most counts are 0 or 1."""
-    return count > FEW and total < count
+def _width_of(count: int, total: int) -> int:
+    return width_of(count, total) if count > FEW else NONE
 
 
 def get_counts(kind: type[Counts], data: bytes, at: int, roster: Roster) -> tuple[Counts, int]:
@@ -142,26 +133,15 @@ def _get_row(data: bytes, at: int, size: int) -> tuple[Row, int]:
 
 def _get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
     number = data[at]
-    if number != SPARSE:
+    values: Sequence[int]
+    if RICE <= number < RICE + NONE:
+        values, at = get_rice(data, at + 1, count, number - RICE)
+    else:
         values, at = get_column(data, at + 1, count, number)
-        if _is_sparse(count, sum(values)):
-            _refuse()
-        return values, at
-    end = at + 1 + (count + 3 >> 2)
-    pairs = b2a_hex(data[at + 1 : end])
-    lane = bytearray(2 * len(pairs))
-    lane[0::2], lane[1::2] = pairs.translate(_HIGH), pairs.translate(_LOW)
-    if end > len(data) or any(lane[count:]):
-        msg = "has lanes of 2 bits that end too early, or are not padded with zeros"
-        raise ColumnError(msg)
-    found = list(lane[:count])
-    at = end
-    for place in [place for place, value in enumerate(found) if value == 3] if 3 in found else ():
-        more, at = read_varint(data, at)
-        found[place] += more
-    if not _is_sparse(count, sum(found)):
+    k = _width_of(count, sum(values))
+    if k != (number - RICE if number >= RICE else NONE):
         _refuse()
-    return found, at
+    return values, at
 
 
 def _refuse() -> None:
