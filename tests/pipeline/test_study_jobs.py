@@ -107,6 +107,18 @@ def test_only_a_run_of_the_same_verb_is_resumed(tmp_path: Path) -> None:
     assert [e.name for e in tmp_path.iterdir()] == ["summary.json"]
 
 
+def test_the_result_of_another_verb_is_not_replaced(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path, "simulate", options={}) as run:
+        run.write_text("index.html", "mine")
+        run.finish({})
+    with pytest.raises(UsageError, match="holds the result of simulate; choose another") as caught:
+        _open(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "index.html").read_text() == "mine"
+    with RunFolder.open(tmp_path, "simulate", options={}) as run:
+        run.finish({})
+
+
 def test_the_seconds_of_all_calls_add_up(tmp_path: Path) -> None:
     def spend(seconds: float, error: type[BaseException] | None, *, resume: bool = True) -> float:
         with _open(tmp_path, resume=resume, resumable=True) as run:

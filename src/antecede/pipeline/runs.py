@@ -80,8 +80,9 @@ class RunFolder:
         """Prepare the folder ``out`` (default ``antecede-out/<verb>-<time>``).
 
         Raises :class:`UsageError` if it cannot be written, another run is writing to it, it holds
-        files of other programs, or it holds an interrupted run that is not to be resumed. The
-        result of an earlier run is replaced when the new one is complete.
+        files of other programs or the result of another verb, or it holds an interrupted run that
+        is not to be resumed. The result of an earlier run of the same verb is replaced when the new
+        one is complete.
         """
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = Path(out) if out is not None else _unused(Path("antecede-out") / f"{verb}-{stamp}")
@@ -239,6 +240,10 @@ class RunFolder:
                 f"--out {self.path} holds other files, such as {min(strange)!r}; "
                 "choose a new or empty folder"
             )
+            raise UsageError(msg)
+        earlier = _summary(self.path).get("verb", self.verb)
+        if earlier != self.verb and not self.resumed:
+            msg = f"--out {self.path} holds the result of {earlier}; choose another folder"
             raise UsageError(msg)
         if self.resumed:
             begun = self.has_parts or (self.stage / ASKED).is_file()
