@@ -49,6 +49,8 @@ class Churn:
     done: dict[str, list[MessageId]] = field(default_factory=dict)
     handed: dict[str, dict[int, MessageId]] = field(default_factory=dict)
     """What was handed out under which event number, by label."""
+    views: dict[int, set[tuple[str, ...]]] = field(default_factory=dict)
+    """The labels of the members by the number of the view, as nodes have seen them."""
     unmet: set[tuple[str, MessageId]] = field(default_factory=set)
     comebacks: list[Host] = field(default_factory=list)
     """Hosts of processes that were removed, with new disks."""
@@ -96,6 +98,7 @@ class Churn:
                     await asyncio.sleep(0.1)
                 await delivery.done()
                 done.append(delivery.message)
+                self.see(node)
         finally:
             sender.cancel()
 
@@ -103,6 +106,7 @@ class Churn:
         """Send some messages to members as this node knows them, with pauses."""
         chance = self.network.random
         while sum(message.sender == label for message in self.promised) < self.messages:
+            self.see(node)
             members = node.members
             dests = chance.sample(members, chance.randint(1, len(members)))
             casts = antecede.PROTOCOLS[self.protocol].casts
@@ -117,6 +121,11 @@ class Churn:
                 continue
             self.promised[message] = labels
             await asyncio.sleep(chance.uniform(0, 3))
+
+    def see(self, node: Node) -> None:
+        """Note who the members of a node's view are; all nodes in that view must say the same."""
+        labels = tuple(labels_of(node, list(node.members)))
+        self.views.setdefault(node.view, set()).add(labels)
 
     def crash(self, name: str) -> None:
         """Crash a host if it runs; start it again soon."""
@@ -212,17 +221,21 @@ def world_lacks(world: Churn) -> str | None:
     """Return what is not as it must be in the end; None if all is quiet."""
     if not world.nodes:
         return "no node is up"
+    for node in world.nodes.values():
+        world.see(node)
+    for number, seen in world.views.items():
+        assert len(seen) == 1, f"not agreed: view {number} is {sorted(seen)}"
     newest = max(world.nodes.values(), key=lambda node: node.view)
     for name in newest.members:
-        node = world.nodes.get(name)
-        if node is None or node.members != newest.members:
+        found = world.nodes.get(name)
+        if found is None or found.members != newest.members:
             return f"{name} is not up, or not in view {newest.view}"
-        assert node._engine is not None
-        group = node._engine.machine.group
+        assert found._engine is not None
+        group = found._engine.machine.group
         if group.wishes or group.flush or group.value:
             return f"{name} still changes: {group.wishes} {group.flush} {group.value!r}"
-        if node.waiting():
-            return f"{name} holds {node.waiting()[0]}"
+        if found.waiting():
+            return f"{name} holds {found.waiting()[0]}"
     members = final_members(world)
     owed = [
         f"{label} lacks {message}"

@@ -63,8 +63,8 @@ class Voting:
             return
         self._rounds = max(self._rounds, group.promised.round) + 1
         attempt = self._attempt = Attempt(slot, Ballot(self._rounds, me), value)
-        self._enter(Input(records.PROMISE, me, slot, attempt.ballot.round))
-        own = Vote(PROMISE, slot, attempt.ballot, group.accepted, group.value)
+        own = self._voted(Vote(PREPARE, slot, attempt.ballot))
+        assert own.kind == PROMISE
         if attempt.promised(me, own, self._voters):
             self._ask_to_accept(attempt)
         else:
@@ -98,10 +98,12 @@ class Voting:
                 self._tell(name, attempt.question())
 
     def _ask_to_accept(self, attempt: Attempt) -> None:
-        me, value = self.process, attempt.chosen
+        value = attempt.chosen
         assert value is not None
-        self._enter(Input(records.ACCEPT, me, attempt.slot, attempt.ballot.round, value))
-        if attempt.accepted(me, self._voters):
+        own = self._voted(Vote(ACCEPT, attempt.slot, attempt.ballot, value=value))
+        if own.kind == REFUSED:  # another proposer has our promise by now, and relies on it
+            attempt.refused(own.ballot)
+        elif attempt.accepted(self.process, self._voters):
             self._learn(value)
         else:
             self._ask(attempt)
@@ -131,7 +133,7 @@ class Voting:
             self._learn(attempt.chosen)
 
     def _voted(self, vote: Vote) -> Vote:
-        """Return our answer to a proposer; it is saved before it leaves."""
+        """Return our answer to a proposer, who may be ourselves; it is saved before it leaves."""
         group, slot, ballot = self.group, vote.slot, vote.ballot
         if ballot < group.promised:
             return Vote(REFUSED, slot, group.promised)
