@@ -54,6 +54,8 @@ class Churn:
     unmet: set[tuple[str, MessageId]] = field(default_factory=set)
     comebacks: list[Host] = field(default_factory=list)
     """Hosts of processes that were removed, with new disks."""
+    failures: list[str] = field(default_factory=list)
+    """Why programs ended that were neither crashed nor removed."""
     changes: int = 0
     is_over: bool = False
 
@@ -78,7 +80,10 @@ class Churn:
             if "was removed" in str(error):
                 self.removed.add(name)
             elif not host.store.is_dead:
-                raise
+                self.failures.append(f"{name}: {error!r}")
+        except Exception as error:
+            self.failures.append(f"{name}: {error!r}")
+            raise
         finally:
             if not host.store.is_dead:
                 self.nodes.pop(name, None)
@@ -219,6 +224,7 @@ def final_members(world: Churn) -> dict[str, Node]:
 
 def world_lacks(world: Churn) -> str | None:
     """Return what is not as it must be in the end; None if all is quiet."""
+    assert not world.failures, world.failures[0]
     if not world.nodes:
         return "no node is up"
     for node in world.nodes.values():

@@ -27,7 +27,7 @@ def test_random_faults_and_changes(block: int, tmp_path: Path) -> None:
     assert sum(try_seed(seed, tmp_path) for seed in seeds) > 0
 
 
-@pytest.mark.parametrize("seed", [63, 288, 1096, 10280, 20072, 32284])
+@pytest.mark.parametrize("seed", [63, 288, 483, 1096, 10280, 20072, 32284])
 def test_schedules_that_failed_once(seed: int, tmp_path: Path) -> None:
     try_seed(seed, tmp_path)
 

@@ -204,10 +204,8 @@ class Members:
                 peer.timer.cancel()
             peer.wake()
             self.former[name] = peer
-            batch = self.saving.batch
-            batch.notes[name] = []
-            batch.arrivals.pop(name, None)
-            batch.packets.pop(name, None)
+            self.saving.part(name)
+            self.saving.batch.notes[name] = []
             self.loop.call_later(LEAVE_SECONDS, self._part, name, peer)
 
     def _part(self, name: str, peer: Peer) -> None:

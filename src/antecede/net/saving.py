@@ -128,6 +128,16 @@ class Saving:
             self.journal_bytes, self.checkpoint_bytes = 0, len(data)
             await self.store.replace(data)
 
+    def part(self, peer: str) -> None:
+        """Let out no more packets to a peer and acknowledge no more of its: it was removed.
+
+        That holds for what is being saved, too. Its packets are in no outbox any more, and by the
+        time it is saved another process may have joined under the same name.
+        """
+        for batch in filter(None, (self._under_way, self.batch)):
+            batch.packets.pop(peer, None)
+            batch.arrivals.pop(peer, None)
+
     def stop(self, error: Exception) -> None:
         """Save nothing more; tell those who wait why."""
         self._failure = error
