@@ -70,19 +70,21 @@ def test_the_exit_status_is_that_of_the_worst(
 
 def test_an_execution_can_be_chosen_and_must_be_for_a_report(tmp_path: Path) -> None:
     path = write(tmp_path / "x.log", "run one", KEPT, "run two", BROKEN)
-    words = [path, *PATTERNS, "--delimiter", "^run (?<trace>.*)$", "--out", tmp_path / "out"]
-    assert call("audit", *words, "--local", "--execution", "one").exit_code == 0
-    assert call("audit", *words, "--local", "--execution", "two").exit_code == 1
-    done = call("audit", *words, "--local", "--execution", "three")
+    words = [path, *PATTERNS, "--delimiter", "^run (?<trace>.*)$"]
+    audit = [*words, "--local", "--out", tmp_path / "audit", "--execution"]
+    assert call("audit", *audit, "one").exit_code == 0
+    assert call("audit", *audit, "two").exit_code == 1
+    done = call("audit", *audit, "three")
     assert isinstance(done.exception, UsageError)
     assert "no execution 'three'; the log has: 'one', 'two'" in str(done.exception)
     for verb in ("report", "advise"):
-        done = call(verb, *words)
+        done = call(verb, *words, "--out", tmp_path / verb)
         assert isinstance(done.exception, LogError)
         assert "has 2 executions ('one', 'two'); choose one with --execution" in str(done.exception)
-    done = call("report", *words, "--execution", "two", "--around", "A")
+    out = tmp_path / "report"
+    done = call("report", *words, "--out", out, "--execution", "two", "--around", "A")
     assert "b delivered B" in done.output
-    assert "x.log, execution two around A" in (tmp_path / "out" / "index.html").read_text()
+    assert "x.log, execution two around A" in (out / "index.html").read_text()
 
 
 def test_delimiters_are_as_in_shiviz(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from pathlib import Path
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
@@ -176,13 +175,7 @@ class Second:
 
     def lanes(self, count: int, number: int) -> list[int]:
         width = (3, 4, 6, 8, 16)[number]
-        if width == 16:
-            values = [int.from_bytes(self.raw(2), "little") for _ in range(count)]
-        else:
-            self.open()
-            values = [self.take(width) for _ in range(count)]
-            self.close()
-        most = 2**width - 1
+        most, values = 2**width - 1, self.codes(count, width)
         return [value + self.varint() if value == most else value for value in values]
 
     def block(self, count: int) -> list[int]:
@@ -190,14 +183,9 @@ class Second:
         if number < 5:
             return self.lanes(count, number)
         k, ones = number - 5, self.varint()
-        low = self.codes(count, k)
-        self.open()
-        bits = [self.take(1) for _ in range(count + ones)]
-        self.close()
-        ends = [i for i, bit in enumerate(bits) if not bit]
-        assert len(ends) == count
-        high = [end - start - 1 for start, end in pairwise([-1, *ends])]
-        return [h * 2**k + rest for h, rest in zip(high, low, strict=True)]
+        low, marks = self.codes(count, k), self.codes(count + ones, 1)
+        high = map(len, "".join(map(str, marks)).split("0")[:-1])
+        return [ones * 2**k + rest for ones, rest in zip(high, low, strict=True)]
 
     def codes(self, count: int, width: int) -> list[int]:
         if width == 16:

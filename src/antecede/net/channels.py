@@ -49,7 +49,7 @@ class Channel:
         self.seqs: dict[int, int] = {}
         """The messages in the outbox that have other copies, by the numbers of their packets."""
         self.runs: dict[int, Packet] = {}
-        """Those in the outbox whose parcels say only that they follow: which packet began the run."""
+        """Those in the outbox whose parcels say only that they follow: what began the run."""
         self.base: Packet | None = None
         """The packet that began the latest run."""
         self.last_out: Packet | None = None

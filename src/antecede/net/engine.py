@@ -14,12 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Iterable
 
 from antecede.core.messages import MessageId
-from antecede.errors import (
-    HoldFullError,
-    NodeClosedError,
-    PeerError,
-    UnknownProcessError,
-)
+from antecede.errors import HoldFullError, NodeClosedError, PeerError, UnknownProcessError
 from antecede.eventlog import EventLog
 from antecede.net import frames, records
 from antecede.net.bursts import Burst
@@ -29,9 +24,9 @@ from antecede.net.groups import was_removed
 from antecede.net.heads import check_setup, is_first
 from antecede.net.limits import Limits
 from antecede.net.members import Members
+from antecede.net.outcomes import write_events
 from antecede.net.outgoing import Outgoing
-from antecede.net.peers import GAP_MAX, Peer, wake_all
-from antecede.net.records import Logged
+from antecede.net.peers import Peer, wake_all
 from antecede.net.runs import NEXT, standing_alone
 from antecede.net.saving import NOW, Batch, Saving
 from antecede.net.stores import Store
@@ -67,7 +62,6 @@ class Engine(Keeper):
         """What the application has not seen."""
         self._make_ready(list(machine.inbox.values()))
         self.watch = Watch(machine, limits.long_wait_seconds)
-        self.transport = transport
         self.outgoing = Outgoing(machine, transport, chance)
         self.failure: Exception | None = None
         self.is_closed = False
@@ -77,11 +71,7 @@ class Engine(Keeper):
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
         self.saving = Saving(machine, store, limits, self._seal, self._finish, self.fail)
         self.members = Members(
-            machine,
-            self.peers,
-            self.saving,
-            self.outgoing,
-            is_full=lambda: self._is_inbox_full,
+            machine, self.peers, self.saving, self.outgoing, is_full=lambda: self._is_inbox_full
         )
         self._has_pending = False
         self._consumers: deque[asyncio.Future[None]] = deque()
@@ -126,18 +116,14 @@ class Engine(Keeper):
 
     def room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
-        limits, peers, me = self.limits, self.peers, self.machine.setup.process
+        peers, me = self.peers, self.machine.setup.process
         for name in peers if isinstance(dests, str) else dests:
             peer = peers.get(name)
             if peer is None:
                 if name == me and self._is_inbox_full:
                     return self.next_input()
                 continue
-            channel = peer.channel
-            if (
-                len(channel.outbox) >= limits.outbox_count
-                or channel.outbox_bytes >= limits.outbox_bytes
-            ):
+            if peer.is_full:
                 peer.waiters.append(waiter := self.loop.create_future())
                 return waiter
         return None
@@ -177,21 +163,13 @@ class Engine(Keeper):
         try:
             found = self.peers.get(peer)
             if found is None:
-                self._answer_stranger(peer)
+                self.members.answer_stranger(peer)
             else:
                 self._take_frame(found, frame)
         except PeerError as error:
             self._refuse(peer, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the node must not go on
             self.fail(error)
-
-    def _answer_stranger(self, name: str) -> None:
-        """Tell a process that was removed that it was."""
-        note = self.members.stranger(name)
-        if note is not None:
-            machine = self.machine
-            head = frames.Head(machine.group.digest, machine.identity, b"", self.outgoing.view)
-            self.transport.send(name, frames.encode(head, 0, (), (), [note]))
 
     # Arrivals.
 
@@ -205,7 +183,7 @@ class Engine(Keeper):
         head, channel = frame.head, peer.channel
         check_setup(self.machine, peer.name, head)
         if head.view < channel.joined:
-            self._answer_stranger(peer.name)  # an earlier incarnation
+            self.members.answer_stranger(peer.name)  # an earlier incarnation
             return
         for note in frame.notes:
             self.members.note(peer, note)
@@ -265,16 +243,12 @@ class Engine(Keeper):
 
     def _new_ones(self, peer: Peer, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return the packets that we have not, and that are not too far ahead."""
-        channel, made = peer.channel, dict[int, bytes]()
-        for n, parcel in packets:
-            if channel.has(n) or n in made:
-                self.counts["duplicates"] += 1
-            elif n > channel.prefix + GAP_MAX:
-                reason = f"packet {n} is too far ahead of packet {channel.prefix + 1}"
-                self._refuse(peer.name, reason)
-            else:
-                made[n] = parcel
-        return list(made.items())
+        made, far = peer.new_ones(packets)
+        self.counts["duplicates"] += len(packets) - len(made) - len(far)
+        for n in far:
+            reason = f"packet {n} is too far ahead of packet {peer.channel.prefix + 1}"
+            self._refuse(peer.name, reason)
+        return made
 
     def _not_taken(self, name: str, error: Exception) -> None:
         if isinstance(error, (HoldFullError, UnknownProcessError)):
@@ -346,7 +320,7 @@ class Engine(Keeper):
 
     def _finish(self, batch: Batch) -> None:
         """Let out what is saved now."""
-        self.log(batch.logged)
+        write_events(self.events, batch.logged)
         self.members.release(batch)
         for name, arrivals in batch.arrivals.items():
             peer = self._peer(name)
@@ -382,18 +356,6 @@ class Engine(Keeper):
 
     def _peer(self, name: str) -> Peer | None:
         return self.peers.get(name) or self.members.former.get(name)
-
-    def log(self, logged: Iterable[Logged]) -> None:
-        """Write events to the event log, unless they are there."""
-        if self.events is None:
-            return
-        for event, message, dests in logged:
-            if event <= self.events.last_seq:
-                continue
-            if dests is None:
-                self.events.deliver(message, seq=event)
-            else:
-                self.events.send(message, dests or None, seq=event)
 
     # The end.
 

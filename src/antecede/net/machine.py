@@ -23,7 +23,7 @@ from antecede.net.copies import ALONE, heading, packet_in
 from antecede.net.deliveries import Delivery, follow
 from antecede.net.fields import Fields, put_bytes, put_names, put_number
 from antecede.net.groups import Group, Welcome, founding, is_group_of, was_removed
-from antecede.net.outcomes import Outcome
+from antecede.net.outcomes import Outcome, dests_of
 from antecede.net.records import (
     ACKNOWLEDGED,
     ARRIVE,
@@ -85,9 +85,8 @@ class Machine:
     def _index(self) -> None:
         """Find channels and numbers by label quickly."""
         self.last_sent: Packet | None = None
-        """The packet of the last message, if that went to one peer and others may follow it."""
         self.last_dests: tuple[str, ...] | str = ""
-        """To whom that was."""
+        """The packet of the last message, and for whom, if it was for one and others may follow."""
         self.burst: Burst | None = None
         """What goes on with that; see :meth:`found_burst`."""
         self.by_label = {channel.label: (name, channel) for name, channel in self.channels.items()}
@@ -110,7 +109,7 @@ class Machine:
         self.sends += 1
         if self.keeps_log:
             message = MessageId(self.label, self.sends)
-            named = dests if not isinstance(dests, str) else _dests_of(effects)
+            named = dests if not isinstance(dests, str) else dests_of(effects)
             self.into.logged.append(Logged(effects.event, message, tuple(named)))
         if len(effects.packets) == 1 and not effects.deliveries:
             packet = effects.packets[0]
@@ -399,10 +398,3 @@ class Machine:
             MEET: self.meet,
         }
         inputs[kind](*fields)
-
-
-def _dests_of(effects: Effects) -> tuple[str, ...]:
-    """Return the members of the group that a message went to, as far as its effects show them."""
-    found = [packet.dests for packet in effects.packets if packet.message is not None]
-    found += [delivery.dests for delivery in effects.deliveries]
-    return found[0] if found else ()

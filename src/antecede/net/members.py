@@ -151,6 +151,12 @@ class Members:
         put_names(out, labels)
         return bytes(out)
 
+    def answer_stranger(self, name: str) -> None:
+        """Tell a process that was removed that it was."""
+        note = self.stranger(name)
+        if note is not None:
+            self.outgoing.answer(name, note)
+
     def note(self, peer: Peer, data: bytes) -> None:
         """Take a note from a peer; raise PeerError for what is not one."""
         kind = data[0] if data else 0

@@ -25,6 +25,7 @@ from antecede.net.limits import Limits
 from antecede.net.lobby import Lobby
 from antecede.net.metrics import MetricsServer, metrics_text
 from antecede.net.nats_names import PAYLOAD_BYTES
+from antecede.net.outcomes import write_events
 from antecede.net.records import Logged
 from antecede.net.sending import send_now
 from antecede.net.setups import Setup
@@ -281,7 +282,7 @@ class Node:
                 chance=self._chance,
                 events=events,
             )
-            engine.log(logged)
+            write_events(events, logged)
             await engine.saving.checkpoint()
             self._get_to_know(machine)
             if not self._is_started:

@@ -37,6 +37,12 @@ class Outgoing:
         self._overdue: dict[str, Peer] = {}
         self._owing: asyncio.TimerHandle | None = None
 
+    def answer(self, name: str, note: bytes) -> None:
+        """Send a note to a process that is not a member."""
+        machine = self.machine
+        head = frames.Head(machine.group.digest, machine.identity, b"", self.view)
+        self.transport.send(name, frames.encode(head, 0, (), (), [note]))
+
     def owe(self, peer: Peer) -> None:
         """Acknowledge soon what a peer has sent, with packets if there are any by then."""
         self._owed[peer.name] = peer

@@ -64,6 +64,20 @@ class Peer:
             or channel.outbox_bytes >= limits.outbox_bytes
         )
 
+    def new_ones(
+        self, packets: list[tuple[int, bytes]]
+    ) -> tuple[list[tuple[int, bytes]], list[int]]:
+        """Return the packets that we have not, and the numbers of those that are too far ahead."""
+        channel, made, far = self.channel, dict[int, bytes](), list[int]()
+        for n, parcel in packets:
+            if channel.has(n) or n in made:
+                continue
+            if n > channel.prefix + GAP_MAX:
+                far.append(n)
+            else:
+                made[n] = parcel
+        return list(made.items()), far
+
     def put_aside(self, n: int, packet: bytes) -> bool:
         """Keep a packet until there is room in the inbox; False if too many are kept."""
         limits = self.limits

@@ -220,14 +220,15 @@ class PacketMachine(Machine):
     def _deliver(
         self, dest: int, deliveries: Iterable[antecede.Delivery], now: int, out: list[Out]
     ) -> None:
-        named, held, left = self._named, self.held, self.changes.left
+        named, left = self._named, self.changes.left
         position = self.positions.get(dest, 0)
         for delivery in deliveries:
             found = named.pop((dest, delivery.message))
-            del held[found.key]
+            del self.held[found.key]
             left.append((found.chunk, found.row))
             position += 1
-            out.append(Out(found.chunk, found.row, position, now - found.arrived, False, False))  # noqa: FBT003 - hot
+            held = now - found.arrived
+            out.append(Out(found.chunk, found.row, position, held, released=False, late=False))
         self.positions[dest] = position
         self.changes.dests.add(dest)
 
