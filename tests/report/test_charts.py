@@ -41,6 +41,13 @@ def test_a_legend_names_only_what_is_drawn_in_colours_that_stay() -> None:
     assert colour["scale"]["domain"] == list(ORDER)
 
 
+@pytest.mark.parametrize(("name", "columns"), [("b", 3), ("b" * 15, 2), ("b" * 23, 1)])
+def test_a_legend_of_long_names_fits_a_phone(name: str, columns: int) -> None:
+    rows = [row | {"series": name} for row in ROWS]
+    spec = line_chart(rows, title="", x="x", y="y", order=(*ORDER, name))
+    assert spec["layer"][0]["encoding"]["color"]["legend"]["columns"] == columns
+
+
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("most", [0.00002, 0.3, 17.0, 1_700.0, 12_345_678.0, 3e13])
 def test_ticks_are_plain_numbers(most: float, log: bool) -> None:

@@ -140,10 +140,11 @@ def _scale(order: Sequence[str], among: Sequence[str]) -> Spec:
 
 def _legend(order: Sequence[str]) -> Spec:
     widest = max((len(name) for name in order), default=1)
+    is_wide = widest > 14 or len(order) > 6
     return {
         "orient": "bottom",
         "values": list(order),
-        "columns": 2 if widest > 14 or len(order) > 6 else 3,
+        "columns": 1 if widest > 22 else 2 if is_wide else 3,  # as many as a phone has room for
         "labelLimit": 220,
         "symbolSize": 70,
         "symbolOpacity": 1,
