@@ -49,6 +49,18 @@ def test_cut_at_every_byte(protocol: str) -> None:
         assert all(is_harmless(codec, data[:length]) for length in range(len(data)))
 
 
+@pytest.mark.parametrize("protocol", ["optimal", "pruned", "broadcast", "matrix", "vectors"])
+def test_a_packet_with_a_stamp_has_no_other_form(protocol: str) -> None:
+    codec = Codec(names(5))
+    packets = Run(protocol, codec.members, 9).go(60).packets
+    for packet in packets:
+        if codec._now.head(packet) is not None:
+            other = codec._head(packet, codec._now) + packet.payload  # by names
+            with pytest.raises(PeerError, match="not in canonical form"):
+                codec.decode(other)
+            assert codec.decode(codec.encode(packet)) == packet
+
+
 @pytest.mark.parametrize("protocol", antecede.PROTOCOLS)
 def test_every_bit_flipped_in_turn(protocol: str) -> None:
     codec, some = encoded(protocol, 5)

@@ -23,7 +23,7 @@ from antecede.wire.packets import (
     read_packet,
     read_route,
 )
-from antecede.wire.quick import MARK, Quick, quick_of
+from antecede.wire.quick import MARK, Quick, has_stamps, quick_of
 from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.snapshots import get_snapshot, make_snapshot
 from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, Reader, check_mark
@@ -126,8 +126,11 @@ class Codec:
             if known is None:  # more than 127 members: their number takes more bytes
                 known = self._known.get(data[1 : 3 + DIGEST_BYTES])
             if known is not None and data[0] == MARK:
-                packet = known.packet(data) or read_packet(data, known.wire)
+                packet = known.packet(data)
                 if packet is not None:
+                    return packet
+                packet = read_packet(data, known.wire)
+                if packet is not None and not has_stamps(packet.protocol):
                     return packet
         return self._decode(data)
 

@@ -325,6 +325,11 @@ class Quick:
         return mask, end, (self.dests.get(mask) or self.put_dests(mask)) == (how, data[at:end])
 
 
+def has_stamps(protocol: str) -> bool:
+    """Tell whether packets of a protocol usually have the form that is read here."""
+    return _kind_of(protocol) is not None
+
+
 def _kind_of(protocol: str) -> type[Stamp] | None:
     """Return the stamps of a protocol whose control is a log or counts."""
     if protocol not in PROTOCOLS:
