@@ -67,8 +67,8 @@ def frame(*packets: tuple[int, bytes], prefix: int = 0, above: tuple[int, ...] =
         lambda: [bytes([9]) + frame()[1:]] * 3,
         lambda: [frame((1, poisoned(a=5)))] * 3,
         lambda: [frame((1, poisoned(b=1, a=2**47)))] * 3,
-        lambda: [frames.encode(HEAD._replace(setup=b"another!"), 0, (), [])] * 3,
-        lambda: [frames.encode(HEAD._replace(dest=b"somebody"), 0, (), [])] * 3,
+        lambda: [frames.encode(frames.Head(b"another!", b"identity", b""), 0, (), [])] * 3,
+        lambda: [frames.encode(frames.Head(SETUP.digest, b"identity", b"somebody"), 0, (), [])] * 3,
     ],
     ids=[
         "garbage",

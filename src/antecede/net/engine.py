@@ -13,7 +13,6 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Iterable
 
-from antecede.core.messages import MessageId
 from antecede.errors import HoldFullError, NodeClosedError, PeerError, UnknownProcessError
 from antecede.eventlog import EventLog
 from antecede.net import frames, records
@@ -81,7 +80,7 @@ class Engine(Keeper):
 
     def send(
         self, burst: Burst | None, dests: tuple[str, ...] | str, payload: bytes, after: int | None
-    ) -> MessageId:
+    ) -> None:
         """Apply a send; it goes on with a burst, if it can."""
         machine = self.machine
         if burst is None or not machine.send_on(burst, payload):
@@ -90,7 +89,6 @@ class Engine(Keeper):
             self.saving.batch.records.append(records.send_record(dests, payload, after))
         if not self.saving.is_scheduled:
             self.saving.schedule()
-        return MessageId(machine.label, machine.sends)
 
     def done(self, event: int) -> Awaitable[None]:
         """Apply that the application has dealt with a delivery; again does nothing."""
@@ -347,7 +345,10 @@ class Engine(Keeper):
         self.counts["delivered"] += len(batch.deliveries)
         self._make_ready(batch.deliveries)
         batch.deliveries = []
-        wake_all(self._consumers)
+        if self._consumers:
+            wake_all(self._consumers)
+            if not self.is_durable:  # they run next; then what they send leaves in the same turn
+                self.saving.schedule()
 
     def _make_ready(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:

@@ -8,9 +8,9 @@ whatever the transport did with the frames before.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from antecede.errors import PeerError
 from antecede.net.fields import Fields, put_bytes, put_numbers
@@ -25,53 +25,67 @@ _HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES
 UNKNOWN: Final = bytes(IDENTITY_BYTES)
 
 
-class Head(NamedTuple):
+class Head:
     """Who sends a frame to whom, as far as the sender knows.
 
     ``view`` is the number of the sender's view, ``stable`` that of its message up to which all
     destinations have all of its messages.
     """
 
-    setup: bytes
-    source: bytes
-    dest: bytes
-    view: int = 0
-    stable: int = 0
+    __slots__ = ("dest", "setup", "source", "stable", "view")
+
+    def __init__(
+        self, setup: bytes, source: bytes, dest: bytes, view: int = 0, stable: int = 0
+    ) -> None:
+        self.setup = setup
+        self.source = source
+        self.dest = dest
+        self.view = view
+        self.stable = stable
 
 
-class Frame(NamedTuple):
+class Frame:
     """A frame: packets up to ``prefix`` and those ``above`` are saved; here are more.
 
     ``notes`` concern the group; they are to be read before the packets.
     """
 
-    head: Head
-    prefix: int
-    above: list[int]
-    packets: list[tuple[int, bytes]]
-    notes: list[bytes]
+    __slots__ = ("above", "head", "notes", "packets", "prefix")
+
+    def __init__(
+        self,
+        head: Head,
+        prefix: int,
+        above: list[int],
+        packets: list[tuple[int, bytes]],
+        notes: list[bytes],
+    ) -> None:
+        self.head = head
+        self.prefix = prefix
+        self.above = above
+        self.packets = packets
+        self.notes = notes
 
 
 def encode(
     head: Head,
     prefix: int,
-    above: Iterable[int],
+    above: Collection[int],
     packets: Sequence[tuple[int, bytes]],
     notes: Sequence[bytes] = (),
 ) -> bytes:
     """Return a frame as bytes."""
-    setup, source, dest, view, stable = head
-    behind = sorted(above)[:ABOVE_MAX]
+    behind = sorted(above)[:ABOVE_MAX] if above else []
     count = len(packets)
     first = packets[0][0] if count and packets[-1][0] - packets[0][0] == count - 1 else 0
     parts = [
         _HEAD.pack(
             VERSION,
-            setup,
-            source,
-            dest or UNKNOWN,
-            view,
-            stable,
+            head.setup,
+            head.source,
+            head.dest or UNKNOWN,
+            head.view,
+            head.stable,
             prefix,
             len(behind),
             len(notes),
@@ -125,7 +139,7 @@ def _packets(
 ) -> list[tuple[int, bytes]]:
     """Read packets behind all their lengths; their numbers are a run from ``first``, or given."""
     position, end = start + 4 * count, len(data)
-    is_ascending = all(a < b for a, b in pairwise(numbers))
+    is_ascending = not numbers or all(a < b for a, b in pairwise(numbers))
     if position > end or (count and not first and len(numbers) != count) or not is_ascending:
         Fields(data, start).fail("do not number their packets")
     packets = []

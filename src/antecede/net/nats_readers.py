@@ -170,8 +170,8 @@ class Readers:
         stored, self._stored = self._stored, {}
         if self._receiver is None or self._head is None:
             return
-        setup, source, _, view, _ = self._head
-        head = frames.Head(setup, self._identity, source, view)
+        last = self._head
+        head = frames.Head(last.setup, self._identity, last.source, last.view)
         for reader, numbers in stored.items():
             numbers.sort()
             for begin in range(0, len(numbers), frames.ABOVE_MAX):

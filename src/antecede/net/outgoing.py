@@ -71,15 +71,16 @@ class Outgoing:
         told = notes or []
         if peer.view != self.view:
             told = self.notes_for(peer) + told
+        prefix, above = peer.saved
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
                 part = self._readable(peer, packets[begin:end])
-                self._send(peer, frames.encode(head, *peer.saved, part, told))
+                self._send(peer, frames.encode(head, prefix, above, part, told))
                 begin, size, told = end, 0, []
             size += len(packet)
         part = self._readable(peer, packets[begin:] if begin else packets)
-        self._send(peer, frames.encode(head, *peer.saved, part, told))
+        self._send(peer, frames.encode(head, prefix, above, part, told))
         if packets and peer.timer is None:
             peer.last_progress = self.loop.time()
             self._set_timer(peer)

@@ -23,6 +23,8 @@ GREETING_BYTES_MAX: Final = 1024
 GREETING_SECONDS_MAX: Final = 10.0
 SILENCE_SECONDS_MAX: Final = 30.0
 WRITE_BYTES_MAX: Final = 16 << 20
+READ_BYTES: Final = 1 << 16
+"""How much a connection that brings frames reads at a time."""
 _MARK: Final = b"antecede 1\n"
 
 
@@ -60,16 +62,17 @@ def keep_alive(transport: asyncio.BaseTransport) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
-class Wire(asyncio.Protocol):
+class Wire(asyncio.BufferedProtocol):
     """A connection whose bytes are cut into frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_bytes: int) -> None:
         self.loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport | None = None
         self.closed: asyncio.Future[None] = self.loop.create_future()
         self.frame_bytes_max = GREETING_BYTES_MAX
         self.last_data = self.born = self.loop.time()
         self.buffer = bytearray()
+        self._space = memoryview(bytearray(read_bytes))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
@@ -82,6 +85,15 @@ class Wire(asyncio.Protocol):
         self.buffer.clear()
         if not self.closed.done():
             self.closed.set_result(None)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Let the event loop read into the same memory each time: a new one costs more."""
+        del sizehint
+        return self._space
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read."""
+        self.data_received(bytes(self._space[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Cut bytes into frames."""
@@ -151,7 +163,7 @@ class Outbound(Wire):
     """A connection that we opened to ``peer``."""
 
     def __init__(self, process: str, peer: str, *, has_tls: bool) -> None:
-        super().__init__()
+        super().__init__(GREETING_BYTES_MAX)
         self.process = process
         self.peer = peer
         self.has_tls = has_tls
@@ -205,7 +217,7 @@ class Inbound(Wire):
         refuse: Callable[[Inbound, str], None],
         lost: Callable[[Inbound], None],
     ) -> None:
-        super().__init__()
+        super().__init__(READ_BYTES)
         self.process = process
         self.has_tls = has_tls
         self.peer = ""

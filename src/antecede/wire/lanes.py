@@ -71,13 +71,13 @@ def width_number(count: int, total: int) -> int:
 
 def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
     """Return the number of the width, and the column."""
+    if len(values) <= FEW:
+        return BYTES, _put_few(values)
     try:
         column = bytes(values)
     except ValueError:
         return _put_wide(values)
     count = len(column)
-    if count <= FEW:
-        return (BYTES, column) if 0xFF not in column else _put_wide(values)
     total = sum(column)
     if total < _HEX_MEAN * count:
         if total < _OCTAL_MEAN * count:
@@ -101,6 +101,19 @@ def put_steps(places: list[int]) -> tuple[int, bytes]:
     except ValueError:
         return _put_wide([b - a - 1 for a, b in pairwise(chain(_START, places))])
     return put_column(column)
+
+
+def _put_few(values: list[int] | bytes) -> bytes:
+    """Return a column of few numbers, a byte each, and the rests of large ones."""
+    rest = b""
+    lane = []
+    for value in values:
+        if value < 0xFF:
+            lane.append(value)
+        else:
+            lane.append(0xFF)
+            rest += varint(value - 0xFF)
+    return bytes(lane) + rest if rest else bytes(lane)
 
 
 def _put_wide(values: Sequence[int]) -> tuple[int, bytes]:
@@ -149,8 +162,9 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
     """Read ``count`` values, and return the place behind them; refuse another width."""
     if count <= FEW and number == BYTES:
         few = data[at : at + count]
-        if len(few) == count and 0xFF not in few:
-            return few, at + count
+        if len(few) == count:
+            at += count
+            return (few, at) if 0xFF not in few else _get_few(few, data, at)
     if number >= len(WIDTHS):
         msg = f"has a column of width {number}, which this version does not know"
         raise ColumnError(msg)
@@ -176,6 +190,16 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
     if width_number(count, sum(values)) != number:
         msg = f"has a column in lanes of {WIDTHS[number]} bits, which its mean does not call for"
         raise ColumnError(msg)
+    return values, at
+
+
+def _get_few(few: bytes, data: bytes, at: int) -> tuple[list[int], int]:
+    """Read the rests of those among a few values that do not fit into a byte."""
+    values = list(few)
+    for place, value in enumerate(few):
+        if value == 0xFF:
+            more, at = read_varint(data, at)
+            values[place] += more
     return values, at
 
 
