@@ -74,11 +74,10 @@ class Second:
         seq = self.varint()
         has_news, form = divmod(form, 6)
         is_empty, how = divmod(form, 3)
-        dests = [dest]
+        dests = self.mask() if how == 2 else [dest]
         if how == 1:
             dests = [self.varint() for _ in range(self.varint())]
-        elif how == 2:
-            dests = self.mask()
+            dests = dests or [i for i in range(len(self.members)) if i != source]
         news: list[tuple[str, ...]] = []
         if has_news:
             left, done = self.mask(), self.mask()

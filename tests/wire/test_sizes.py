@@ -6,8 +6,10 @@ import random
 import pytest
 
 import antecede
-from antecede import Packet
+from antecede import Packet, PeerError
 from antecede.wire import Codec
+from antecede.wire.quick import Quick
+from antecede.wire.roster import WireRoster
 
 
 def copies(protocol: str, count: int, *, multicast: bool, sends: int) -> list[Packet]:
@@ -57,3 +59,23 @@ def test_a_matrix_takes_far_less_than_four_bytes_a_cell() -> None:
     packets = copies("matrix", 10, multicast=False, sends=400)
     codec = Codec(tuple(f"p{number:02}" for number in range(10)))
     assert max(map(codec.wire_bytes, packets)) < 0.3 * 4 * 100
+
+
+@pytest.mark.parametrize("protocol", ["optimal", "pruned", "broadcast", "matrix", "vectors"])
+@pytest.mark.parametrize("count", [8, 9, 50])
+def test_a_packet_to_everyone_takes_one_byte_to_say_so(protocol: str, count: int) -> None:
+    members = tuple(f"p{number:02}" for number in range(count))
+    codec = Codec(members)
+    one, two = (antecede.endpoint(protocol, process=name, members=members) for name in members[:2])
+    packet = one.send(members[1:], b"hi").packets[0]
+    data = codec.encode(packet)
+    assert codec.decode(data) == packet
+    assert two.receive(codec.decode(data)).deliveries[0].dests == members[1:]
+    spelling = Quick(WireRoster(members))
+    spelling.others = [0] * count
+    spelt = spelling.head(packet, b"hi")
+    assert spelt is not None
+    assert len(spelt) == len(data) - 1 + (count + 7) // 8
+    if count > 8:
+        with pytest.raises(PeerError, match="not the shortest"):
+            codec.decode(spelt)

@@ -22,6 +22,8 @@ LIST: Final = 1
 BITS: Final = 2
 DESTS: Final = 3
 """The destinations of a packet with a stamp: one, a list or bits; and how many kinds there are."""
+OTHERS: Final = (LIST, b"\0")
+"""All but the sender, where that is shorter: a list of nobody."""
 
 
 def counted_body(quick: Quick, stamp: Stamp) -> bytes | None:
@@ -44,7 +46,9 @@ def counted_head(quick: Quick, packet: Packet, payload: bytes) -> bytes | None:
         return None
     dest, dests = packet.dest_no, packet.dest_set
     how, listed = ALONE, b""
-    if dests != quick.roster.bits[dest]:
+    if dests == quick.others[packet.source_no]:
+        how, listed = OTHERS
+    elif dests != quick.roster.bits[dest]:
         how, listed = quick.dests.get(dests) or quick.put_dests(dests)
     place = packet.stamp.PROTOCOL, (how << 16 | packet.source_no) << 16 | dest
     start = quick.counted_starts.get(place)
@@ -91,7 +95,7 @@ def counted_packet(quick: Quick, data: bytes, at: int, kind: type[Counts], how: 
         if how >= DESTS:
             msg = f"counts in form {how}, which this version does not know"
             raise ColumnError(msg)
-        dests, at = quick.get_dests(data, at, how)
+        dests, at = quick.get_dests(data, at, how, source)
     counts, at = get_counts(kind, data, at, roster)
     is_fine = source != dest and dests & only and source < len(roster)
     is_fine = is_fine and (dests == only) == (how == ALONE) and at <= CONTROL_BYTES_MAX

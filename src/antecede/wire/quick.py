@@ -22,6 +22,7 @@ from antecede.wire.counted import (
     BITS,
     DESTS,
     LIST,
+    OTHERS,
     counted_body,
     counted_head,
     counted_packet,
@@ -66,6 +67,9 @@ class Quick:
         self._count = len(wire)
         self._set_bytes = (len(wire) + 7) // 8
         self._is_paired = wire.is_paired
+        everyone = (1 << len(wire)) - 1
+        self.others = [everyone ^ bit if self._set_bytes > 1 else 0 for bit in self.roster.bits]
+        """For each member, all others, if these take more bytes than :data:`OTHERS`."""
 
     # Write.
 
@@ -85,7 +89,9 @@ class Quick:
             body = self._body(stamp, packet)
         dest, dests = packet.dest_no, packet.dest_set
         how, listed = ALONE, b""
-        if dests != roster.bits[dest]:
+        if dests == self.others[packet.source_no]:
+            how, listed = OTHERS
+        elif dests != roster.bits[dest]:
             how, listed = self.dests.get(dests) or self.put_dests(dests)
         control, needs = body[1], b"\0"
         if packet.needs:
@@ -248,7 +254,7 @@ class Quick:
         dests = roster.bits[dest]
         news = None
         if form:  # ALONE, with a control and without news, is 0
-            dests, news, form, at = self._get_rest(data, at, dests, form)
+            dests, news, form, at = self._get_rest(data, at, source, dests, form)
         needs: list[int] = []
         is_plain = news is None
         if form >= DESTS:
@@ -271,12 +277,12 @@ class Quick:
         return numbered_packet(roster, source, dest, n, seq, dests, data[at:], stamp, needs)
 
     def _get_rest(
-        self, data: bytes, at: int, only: int, form: int
+        self, data: bytes, at: int, source: int, only: int, form: int
     ) -> tuple[int, tuple[int, int] | None, int, int]:
         """Read destinations and news; return also the form without what it says of them."""
         dests, news = only, None
         if form % DESTS != ALONE:
-            dests, at = self.get_dests(data, at, form % DESTS)
+            dests, at = self.get_dests(data, at, form % DESTS, source)
             if dests == only:
                 msg = "lists its destination although it has no other"
                 raise ColumnError(msg)
@@ -294,8 +300,11 @@ class Quick:
             raise ColumnError(msg)
         return (left, done), end
 
-    def get_dests(self, data: bytes, at: int, how: int) -> tuple[int, int]:
+    def get_dests(self, data: bytes, at: int, how: int, source: int) -> tuple[int, int]:
         """Read destinations as a mask, and return the place behind them."""
+        others = self.others[source]
+        if how == LIST and others and not data[at]:
+            return others, at + 1
         if how == BITS and self._count <= 0x80:
             end = at + self._set_bytes
             mask = int.from_bytes(data[at:end], "little")
@@ -305,7 +314,7 @@ class Quick:
         if end > len(data) or mask >> self._count or not mask:
             msg = "has destinations that end too early, or are not members"
             raise ColumnError(msg)
-        if not is_short:
+        if not is_short or mask == others:
             msg = "has destinations in a form that is not the shortest"
             raise ColumnError(msg)
         return mask, end
