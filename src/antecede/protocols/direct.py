@@ -56,6 +56,7 @@ References
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
@@ -139,19 +140,15 @@ class Direct(Endpoint):
 
     def _check(self, packet: Packet) -> None:
         sets, n = packet.control, len(self.members)
-        if (
-            packet.kind != "data"
-            or type(sets) is not tuple
-            or len(sets) != n
-            or not _are_sets(sets)
-        ):
+        carried = _carried(sets) if type(sets) is tuple and len(sets) == n else None
+        if packet.kind != "data" or carried is None:
             raise malformed(packet, f"{n} sorted sets of pairs (process, number)")
-        carried: list[Pairs] = list(map(dict, cast("Sets", sets)))
         names = set().union(*carried)
         if not self._positions.keys() >= names:
             self._check_names(packet, sorted(names))
-        claimed = max([pairs.get(self.process, 0) for pairs in carried])
-        check_claim(self, packet, claimed, self._seq)
+        if self.process in names:
+            claimed = max([pairs.get(self.process, 0) for pairs in carried])
+            check_claim(self, packet, claimed, self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         mine = self._known[self.process]
@@ -165,17 +162,18 @@ class Direct(Endpoint):
         before = dict(sets[self._positions[source]])  # the direct predecessors of this message
         self._known[me][source] = seq
         self._known[source] = union_max(self._known[source], before)
+        newest, barriers, known = {source: seq}, self._barriers, self._known
         for member, pairs in zip(self.members, sets, strict=True):
             if member == me:
                 continue
-            kept = self._barriers[member]
+            kept = barriers[member]
             if member in dests and member != source:
-                kept = union_max(self._pruned(kept, dict(pairs), before), {source: seq})
+                kept = union_max(self._pruned(kept, dict(pairs), before), newest)
             elif pairs and member != source:
                 kept = union_max(kept, dict(pairs))
             # Drop what is known to be delivered there.
-            self._barriers[member] = minus(kept, self._known[member])
-        self._barriers[me] = union_max(minus(self._barriers[me], before), {source: seq})
+            barriers[member] = minus(kept, known[member])
+        barriers[me] = union_max(minus(barriers[me], before), newest)
         return (Need(source, seq),)
 
     def _pruned(self, mine: Pairs, theirs: Pairs, before: Pairs) -> Pairs:
@@ -187,25 +185,26 @@ class Direct(Endpoint):
         return minus(minus(mine, before), theirs)
 
 
-def _are_sets(sets: tuple[object, ...]) -> bool:
-    """Tell whether all are sorted pairs (name, number from 1), each name once."""
+def _carried(sets: tuple[object, ...]) -> list[Pairs] | None:
+    """Return the sets, or None unless all are sorted pairs (name, number from 1), each name once."""
     if set(map(type, sets)) != {tuple}:
-        return False
-    pairs = [pair for one in cast("Sets", sets) for pair in one]
-    if not pairs:
-        return True
-    if set(map(type, pairs)) != {tuple} or set(map(len, pairs)) != {2}:
-        return False
-    names, numbers = zip(*pairs, strict=True)
-    if set(map(type, names)) != {str} or not is_counts(numbers, len(numbers)) or min(numbers) < 1:
-        return False
-    return all(sorted(dict(one).items()) == list(one) for one in cast("Sets", sets))
+        return None
+    pairs = list(chain.from_iterable(cast("Sets", sets)))
+    if pairs:
+        if set(map(type, pairs)) != {tuple} or set(map(len, pairs)) != {2}:
+            return None
+        names, numbers = zip(*pairs, strict=True)
+        if set(map(type, names)) != {str} or not is_counts(numbers, len(pairs)) or min(numbers) < 1:
+            return None
+    carried: list[Pairs] = list(map(dict, cast("Sets", sets)))
+    are_sorted = list(map(tuple, map(sorted, cast("Sets", sets)))) == list(sets)
+    return carried if are_sorted and sum(map(len, carried)) == len(pairs) else None
 
 
 def union_max(left: Pairs, right: Pairs) -> Pairs:
-    """Return the pairs of both, with the larger number for each process."""
+    """Return the pairs of both, with the larger number for each process; change neither."""
     if not left or not right:
-        return dict(left or right)
+        return left or right
     result = dict(left)
     for process, seq in right.items():
         if seq > result.get(process, 0):
@@ -216,5 +215,6 @@ def union_max(left: Pairs, right: Pairs) -> Pairs:
 def minus(left: Pairs, right: Pairs) -> Pairs:
     """Return the pairs of ``left`` that are newer than those of ``right``, process by process."""
     if not left or not right:
-        return dict(left)
-    return {process: seq for process, seq in left.items() if seq > right.get(process, 0)}
+        return left
+    find = right.get
+    return {process: seq for process, seq in left.items() if seq > find(process, 0)}
