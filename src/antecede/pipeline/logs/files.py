@@ -32,7 +32,7 @@ def sources_in(paths: Sequence[Path], like: Source) -> list[Source]:
 def _sources_at(source: Source) -> list[Source]:
     path = source.path
     if path == STDIN:
-        return [replace(source, data=sys.stdin.buffer.read())]
+        return [replace(source, data=_standard_input())]
     if path.is_dir():
         inside = files_in(path)
         if not inside or _is_one_log(source, inside):
@@ -45,6 +45,11 @@ def _sources_at(source: Source) -> list[Source]:
             msg = f"cannot read {str(path)!r}: {error.strerror}"
             raise LogError(msg, path=path, reason=str(error.strerror)) from None
     return [source]
+
+
+def _standard_input() -> bytes:
+    """Read all of it, in pieces: Ctrl-C is noticed between two of them."""
+    return b"".join(iter(lambda: sys.stdin.buffer.read1(1 << 20), b""))
 
 
 def files_in(folder: Path) -> list[Path]:
