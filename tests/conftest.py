@@ -18,19 +18,22 @@ settings.register_profile(
 settings.load_profile("antecede")
 
 TESTS = Path(__file__).resolve().parent
-# Files that come before all others. Kernels are compiled by one of them at a time while the other
-# worker does something else, so that nothing is compiled twice. The rest take long: started last,
-# they would leave a core idle.
+# Files that come before all others. The first two workers get the first two files, then the third
+# and the fourth; whoever is done gets the next. Kernels are compiled by one worker while the other
+# does something else, so that nothing is compiled twice. The rest take long: started last, they
+# would leave a core idle.
 FIRST = (
-    "docs/test_benchmarks_page.py",  # compiles the audit and the kernel of optimal
+    "docs/test_benchmarks_page.py",  # compiles the kernels of studies and most of the audit
+    "net/test_soak.py",  # mostly waits
+    "sim/test_benchmarks.py",  # compiles the other kernels
     "core/test_compiled.py",
-    "check/test_explore.py",  # leaves the next file to the worker that has compiled
-    "docs/test_readme.py",  # compiles the other kernels
-    "net/test_soak.py",
+    "check/test_explore.py",
+    "pipeline/test_audit_windows.py",  # compiles the rest of the audit
     "pipeline/test_cluster.py",
     "pipeline/streams/test_reorder_cli.py",
     "pipeline/test_study_cli.py",
     "pipeline/streams/test_nats_spark.py",
+    "pipeline/test_audit_spark.py",
 )
 REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
