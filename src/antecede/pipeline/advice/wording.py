@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from antecede.pipeline.advice.costs import Cost, Status
 from antecede.pipeline.advice.recommendation import Choice, Traffic, added_delay, choose
 
-
 #: With fewer messages than this, or than so many for each process, no protocol shows what it costs
 #: once every process has heard of the others.
 FEW_MESSAGES, FEW_EACH = 100, 10
