@@ -110,7 +110,7 @@ class World:
         receive = {end.process: end.receive for end in self.endpoints}
         extras: Sequence[Packet]
         for step in ahead:
-            if type(step) is int:
+            if isinstance(step, int):
                 packet = flight.pop(step, None)
                 if packet is None:
                     continue
