@@ -1,5 +1,6 @@
 """What all tests share: the Hypothesis profile, the shared folder, the order, the rule on skips."""
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -51,6 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files named in `FIRST` before all others."""
     places = {TESTS / name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path, len(FIRST)))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the libraries and tests that were loaded: they stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.hookimpl(optionalhook=True)

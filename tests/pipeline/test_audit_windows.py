@@ -90,13 +90,13 @@ def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints
     """Return cuts at random places of the log, consistent or not."""
     rng = random.Random(seed)
     events, names, _ = columns(log)
+    rows = list(zip(events.process.tolist(), events.seq.tolist(), strict=True))
     found = np.zeros((count, len(names)), np.int64)
     for k, place in enumerate(sorted(rng.randint(0, len(log)) for _ in range(count))):
-        for e in range(place):
-            p = events.process[e]
-            found[k, p] = max(found[k, p], events.seq[e] + rng.randint(-1, 1) * (not fixed))
-        if fixed:
-            found[k] = lower(found[k], events)
+        cut = [0] * len(names)
+        for p, seq in rows[:place]:
+            cut[p] = max(cut[p], seq if fixed else seq + rng.randint(-1, 1))
+        found[k] = lower(np.array(cut), events) if fixed else cut
     assert (found != NO_SEQ).all()
     return np.maximum.accumulate(found, axis=0)
 
