@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from antecede.pipeline.advice.entry import advise, costs_on
 from antecede.pipeline.advice.recommendation import Traffic
 from antecede.pipeline.advice.replays import pack_schedule, unpack_schedule, violations_of
 from antecede.pipeline.advice.traffic import left_out, schedule_of, schedule_of_edges
-from antecede.pipeline.advice.wording import caveat, recommend
+from antecede.pipeline.advice.wording import recommend
 from antecede.pipeline.logs.formats.edges import to_events
 from antecede.pipeline.logs.sources import Source, read, table_of
 from antecede.report.advise_page import advise_page, messages_in_words
@@ -369,26 +368,6 @@ def test_results_name_units_marks_and_what_was_left_out(
     for head in ("model bytes/copy", "wire bytes/copy", "total bytes/copy", "added ms/copy"):
         assert f'<th scope="col">{head}' in page
     assert "<dt>central†</dt>" in page
-
-
-@pytest.mark.parametrize(("messages", "processes"), [(1, 2), (3, 4), (99, 4), (150, 16)])
-def test_a_log_that_is_too_short_to_choose_by_says_so(messages: int, processes: int) -> None:
-    assert "too few to choose a protocol by" in caveat(messages, processes)
-    assert caveat(10 * messages + 100, processes) == ""
-
-
-def test_the_page_says_that_a_log_is_short_and_sorts_every_chart(tmp_path: Path) -> None:
-    pq.write_table(table_of(LOG), tmp_path / "log.parquet")
-    with pytest.raises(SystemExit):
-        app(["advise", str(tmp_path / "log.parquet"), "--local", "--out", str(tmp_path / "o")])
-    page = (tmp_path / "o" / "index.html").read_text()
-    assert "messages are too few to choose a protocol by" in page
-    charts = re.findall(r"<dl>(.*?)</dl>", page)
-    assert len(charts) == 3
-    for chart in charts:
-        widths = [float(width) for width in re.findall(r"width:([\d.]+)%", chart)]
-        assert len(widths) > 5
-        assert widths == sorted(widths)
 
 
 def test_the_page_has_no_figure_that_is_none() -> None:

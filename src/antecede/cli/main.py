@@ -92,9 +92,9 @@ def command_line(called: str | None) -> typer.Typer:
     return cli
 
 
-def _told_when_stopped(function: Callable[..., Any]) -> Callable[..., Any]:
+def _told_when_stopped(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function)
-    def called(*words: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever the verb takes
+    def called(*words: object, **options: object) -> object:
         try:
             return function(*words, **options)
         except KeyboardInterrupt as stop:

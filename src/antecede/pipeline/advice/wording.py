@@ -42,8 +42,9 @@ def caveat(messages: int, processes: int) -> str:
         return ""
     log = "One message is" if messages == 1 else f"{messages:,} messages are"
     return (
-        f"{log} too few to choose a protocol by: what they cost grows until every process has heard "
-        "of the others, and another may then be the best. Begin with optimal, or give a longer log."
+        f"{log} too few to choose a protocol by: what they cost grows until every process has "
+        "heard of the others, and another may then be the best. Begin with optimal, or give a "
+        "longer log."
     )
 
 

@@ -6,10 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from antecede.errors import LogError, UsageError
 from antecede.pipeline.logs.base import STDIN, Source
 from antecede.pipeline.logs.formats import FORMATS, format_named
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 #: How files begin that have to be unpacked first, and what unpacks them.
 _PACKED = {b"\xfd7zXZ": "unxz", b"PK\x03\x04": "unzip"}
@@ -49,7 +53,8 @@ def _sources_at(source: Source) -> list[Source]:
 
 def _standard_input() -> bytes:
     """Read all of it, in pieces: Ctrl-C is noticed between two of them."""
-    return b"".join(iter(lambda: sys.stdin.buffer.read1(1 << 20), b""))
+    stdin = cast("BufferedReader", sys.stdin.buffer)
+    return b"".join(iter(lambda: stdin.read1(1 << 20), b""))
 
 
 def files_in(folder: Path) -> list[Path]:
