@@ -103,7 +103,7 @@ def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints
 
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_one_window_equals_the_oracle(shape: Shape) -> None:
-    for seed in range(1000, 1050):
+    for seed in range(1000, 1036):
         log = history(shape, seed)
         random.Random(seed).shuffle(log)
         truth, _ = run(log, None)
@@ -113,7 +113,7 @@ def test_one_window_equals_the_oracle(shape: Shape) -> None:
 @pytest.mark.parametrize("fixed", [True, False], ids=["consistent", "careless"])
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_many_windows_equal_the_oracle(shape: Shape, fixed: bool) -> None:
-    for seed in range(500 * fixed, 500 * fixed + 80):
+    for seed in range(500 * fixed, 500 * fixed + 54):  # every number of cuts six times
         log = history(shape, seed)
         cuts = random_cuts(log, 1 + seed % 9, seed, fixed=fixed)
         truth, answer = run(log, cuts)
