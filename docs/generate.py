@@ -1,4 +1,4 @@
-"""Write the generated pages: protocols, API, playground, benchmarks and parts of wire.md.
+"""Write the generated pages: protocols, API, playground, benchmarks, PACKAGE.md, parts of wire.md.
 
 ``make docs`` runs this.
 
@@ -25,6 +25,8 @@ WIRE = Path(__file__).parent / "wire.md"
 PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
 BENCHMARKS = Path(__file__).parent / "benchmarks.md"
 PLAYGROUND = Path(__file__).parent / "playground.html"
+README = Path(__file__).parents[1] / "README.md"
+PACKAGE = README.with_name("PACKAGE.md")
 
 
 def pages() -> dict[Path, str]:
@@ -36,6 +38,7 @@ def pages() -> dict[Path, str]:
     result[WIRE] = with_numbers(WIRE.read_text())
     result[PLAYGROUND] = playground_page()
     result[PICTURE] = overtaken()
+    result[PACKAGE] = package_page(README.read_text())
     result[BENCHMARKS] = benchmarks_page()
     result |= reference_pages() | pictures()
     return result
@@ -48,6 +51,20 @@ def with_numbers(page: str) -> str:
     text = textwrap.fill(f"p is the protocol: {numbers}, 0\N{NO-BREAK SPACE}any other.", 100)
     text = text.replace("\N{NO-BREAK SPACE}", " ")
     return re.sub(r"p is the protocol: .*? any other\.", text, page, flags=re.DOTALL)
+
+
+def package_page(readme: str) -> str:
+    """Return the README for a package index: no pictures, and no links into the sources.
+
+    Whoever reads it there has neither beside it.
+    """
+    title, _, rest = readme.partition("\n\n")
+    note = "Pages and programs named here are in `docs` and `examples` of the source distribution."
+    rest = rest.partition("## More\n")[0] + "The licence is Apache-2.0.\n"
+    rest = re.sub(r"`make study` ends with [^!]*(?=!\[)", "", rest)
+    rest = re.sub(r"!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n", "", rest)
+    rest = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", rest)
+    return f"{title}\n\n{note}\n\n{rest}"
 
 
 def index() -> str:

@@ -7,7 +7,6 @@ python docs/paper_study.py FOLDER
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -18,8 +17,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from antecede.pipeline.studies.results import Tables
+from antecede.report.charts import draw
 from antecede.report.numbers import figure
-from antecede.report.page import Block, Claims, Figure, Section, Table, Text
+from antecede.report.page import Block, Claims, Figure, Section, Table, Text, figures_of
 
 DOCS = Path(__file__).parent
 PREFIX = "study-"
@@ -27,7 +27,7 @@ COLUMNS = 100
 
 
 def main() -> int:
-    """Write the page and copy the figures."""
+    """Write the page and draw its figures, as today's code draws them."""
     if len(sys.argv) != 2:
         print("usage: python docs/paper_study.py FOLDER (of a finished antecede study)")
         return 2
@@ -39,8 +39,9 @@ def main() -> int:
     page = Tables(runs, *tables).page({}, summary["options"].get("protocol") or ())
     for old in (DOCS / "figures").glob(f"{PREFIX}*.svg"):
         old.unlink()
-    for picture in (folder / "figures").glob("*.svg"):
-        shutil.copy(picture, DOCS / "figures" / f"{PREFIX}{picture.name}")
+    for picture in figures_of(page):
+        svg, _ = draw(picture.specs)
+        (DOCS / "figures" / f"{PREFIX}{picture.name}.svg").write_text(svg, encoding="utf-8")
     lines = [*_head(summary, page.lead)]
     for block in page.top:
         lines += _block(block)

@@ -1,5 +1,6 @@
 """What all tests share: the Hypothesis profile, the shared folder, the order, the rule on skips."""
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -18,19 +19,22 @@ settings.register_profile(
 settings.load_profile("antecede")
 
 TESTS = Path(__file__).resolve().parent
-# Files that come before all others. Kernels are compiled by one of them at a time while the other
-# worker does something else, so that nothing is compiled twice. The rest take long: started last,
-# they would leave a core idle.
+# Files that come before all others. The first two workers get the first two files, then the third
+# and the fourth; whoever is done gets the next. Kernels are compiled by one worker while the other
+# does something else, so that nothing is compiled twice. The rest take long: started last, they
+# would leave a core idle.
 FIRST = (
-    "docs/test_benchmarks_page.py",  # compiles the audit and the kernel of optimal
+    "docs/test_benchmarks_page.py",  # compiles the kernels of studies and most of the audit
+    "net/test_soak.py",  # mostly waits
+    "sim/test_benchmarks.py",  # compiles the other kernels
     "core/test_compiled.py",
-    "check/test_explore.py",  # leaves the next file to the worker that has compiled
-    "docs/test_readme.py",  # compiles the other kernels
-    "net/test_soak.py",
+    "check/test_explore.py",
+    "pipeline/test_audit_windows.py",  # compiles the rest of the audit
     "pipeline/test_cluster.py",
     "pipeline/streams/test_reorder_cli.py",
     "pipeline/test_study_cli.py",
     "pipeline/streams/test_nats_spark.py",
+    "pipeline/test_audit_spark.py",
 )
 REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
@@ -48,6 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files named in `FIRST` before all others."""
     places = {TESTS / name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path, len(FIRST)))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the libraries and tests that were loaded: they stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -114,7 +114,7 @@ def build(folder: Path, optimization: str = OPTIMIZATION) -> Path:
         shutil.rmtree(folder)
     source = folder / "source"
     shutil.copytree(SOURCE, source / "antecede", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "PACKAGE.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     paths = [f"antecede/{module}.py" for module in MODULES]
     for path in paths:

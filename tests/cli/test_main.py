@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 
@@ -53,6 +54,28 @@ def test_an_error_that_has_lost_its_text_is_one_line_too(
         app(["protocols"])
     assert ended.value.code == 2
     assert "unexpected _MuteError: no space left on device; run" in capsys.readouterr().err
+
+
+# Programs in the background may have been told to ignore interrupts.
+INTERRUPTIBLE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from antecede.cli.main import app; app(sys.argv[1:])"
+)
+
+
+@pytest.mark.parametrize("verb", ["audit", "advise"])
+def test_an_interrupt_is_one_line_and_a_status_of_its_own(verb: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, verb, "-", "--local"],
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b" " * (1 << 20))  # more than a pipe holds: the verb is reading
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"antecede: stopped\n"
+    assert process.returncode == 130
 
 
 @pytest.mark.parametrize("words", [["protocols"], ["protocols", "--json"]])

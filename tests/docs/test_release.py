@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -17,6 +18,14 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 def test_the_version_is_the_same_everywhere() -> None:
     assert PROJECT["version"] == antecede.__version__ == str(CITATION["version"])
     assert PROJECT["license"] == CITATION["license"]
+
+
+def test_the_page_of_the_package_points_at_nothing_beside_it() -> None:
+    page = (ROOT / PROJECT["readme"]).read_text()
+    assert "## Install" in page
+    targets = re.findall(r"\]\(([^)]*)\)", page)
+    assert [target for target in targets if not target.startswith("https://")] == []
+    assert "<img" not in page
 
 
 def test_the_citation_names_the_papers_as_the_protocols_do() -> None:

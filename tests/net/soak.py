@@ -153,8 +153,11 @@ class Group:
         lines = [f"{name} 127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)]
         (folder / "addresses").write_text("\n".join(lines))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.starts: dict[str, int] = {}
 
     def start(self, name: str) -> None:
+        ledger = self.folder / f"{name}.ledger"
+        self.starts[name] = ledger.stat().st_size if ledger.exists() else 0
         words = [sys.executable, "-m", "tests.net.soak", "--work", name]
         words += ["--folder", str(self.folder), "--rate", str(self.rate)]
         errors = (self.folder / f"{name}.stderr").open("ab")
@@ -164,6 +167,14 @@ class Group:
     def kill(self, name: str) -> None:
         self.running[name].kill()
         self.running[name].wait()
+
+    def is_up(self) -> bool:
+        """Tell whether all nodes are open: one that is still starting cannot end gracefully."""
+        return all(
+            (self.folder / f"{name}.ledger").exists()
+            and b"up " in (self.folder / f"{name}.ledger").read_bytes()[self.starts[name] :]
+            for name in self.running
+        )
 
     def stop(self) -> list[int]:
         """End all processes gracefully; return their exit statuses."""
@@ -192,15 +203,21 @@ def run_audit(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=3000)
 
 
-def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
-    """Kill nodes for so many seconds; return a summary."""
+def soak(
+    seconds: float,
+    seed: int,
+    rate: float,
+    folder: Path,
+    pause: tuple[float, float] = (0.5, 3.0),
+) -> str:
+    """Kill nodes for so many seconds, with such pauses; return a summary."""
     chance, group, kills = random.Random(seed), Group(folder, rate), 0
     for name in NAMES:
         group.start(name)
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            time.sleep(chance.uniform(0.5, 3))
+            time.sleep(chance.uniform(*pause))
             group.check_alive()
             for name in chance.sample(NAMES, chance.choice((1, 1, 1, 2, 3))):
                 group.kill(name)
@@ -208,9 +225,9 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
                 kills += 1
         (folder / "stop").touch()
         end = time.monotonic() + PATIENCE
-        while missing := owed(folder):
+        while (missing := owed(folder)) or not group.is_up():
             group.check_alive()
-            assert time.monotonic() < end, f"{len(missing)} missing, such as {min(missing)}"
+            assert time.monotonic() < end, f"{len(missing)} missing, such as {sorted(missing)[:1]}"
             time.sleep(1)
         time.sleep(2)
         statuses = group.stop()

@@ -32,9 +32,11 @@ def called(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str
 
 
 def start(path: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*CALL, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    with path.with_suffix(".stderr").open("w") as errors:
+        return subprocess.Popen(
+            [*CALL, str(path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
 
 
 def next_row(process: subprocess.Popen[str]) -> Any:
@@ -83,12 +85,16 @@ def test_two_nodes_talk_over_tls_from_toml_files(
         _, out, _ = called(capsys, "top", f"127.0.0.1:{metrics}", "--json")
         assert json.loads(out)["a"]["sent_total"] == 2
     finally:
-        for process in nodes:
-            process.send_signal(signal.SIGTERM)
+        for process, number in zip(nodes, (signal.SIGINT, signal.SIGTERM), strict=True):
+            process.send_signal(number)
         statuses = [process.wait(timeout=300) for process in nodes]
         for process in nodes:
             process.communicate()
-    assert statuses == [0, 0]
+    assert statuses == [130, 0]
+    told = [(tmp_path / f"{name}.stderr").read_text() for name in "ab"]
+    assert told[0].endswith("antecede: stopped\n")
+    assert "stopped" not in told[1]
+    assert "Traceback" not in "".join(told)
     assert (tmp_path / "events.jsonl").read_text().count('"deliver"') == 2
 
 

@@ -94,21 +94,14 @@ def oracle(events: list[Event]) -> Truth:
 
 def order_of(events: list[Event]) -> Order:
     """Pair deliveries with sends, and find what happened before what."""
-    hashes = dict(
-        zip((n := [e.message or "" for e in events]), hash_names(n).tolist(), strict=True)
-    )
-    log = sorted(
-        events,
-        key=lambda e: (
-            e.process,
-            e.seq,
-            KIND[e.kind],
-            hashes[e.message or ""],
-            reduce(xor, hash_names(sorted(set(e.dests or ()))).tolist(), 0)
-            if e.kind == "send"
-            else 0,
-        ),
-    )
+    names = sorted({e.message or "" for e in events} | {d for e in events for d in e.dests or ()})
+    hashes = dict(zip(names, hash_names(names).tolist(), strict=True))
+
+    def place(e: Event) -> tuple[str, int, int, int, int]:
+        dests = {hashes[d] for d in e.dests or ()} if e.kind == "send" else set()
+        return (e.process, e.seq, KIND[e.kind], hashes[e.message or ""], reduce(xor, dests, 0))
+
+    log = sorted(events, key=place)
     earliest: dict[str, int] = {}
     while True:
         order = Order(log, set(clock_edges(log)[0]))
@@ -282,7 +275,7 @@ def judge(order: Order, truth: Truth) -> None:
 def reachable(
     log: list[Event], paired: dict[int, int], edges: set[tuple[int, int]]
 ) -> list[set[int]]:
-    """Return, per event, the events after it: by walking, not by counting."""
+    """Return, per event, the events after it: those that follow it, and those after them."""
     follow: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):
         if log[i].process == log[i - 1].process:
@@ -291,7 +284,14 @@ def reachable(
         follow[s].append(i)
     for j, i in edges:
         follow[j].append(i)
-    return [walk(follow, follow[i]) for i in range(len(log))]
+    after, grows = [set(follow[i]) for i in range(len(log))], True
+    while grows:
+        grows = False
+        for i in reversed(range(len(log))):
+            more = after[i].union(*(after[j] for j in follow[i]))
+            grows = grows or len(more) > len(after[i])
+            after[i] = more
+    return after
 
 
 def walk(follow: list[list[int]], start: list[int]) -> set[int]:
@@ -308,7 +308,7 @@ def walk(follow: list[list[int]], start: list[int]) -> set[int]:
 
 def successors(order: Order) -> dict[int, set[int]]:
     """Return, per send, the sends by a process that had sent or delivered it, or knew of it."""
-    log, owners = order.log, [o for some in order.owners.values() for o in some]
+    log, owners = order.log, {o for some in order.owners.values() for o in some}
     follow: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):
         if log[i].process == log[i - 1].process:
@@ -318,7 +318,7 @@ def successors(order: Order) -> dict[int, set[int]]:
     holders: dict[int, list[int]] = defaultdict(list)
     for i, s in order.paired.items():
         holders[s].append(i)
-    return {s: {t for t in walk(follow, [s, *holders[s]]) if t in owners} - {s} for s in owners}
+    return {s: (walk(follow, [s, *holders[s]]) & owners) - {s} for s in owners}
 
 
 def distance(children: dict[int, set[int]], source: int, target: int) -> int:

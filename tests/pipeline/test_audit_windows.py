@@ -90,20 +90,20 @@ def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints
     """Return cuts at random places of the log, consistent or not."""
     rng = random.Random(seed)
     events, names, _ = columns(log)
+    rows = list(zip(events.process.tolist(), events.seq.tolist(), strict=True))
     found = np.zeros((count, len(names)), np.int64)
     for k, place in enumerate(sorted(rng.randint(0, len(log)) for _ in range(count))):
-        for e in range(place):
-            p = events.process[e]
-            found[k, p] = max(found[k, p], events.seq[e] + rng.randint(-1, 1) * (not fixed))
-        if fixed:
-            found[k] = lower(found[k], events)
+        cut = [0] * len(names)
+        for p, seq in rows[:place]:
+            cut[p] = max(cut[p], seq if fixed else seq + rng.randint(-1, 1))
+        found[k] = lower(np.array(cut), events) if fixed else cut
     assert (found != NO_SEQ).all()
     return np.maximum.accumulate(found, axis=0)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_one_window_equals_the_oracle(shape: Shape) -> None:
-    for seed in range(1000, 1050):
+    for seed in range(1000, 1036):
         log = history(shape, seed)
         random.Random(seed).shuffle(log)
         truth, _ = run(log, None)
@@ -113,7 +113,7 @@ def test_one_window_equals_the_oracle(shape: Shape) -> None:
 @pytest.mark.parametrize("fixed", [True, False], ids=["consistent", "careless"])
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_many_windows_equal_the_oracle(shape: Shape, fixed: bool) -> None:
-    for seed in range(500 * fixed, 500 * fixed + 80):
+    for seed in range(500 * fixed, 500 * fixed + 54):  # every number of cuts six times
         log = history(shape, seed)
         cuts = random_cuts(log, 1 + seed % 9, seed, fixed=fixed)
         truth, answer = run(log, cuts)

@@ -26,8 +26,8 @@ from antecede.pipeline.studies.request import Request
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
 CODE = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from antecede.cli.study import study; import typer; typer.run(study)"
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from antecede.cli.main import app; app(['study', *sys.argv[1:]])"
 )
 # Two experiments with two kernels to compile.
 SMALL = (

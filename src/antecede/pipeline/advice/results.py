@@ -8,7 +8,7 @@ from typing import Any
 from antecede.pipeline.advice.costs import Cost, Status, table_of
 from antecede.pipeline.advice.recommendation import PACKET_BYTES, Traffic
 from antecede.pipeline.advice.traffic import left_out
-from antecede.pipeline.advice.wording import recommend
+from antecede.pipeline.advice.wording import caveat, recommend
 from antecede.pipeline.logs.sources import Log
 from antecede.pipeline.runs import RunFolder
 from antecede.report.advise_page import advise_page, messages_in_words
@@ -37,6 +37,7 @@ def summarise(schedule: Schedule, costs: Sequence[Cost], log: Log) -> dict[str, 
     partial = [cost for cost in costs if cost.is_partial]
     return result | {
         "recommendation": advice.protocol,
+        "caveat": caveat(schedule.messages, schedule.n),
         "reason": advice.reason,
         "otherwise": advice.otherwise,
         "not_chosen": [cost.protocol for cost in costs if cost.faults],

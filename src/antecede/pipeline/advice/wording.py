@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from antecede.pipeline.advice.costs import Cost, Status
 from antecede.pipeline.advice.recommendation import Choice, Traffic, added_delay, choose
 
+#: With fewer messages than this, or than so many for each process, no protocol shows what it costs
+#: once every process has heard of the others.
+FEW_MESSAGES, FEW_EACH = 100, 10
+
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
@@ -30,6 +34,18 @@ def recommend(
         return Recommendation(None, reason)
     otherwise = " ".join(_otherwise(choice, traffic))
     return Recommendation(choice.best.protocol, _because(choice, traffic, messages), otherwise)
+
+
+def caveat(messages: int, processes: int) -> str:
+    """Say that a log is too short to choose by; empty if it is not."""
+    if messages >= max(FEW_MESSAGES, FEW_EACH * processes):
+        return ""
+    log = "One message is" if messages == 1 else f"{messages:,} messages are"
+    return (
+        f"{log} too few to choose a protocol by: what they cost grows until every process has "
+        "heard of the others, and another may then be the best. Begin with optimal, or give a "
+        "longer log."
+    )
 
 
 def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
