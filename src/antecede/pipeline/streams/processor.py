@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from antecede.pipeline.streams.bucket import Bucket, Policy
-from antecede.pipeline.streams.hashing import with_causes
+from antecede.pipeline.streams.columns import Number, numbered
 from antecede.pipeline.streams.layout import BUCKET
 from antecede.pipeline.streams.store import PARTS, Part, pack_table, unpack_table
 
@@ -47,11 +47,10 @@ EVERY_QUERY = -1
 _cache: dict[str, Bucket] = {}
 
 
-def pack(batches: Iterable[pa.RecordBatch], words: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Pack rows into one value per bucket, for ``mapInArrow``.
-
-    ``words`` is the column of causes that are not hashed yet.
-    """
+def pack(
+    batches: Iterable[pa.RecordBatch], number: Number, *, keeps_rejected: bool
+) -> Iterator[pa.RecordBatch]:
+    """Add the numbers of rows and pack them into one value per bucket, for ``mapInArrow``."""
     is_marked = False
     for batch in batches:
         if not batch.num_rows:
@@ -59,17 +58,17 @@ def pack(batches: Iterable[pa.RecordBatch], words: str | None = None) -> Iterato
         if not is_marked:
             is_marked = True
             yield _packed([EVERY_QUERY], [None])
-        table = with_causes(pa.Table.from_batches([batch]), words)
-        numbers = np.asarray(table.column(BUCKET).combine_chunks())
-        order = np.argsort(numbers, kind="stable")
+        table = numbered(batch, number, keeps_rejected=keeps_rejected)
+        buckets = np.asarray(table.column(BUCKET).combine_chunks())
+        order = np.argsort(buckets, kind="stable")
         table = table.drop_columns([BUCKET]).take(pa.array(order))
-        ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
-        start, buckets, packed = 0, [], []
+        ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
+        start, found, packed = 0, [], []
         for end in ends.tolist():
-            buckets.append(int(numbers[order[start]]))
+            found.append(int(buckets[order[start]]))
             packed.append(pack_table(table.slice(start, end - start)))
             start = end
-        yield _packed(buckets, packed)
+        yield _packed(found, packed)
 
 
 def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
