@@ -220,8 +220,8 @@ def test_a_stream_goes_on_from_its_checkpoint_and_repeats_a_lost_commit(
     put(come, "more", rows_table([Sent("x", "p0", "p1", 1000, ())]))
     with pytest.raises(Exception, match="was written with buckets=8, the query has buckets=4"):
         run(buckets=4)
-    monkeypatch.setattr("antecede.pipeline.streams.entry.STATE_VERSION", 2)
-    with pytest.raises(Exception, match="state has version 1, this antecede reads version 2"):
+    monkeypatch.setattr("antecede.pipeline.streams.entry.STATE_VERSION", 3)
+    with pytest.raises(Exception, match="state has version 2, this antecede reads version 3"):
         run()
 
 

@@ -275,15 +275,16 @@ class Bucket:
         machine = bucket.machine
         bucket.generation, bucket.base = head["generation"], head["base"]
         bucket.trail = head.get("trail", [])
-        for number, data in store.items("done"):
+        parts = store.parts()
+        for number, data in parts["done"].items():
             bucket._remember(number, data)
-        for number, data in store.items("held"):
+        for number, data in parts["held"].items():
             bucket.chunks[number] = Chunk(unpack_table(data))
         if isinstance(machine, PacketMachine):
-            for dest, data in store.items("ends"):
+            for dest, data in parts["ends"].items():
                 (row,) = unpack_table(data).to_pylist()
                 machine.snapshots[dest] = (row["dest"], row["snapshot"])
-        for _, data in sorted(store.items("log")):
+        for data in parts["log"].values():
             bucket._replay(unpack_numbers(data))
         machine.restore(bucket._messages())
         if isinstance(machine, PacketMachine):
