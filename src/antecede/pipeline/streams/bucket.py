@@ -355,11 +355,7 @@ class Bucket:
 def check_head(head: dict[str, Any], policy: Policy) -> None:
     """Refuse a state of another layout or another query, in one line."""
     if head["version"] != policy.version:
-        msg = (
-            f"the checkpoint's state has version {head['version']}, this antecede reads version "
-            f"{policy.version}; go on with the antecede that wrote it, or begin a new checkpoint"
-        )
-        raise UsageError(msg)
+        raise UsageError(other_version(head["version"], policy.version))
     fixed = json.loads(policy.fixed)
     changed = [name for name in fixed if head["fixed"].get(name) != fixed[name]]
     if changed:
@@ -369,6 +365,14 @@ def check_head(head: dict[str, Any], policy: Policy) -> None:
             f"{name}={fixed[name]!r}; use the former, or begin a new checkpoint"
         )
         raise UsageError(msg)
+
+
+def other_version(found: int, wanted: int) -> str:
+    """Return what to say of a state that has another layout."""
+    return (
+        f"the checkpoint's state has version {found}, this antecede reads version {wanted}; "
+        "go on with the antecede that wrote it, or begin a new checkpoint"
+    )
 
 
 def _ordered_rows(table: pa.Table, rows: Keys) -> Rows:

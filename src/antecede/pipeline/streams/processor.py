@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.bucket import Bucket, Policy, check_head
 from antecede.pipeline.streams.columns import Number, numbered
 from antecede.pipeline.streams.layout import BUCKET
 from antecede.pipeline.streams.store import (
@@ -101,7 +101,7 @@ class SparkStore:
 
     All of it is one variable, because Spark sets up each anew in every batch and partition. In
     version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
-    checkpoints before a query starts.
+    checkpoints before a batch runs.
     """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
@@ -177,9 +177,11 @@ class Reorder(StatefulProcessor):
 
     def _check_query(self) -> None:
         """Refuse a checkpoint of another query or another version; mark a new one."""
-        bucket = Bucket.load(self.policy, self.store)
-        if self.store.head() is None:
-            self.store.put_head(bucket.head())
+        text = self.store.head()
+        if text is None:
+            self.store.put_head(Bucket(self.policy).head())
+        else:
+            check_head(json.loads(text), self.policy)
 
     def _load(self) -> Bucket:
         """Return the bucket from this worker's cache and what it lacks, or all from the store."""

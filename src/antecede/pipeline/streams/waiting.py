@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from antecede.errors import UsageError
-from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.bucket import Bucket, Policy, other_version
 from antecede.pipeline.streams.layout import CAUSES, PREFIX
 from antecede.pipeline.streams.packets import PacketMachine, Plan, restored
 from antecede.pipeline.streams.places import require_checkpoint
@@ -43,15 +43,25 @@ def _stores(spark: SparkSession, checkpoint: str) -> dict[int, DictStore]:
     stores: dict[int, DictStore] = {}
     try:
         reader = spark.read.format("statestore").option("path", str(path.resolve()))
-        for row in reader.option("stateVarName", STATE).load().collect():
+        found = reader.option("stateVarName", STATE).load()
+        _require_layout(found.columns)
+        for row in found.collect():
             part, number = row.user_map_key
             value = bytes(row.user_map_value[0])
             stores.setdefault(row.key[0], DictStore()).put(part, number, value)
+    except UsageError:
+        raise
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         msg = f"{checkpoint} has no state of reorder that can be read: {reason}"
         raise UsageError(msg) from error
     return stores
+
+
+def _require_layout(columns: list[str]) -> None:
+    """Refuse the state of the first layout, which is another kind of variable."""
+    if "user_map_key" not in columns:
+        raise UsageError(other_version(1, STATE_VERSION))
 
 
 def _held_in(store: DictStore, now: float) -> Iterator[Held]:
