@@ -16,8 +16,8 @@ from antecede.pipeline.streams.bucket import Bucket, Policy
 from antecede.pipeline.streams.packets import (
     CONTROL,
     UNFIT,
+    Routed,
     make_plan,
-    numbered,
 )
 from antecede.pipeline.streams.store import DictStore
 from tests.pipeline.streams.cases import Oracle, Sent
@@ -122,7 +122,7 @@ def test_rows_leave_in_causal_order_whatever_the_protocol(protocol: str, seed: i
                 "packet": pa.array(data, pa.binary()),
             }
         )
-        table = pa.Table.from_batches(list(numbered([batch], plan, 1)))
+        table = Routed(plan, 1)(pa.Table.from_batches([batch]))
         out = bucket.offer(table, start).to_pylist()
         if protocol in PROMPT:
             batch_rows = [run.copy(packet) for packet in rows[start : start + 25]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ from pyspark.errors import StreamingQueryException
 
 from antecede.errors import UsageError
 from antecede.pipeline import reorder
-from antecede.pipeline.streams.hashing import hash_lists
+from antecede.pipeline.streams import processor as packing
+from antecede.pipeline.streams.files import reason_of
+from antecede.pipeline.streams.hashing import hash_lists, hash_words
+from antecede.pipeline.streams.waiting import waiting
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
 
 if TYPE_CHECKING:
@@ -132,6 +135,11 @@ def test_hashes_of_causes_are_those_that_spark_computes(spark: SparkSession) -> 
     found = frame.toArrow().combine_chunks()
     causes, seeds, expected = (found.column(at).combine_chunks() for at in range(3))
     assert hash_lists(causes, np.asarray(seeds)).to_pylist() == expected.to_pylist()
+    words, whose = (
+        causes.flatten(),
+        np.repeat(np.asarray(seeds), causes.value_lengths().fill_null(0)),
+    )
+    assert hash_words(words, whose).tolist() == expected.flatten().to_pylist()
     part = hash_lists(causes.slice(5, 60), np.asarray(seeds)[5:65])
     assert part.to_pylist() == expected.to_pylist()[5:65]
 
@@ -220,9 +228,45 @@ def test_a_stream_goes_on_from_its_checkpoint_and_repeats_a_lost_commit(
     put(come, "more", rows_table([Sent("x", "p0", "p1", 1000, ())]))
     with pytest.raises(Exception, match="was written with buckets=8, the query has buckets=4"):
         run(buckets=4)
-    monkeypatch.setattr("antecede.pipeline.streams.entry.STATE_VERSION", 2)
-    with pytest.raises(Exception, match="state has version 1, this antecede reads version 2"):
+    monkeypatch.setattr("antecede.pipeline.streams.entry.STATE_VERSION", 3)
+    with pytest.raises(Exception, match="state has version 2, this antecede reads version 3"):
         run()
+
+
+def test_a_checkpoint_of_the_first_layout_is_refused_in_one_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class First(packing.Reorder):
+        """Has the variable that named the layout's version, of the kind that it was."""
+
+        def init(self, handle: Any) -> None:
+            self.head = handle.getValueState("head", "head string")
+
+        def handleInputRows(  # noqa: N802 - Spark's names
+            self,
+            key: Any,
+            rows: Any,
+            timerValues: Any,  # noqa: N803
+        ) -> Iterator[Any]:
+            self.head.update(('{"version": 1}',))
+            yield from ()
+
+    def run() -> None:
+        writer = reorder(source(spark, tmp_path / "in")).writeStream.format("noop")
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        finish(query.trigger(availableNow=True).start)
+
+    put(tmp_path / "in", "0", rows_table([Sent("1", "d", "a", 1, ())]))
+    with monkeypatch.context() as patched:
+        patched.setattr(packing, "Reorder", First)
+        run()
+    put(tmp_path / "in", "1", rows_table([Sent("2", "d", "a", 2, ("1",))]))
+    wanted = "the checkpoint's state has version 1, this antecede reads version 2; go on with"
+    with pytest.raises(StreamingQueryException) as caught:
+        run()
+    assert reason_of(str(caught.value)).startswith(wanted)
+    with pytest.raises(UsageError, match=wanted):
+        waiting(spark, str(tmp_path / "checkpoint"))
 
 
 def test_a_cause_that_never_comes_delays_its_effects_by_the_timeout(

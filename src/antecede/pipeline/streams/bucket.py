@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from antecede.errors import UsageError
 from antecede.pipeline.streams.journal import delta, everything, pack_generation
-from antecede.pipeline.streams.kernel import Rows
+from antecede.pipeline.streams.kernel import Rows, by_content
 from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
 from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out, Ready
 from antecede.pipeline.streams.memory import Keys
-from antecede.pipeline.streams.packets import PacketMachine, Plan
+from antecede.pipeline.streams.packets import PacketMachine, Plan, no_collection
 from antecede.pipeline.streams.runs import Runs
 from antecede.pipeline.streams.store import (
     STATE_VERSION,
@@ -93,9 +93,10 @@ class Bucket:
             packets = table.column(machine.plan.column)
             outs += machine.offer_packets(rows, packets, number, now)
         else:
-            ready, rest = machine.deliver_ready(rows, number, now)
-            fresh = machine.changes.fresh
-            outs += machine.offer(_arrivals(rows.part(rest)), number, now, fresh)
+            with no_collection():
+                ready, rest = machine.deliver_ready(rows, number, now)
+                fresh = machine.changes.fresh
+                outs += machine.offer(_arrivals(rows.part(rest)), number, now, fresh)
         result = self._rows(outs, table, ready)
         self._keep_held(table)
         return result
@@ -150,21 +151,24 @@ class Bucket:
         whole = pa.concat_tables(parts, promote_options="default")
         names = [name for name in whole.column_names if not name.startswith(PREFIX)]
         found = whole.select(names).take(pa.array(at))
+        released, late = np.zeros((2, len(at)), np.bool_)
+        rejected = np.full(len(at), None, object)
         before = len(at) - len(outs)
-        rejected = [None] * before + [out.rejected for out in outs]
-        none = [False] * before
+        released[before:] = [out.released for out in outs]
+        late[before:] = [out.late for out in outs]
+        rejected[before:] = [out.rejected for out in outs]
         added: dict[str, Any] = {
             "position": pa.array(places, mask=places == 0),
             "held_seconds": pa.array(waits / 1e6, pa.float64()),
-            "released": pa.array(none + [out.released for out in outs], pa.bool_()),
-            "late": pa.array(none + [out.late for out in outs], pa.bool_()),
+            "released": pa.array(released),
+            "late": pa.array(late),
         }
         if self.policy.keeps_rejected:
             added["rejected"] = pa.array(rejected, pa.string())
         for name, column in added.items():
             found = found.append_column(name, column)
-        if not self.policy.keeps_rejected and any(rejected):
-            found = found.filter(pa.array([reason is None for reason in rejected]))
+        if not self.policy.keeps_rejected and any(out.rejected is not None for out in outs):
+            found = found.filter(pa.array(rejected, pa.string()).is_null())
         return found
 
     def _keep_held(self, table: pa.Table) -> None:
@@ -275,15 +279,16 @@ class Bucket:
         machine = bucket.machine
         bucket.generation, bucket.base = head["generation"], head["base"]
         bucket.trail = head.get("trail", [])
-        for number, data in store.items("done"):
+        parts = store.parts()
+        for number, data in parts["done"].items():
             bucket._remember(number, data)
-        for number, data in store.items("held"):
+        for number, data in parts["held"].items():
             bucket.chunks[number] = Chunk(unpack_table(data))
         if isinstance(machine, PacketMachine):
-            for dest, data in store.items("ends"):
+            for dest, data in parts["ends"].items():
                 (row,) = unpack_table(data).to_pylist()
                 machine.snapshots[dest] = (row["dest"], row["snapshot"])
-        for _, data in sorted(store.items("log")):
+        for data in parts["log"].values():
             bucket._replay(unpack_numbers(data))
         machine.restore(bucket._messages())
         if isinstance(machine, PacketMachine):
@@ -350,11 +355,7 @@ class Bucket:
 def check_head(head: dict[str, Any], policy: Policy) -> None:
     """Refuse a state of another layout or another query, in one line."""
     if head["version"] != policy.version:
-        msg = (
-            f"the checkpoint's state has version {head['version']}, this antecede reads version "
-            f"{policy.version}; go on with the antecede that wrote it, or begin a new checkpoint"
-        )
-        raise UsageError(msg)
+        raise UsageError(other_version(head["version"], policy.version))
     fixed = json.loads(policy.fixed)
     changed = [name for name in fixed if head["fixed"].get(name) != fixed[name]]
     if changed:
@@ -366,6 +367,14 @@ def check_head(head: dict[str, Any], policy: Policy) -> None:
         raise UsageError(msg)
 
 
+def other_version(found: int, wanted: int) -> str:
+    """Return what to say of a state that has another layout."""
+    return (
+        f"the checkpoint's state has version {found}, this antecede reads version {wanted}; "
+        "go on with the antecede that wrote it, or begin a new checkpoint"
+    )
+
+
 def _ordered_rows(table: pa.Table, rows: Keys) -> Rows:
     """Return rows as numbers, in an order that their contents alone decide."""
     names = (DEST, KEY, CHANNEL, SEQ)
@@ -374,7 +383,7 @@ def _ordered_rows(table: pa.Table, rows: Keys) -> Rows:
     offsets = np.asarray(lists.offsets).astype(np.int64)
     values = np.asarray(lists.values).astype(np.int64)
     everything = Rows(np.arange(len(table)), dest, key, channel, seq, offsets, values)
-    return everything.part(rows[np.lexsort((key[rows], channel[rows], seq[rows]))])
+    return everything.part(rows[by_content(seq[rows], key[rows], channel[rows])])
 
 
 def _arrivals(rows: Rows) -> Iterator[Arrival]:

@@ -1,16 +1,17 @@
-"""The columns that a bucket needs, computed by Spark from the columns of the user's rows."""
+"""The columns that a bucket needs, and what the user's columns must be like for that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from antecede.errors import UsageError
 from antecede.pipeline.streams.layout import (
     BUCKET,
+    CAST,
     CAUSES,
     CHANNEL,
     DEST,
@@ -18,27 +19,17 @@ from antecede.pipeline.streams.layout import (
     PREFIX,
     REASON,
     SEQ,
-    WORDS,
 )
-from antecede.pipeline.streams.packets import Plan
+from antecede.pipeline.streams.numbering import Declared, Names
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+#: What adds the numbers of rows to a table.
+Number: TypeAlias = Callable[[pa.Table], pa.Table]
 #: The columns that reorder adds.
 ADDED = ("position", "held_seconds", "released", "late", "rejected")
-
-
-@dataclass(frozen=True)
-class Names:
-    """Which of the user's columns hold what a row declares."""
-
-    id: str
-    dest: str
-    source: str
-    seq: str
-    causes: str
 
 
 def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
@@ -57,75 +48,52 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
         raise UsageError(msg)
 
 
-def with_numbers(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, str]:
-    """Add what the machine needs: hashes, sequence number and reason to reject.
+def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, Declared]:
+    """Return the rows with their names as strings, and what adds their numbers in Python.
 
-    Return also the column that has the causes as strings; their hashes are computed in Python
-    (see ``hashing``). Nothing here may differ between batches, such as the time: Spark would write
-    and compile new code for each.
+    Nothing here may differ between batches, such as the time: Spark would write and compile new
+    code for each.
     """
     from pyspark.sql import functions as F
 
     _require_types(frame, names)
-    dest, source = F.col(names.dest).cast("string"), F.col(names.source).cast("string")
-    name, seq = F.col(names.id).cast("string"), F.col(names.seq).cast("long")
-    causes = F.coalesce(F.col(names.causes).cast("array<string>"), F.array().cast("array<string>"))
-    is_plain = dict(frame.dtypes)[names.causes] == "array<string>"
-    place = F.coalesce(dest, F.lit(""))
-    numbered = frame.select(
-        *(F.col(f"`{column}`") for column in frame.columns),
-        *([] if is_plain else [causes.alias(WORDS)]),
-        F.xxhash64(dest).alias(DEST),
-        F.xxhash64(dest, name).alias(KEY),
-        F.xxhash64(dest, source).alias(CHANNEL),
-        F.coalesce(seq, F.lit(0)).alias(SEQ),
-        _reason(dest, name, source, seq, causes, names).alias(REASON),
-        F.pmod(F.xxhash64(place), F.lit(buckets)).cast("int").alias(BUCKET),
-    )
-    return numbered, names.causes if is_plain else WORDS
+    types = dict(frame.dtypes)
+    wanted = {"id": "string", "dest": "string", "source": "string", "seq": "bigint"}
+    wanted["causes"] = "array<string>"
+    own, cast, added = asdict(names), asdict(names), []
+    for field, kind in wanted.items():
+        if types[own[field]] != kind:
+            cast[field] = CAST + field
+            added.append(F.col(own[field]).cast(kind).alias(cast[field]))
+    columns = [F.col(f"`{column}`") for column in frame.columns]
+    numbered = frame.select(*columns, *added) if added else frame
+    return numbered, Declared(names, Names(**cast), buckets)
 
 
-def with_packet_numbers(frame: DataFrame, plan: Plan, buckets: int) -> DataFrame:
-    """Add the same, from what each row's packet says."""
+def with_numbers(frame: DataFrame, number: Number, *, keeps_rejected: bool) -> DataFrame:
+    """Add the numbers of rows, which a table of all rows of a bucket needs."""
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
-    schema = StructType(list(frame.schema.fields))
+    schema = StructType([field for field in frame.schema if not field.name.startswith(CAST)])
     for name in (DEST, KEY, CHANNEL, SEQ):
         schema = schema.add(name, LongType())
     schema = schema.add(REASON, StringType()).add(CAUSES, ArrayType(LongType()))
     schema = schema.add(BUCKET, IntegerType())
 
-    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from antecede.pipeline.streams.packets import numbered
+    def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from numbered(batch, number, keeps_rejected=keeps_rejected).to_batches()
 
-        yield from numbered(batches, plan, buckets)
-
-    return frame.mapInArrow(number, schema)
+    return frame.mapInArrow(add, schema)
 
 
-def _reason(
-    dest: Column, name: Column, source: Column, seq: Column, causes: Column, names: Names
-) -> Column:
-    """Return why a row is not a message, or null."""
-    from pyspark.sql import functions as F
-
-    def empty(column: Column) -> Column:
-        return column.isNull() | (column == "")
-
-    # Null if one of the causes is null.
-    has_empty = F.array_contains(causes, "")
-    return (
-        F.when(empty(name), F.lit(f"{names.id} is missing"))
-        .when(empty(dest), F.lit(f"{names.dest} is missing"))
-        .when(empty(source), F.lit(f"{names.source} is missing"))
-        .when(seq.isNull(), F.lit(f"{names.seq} is missing or not a whole number"))
-        .when(
-            has_empty.isNull() | has_empty,
-            F.lit(f"{names.causes} has an empty id"),
-        )
-        .when(F.array_contains(causes, name), F.lit("the message is its own cause"))
-        .otherwise(F.lit(None).cast("string"))
-    )
+def numbered(batch: pa.RecordBatch, number: Number, *, keeps_rejected: bool) -> pa.Table:
+    """Return the rows with their numbers; those that are not messages only if asked."""
+    table = number(pa.Table.from_batches([batch]))
+    reasons = table.column(REASON)
+    if keeps_rejected or reasons.null_count == len(table):
+        return table
+    return table.filter(reasons.is_null())
 
 
 def _require_types(frame: DataFrame, names: Names) -> None:

@@ -12,14 +12,15 @@ from antecede.pipeline.streams import processor as packing
 from antecede.pipeline.streams.batches import order_table
 from antecede.pipeline.streams.bucket import Policy
 from antecede.pipeline.streams.columns import (
-    Names,
+    Number,
+    declared,
     require_columns,
     result_schema,
     with_numbers,
-    with_packet_numbers,
 )
-from antecede.pipeline.streams.layout import BUCKET, REASON
-from antecede.pipeline.streams.packets import make_plan
+from antecede.pipeline.streams.layout import BUCKET
+from antecede.pipeline.streams.numbering import Names
+from antecede.pipeline.streams.packets import Routed, make_plan
 from antecede.pipeline.streams.store import STATE_VERSION
 
 if TYPE_CHECKING:
@@ -95,17 +96,18 @@ def reorder(
     policy_timeout = _checked_timeout(on_missing, timeout, is_streaming=stream.isStreaming)
     _require_positive("horizon", horizon)
     _require_count("buckets", buckets)
-    plan, words, fixed = None, None, {"form": "causes", "buckets": buckets}
+    plan, fixed = None, {"form": "causes", "buckets": buckets}
+    number: Number
     if packet is None:
         _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
         names = Names(id, dest, source, seq, causes or "causes")
         require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
-        numbered, words = with_numbers(stream, names, buckets)
+        rows, number = declared(stream, names, buckets)
     else:
         plan = make_plan(packet, members, protocol, readers, options)
         _require_packets(stream, packet, causes, on_missing)
         fixed = {"form": "packets", "buckets": buckets, "members": list(plan.members)}
-        numbered = with_packet_numbers(stream, plan, buckets)
+        rows, number = stream, Routed(plan, buckets)
     policy = Policy(
         timeout=policy_timeout,
         horizon=round(horizon * 1e6),
@@ -117,11 +119,9 @@ def reorder(
             {"id": id, "dest": dest, "causes": causes or "causes", "packet": packet}
         ),
     )
-    if not keep_rejected:
-        numbered = numbered.filter(numbered[REASON].isNull())
     if stream.isStreaming:
-        return _on_stream(numbered, policy, words)
-    return _on_batch(numbered, policy, words, releases=on_missing == "release")
+        return _on_stream(rows, policy, number)
+    return _on_batch(rows, policy, number, releases=on_missing == "release")
 
 
 def _require_no_packets(**given: object) -> None:
@@ -147,19 +147,21 @@ def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_miss
         raise UsageError(msg)
 
 
-def _on_stream(numbered: DataFrame, policy: Policy, words: str | None) -> DataFrame:
+def _on_stream(rows: DataFrame, policy: Policy, number: Number) -> DataFrame:
     from pyspark.sql import functions as F
 
     for name, value in _STATE.items():
-        numbered.sparkSession.conf.set(name, value)
-    schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
+        rows.sparkSession.conf.set(name, value)
+    keeps_rejected = policy.keeps_rejected
+    schema = result_schema(rows, keeps_rejected=keeps_rejected)
+    pack = partial(packing.pack, number=number, keeps_rejected=keeps_rejected)
     # Without timers Spark need not run a batch when nothing has come.
     mode = "none" if policy.timeout is None else "processingTime"
     # Spark writes the time of the batch into the code that it generates, and so compiles that code
     # again for each batch. So the time joins the few packed rows, where that costs nothing.
     now = F.unix_micros(F.current_timestamp()).alias(packing.NOW)
     emitted = (
-        numbered.mapInArrow(partial(packing.pack, words=words), packing.PACKED)
+        rows.mapInArrow(pack, packing.PACKED)
         .select("*", now)
         .groupBy("bucket")
         .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
@@ -182,15 +184,14 @@ def _on_stream(numbered: DataFrame, policy: Policy, words: str | None) -> DataFr
     return observed.select("rows").mapInArrow(packing.unpack, schema)
 
 
-def _on_batch(
-    numbered: DataFrame, policy: Policy, words: str | None, *, releases: bool
-) -> DataFrame:
+def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool) -> DataFrame:
     import pyarrow as pa
 
     def order(table: pa.Table) -> pa.Table:
-        return order_table(table, policy, releases=releases, words=words)
+        return order_table(table, policy, releases=releases)
 
-    schema = result_schema(numbered, keeps_rejected=policy.keeps_rejected)
+    schema = result_schema(rows, keeps_rejected=policy.keeps_rejected)
+    numbered = with_numbers(rows, number, keeps_rejected=policy.keeps_rejected)
     return numbered.groupBy(BUCKET).applyInArrow(order, schema)
 
 

@@ -18,8 +18,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from antecede.errors import UsageError
+from antecede.pipeline.streams.bucket import other_version
 from antecede.pipeline.streams.entry import BUCKETS, METRICS, reorder
 from antecede.pipeline.streams.places import FORMATS, require_folder
+from antecede.pipeline.streams.store import STATE_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 #: How often a query is started again when Spark lost patience with a Python process of its own.
 ATTEMPTS = 20
 _IMPATIENT = "Python worker failed to connect back"
+#: What Spark says of a checkpoint whose state has the first layout, where the bucket was the key.
+_OLD_STATE = re.compile(
+    r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*"
+    r"Existing key_schema=StructType\(StructField\(bucket,IntegerType,true\)\)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -210,6 +218,8 @@ def _wait(listener: _Listener, seconds: float = 30.0) -> None:
 
 def reason_of(text: str) -> str:
     """Return the one line that matters of Spark's account of a failed query."""
+    if _OLD_STATE.search(text):
+        return other_version(1, STATE_VERSION)
     ours = re.search(r"antecede\.errors\.\w+: (.+)", text)
     if ours is not None:
         return ours[1].strip()

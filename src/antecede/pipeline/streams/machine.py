@@ -19,7 +19,15 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.pipeline.audits.windows.jit import Flags
-from antecede.pipeline.streams.kernel import Rows, pairs, ranks, ready, stretches
+from antecede.pipeline.streams.kernel import (
+    Rows,
+    by_channel,
+    count_on,
+    find,
+    pairs,
+    ready,
+    stretches,
+)
 from antecede.pipeline.streams.memory import Keys, Memory
 from antecede.pipeline.streams.runs import Came, Runs
 
@@ -110,12 +118,13 @@ class Machine:
         messages = [] if len(self.held) > HELD_SHARE * rows.row.size else list(self.held.values())
         first = len(messages)
         whole = _with_held(messages, rows)
-        is_known = self.memory.has(whole.causes)
-        good = np.ones(whole.row.size, np.bool_)
-        good[first:] = self._new_rows(rows)
+        is_known = np.zeros(whole.row.size, np.bool_)
+        is_known[first:] = self.memory.has(rows.key)
+        good = ~is_known
+        good[first:] &= self._new_rows(rows)
         if self.overdue:
-            good &= ~np.isin(whole.key, np.fromiter(self.overdue, np.int64))
-        done = ready(whole, good, is_known)
+            good &= find(np.fromiter(self.overdue, np.int64), whole.key) < 0
+        done = ready(whole, good, is_known, self.memory.has)
         positions = self._place(whole.dest[done])
         self.changes.fresh = whole.key[done]
         chunks, held = np.full(whole.row.size, chunk), np.zeros(whole.row.size, np.int64)
@@ -132,11 +141,10 @@ class Machine:
 
     def _place(self, dests: Keys) -> Keys:
         """Return the next positions at these destinations, one by one."""
-        names, which, counts = np.unique(dests, return_inverse=True, return_counts=True)
-        before = np.array([self.positions.get(name, 0) for name in names.tolist()], np.int64)
-        self.positions.update(zip(names.tolist(), (before + counts).tolist(), strict=True))
-        self.changes.dests.update(names.tolist())
-        return before[which] + ranks(dests) + 1
+        found, last = count_on(dests, lambda dest: self.positions.get(dest, 0))
+        self.positions.update(last)
+        self.changes.dests.update(last)
+        return found
 
     def _let_go(self, message: Message) -> None:
         """Forget a message that was held and is delivered."""
@@ -149,17 +157,18 @@ class Machine:
                 del self.waiting[cause]
 
     def _new_rows(self, rows: Rows) -> Flags:
-        """Return which rows are surely new, by id and by sequence number."""
-        good = ~self.memory.has(rows.key)
+        """Return which rows that are not remembered are new, by id and by sequence number."""
+        good = np.ones(rows.row.size, np.bool_)
         if self.held:
-            good &= ~np.isin(rows.key, np.fromiter(self.held, np.int64))
+            good &= find(np.fromiter(self.held, np.int64), rows.key) < 0
         for column in (rows.key, pairs(rows.channel, rows.seq)):
-            _, first, counts = np.unique(column, return_index=True, return_counts=True)
-            if (counts > 1).any():
+            ordered = np.sort(column)
+            if (ordered[1:] == ordered[:-1]).any():
+                _, first, counts = np.unique(column, return_index=True, return_counts=True)
                 once = np.zeros(column.size, np.bool_)
                 once[first[counts == 1]] = True
                 good &= once
-        order = np.lexsort((rows.seq, rows.channel))
+        order = by_channel(rows.channel, rows.seq)
         for at, stop, channel, low, high in stretches(rows.channel[order], rows.seq[order]):
             runs = self.seen.get(channel)
             if runs is not None and not runs.is_new(low, high):
@@ -167,7 +176,7 @@ class Machine:
         return good
 
     def _note_runs(self, channels: Keys, seqs: Keys, now: int) -> None:
-        order = np.lexsort((seqs, channels))
+        order = by_channel(channels, seqs)
         seen, noted = self.seen, self.changes.runs
         for _, _, channel, low, high in stretches(channels[order], seqs[order]):
             runs = seen.get(channel)
@@ -190,10 +199,10 @@ class Machine:
         known = self.memory.known(keys)
         out: list[Out] = []
         if fresh is not None:
-            known.update(keys[np.isin(keys, fresh)].tolist())
+            known.update(keys[find(fresh, keys) >= 0].tolist())
             if self.waiting:
                 awaited = np.fromiter(self.waiting, np.int64)
-                for key in np.sort(awaited[np.isin(awaited, fresh)]).tolist():
+                for key in np.sort(awaited[find(fresh, awaited) >= 0]).tolist():
                     self._wake(key)
                     self._drain(out, known, now)
         for arrival in arrivals:

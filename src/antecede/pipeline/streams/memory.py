@@ -35,12 +35,17 @@ class Memory:
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
         """Return which of the keys were delivered, one by one."""
-        found = np.zeros(keys.size, np.bool_)
+        # In order, they are found one near the other.
+        order = np.argsort(keys)
+        wanted = keys[order]
+        is_here = np.zeros(keys.size, np.bool_)
         for level in [*self._levels, np.sort(np.fromiter(self.pinned, np.int64))]:
             if level.size:
-                at = np.searchsorted(level, keys)
+                at = np.searchsorted(level, wanted)
                 at[at == level.size] = 0
-                found |= level[at] == keys
+                is_here |= level[at] == wanted
+        found = np.empty(keys.size, np.bool_)
+        found[order] = is_here
         return found
 
     def known(self, keys: Keys) -> set[int]:

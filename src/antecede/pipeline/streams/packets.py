@@ -139,19 +139,24 @@ def routed(plan: Plan, data: bytes | None) -> tuple[tuple[str, str, int], str | 
     return ("", "", 0), reason
 
 
-def numbered(
-    batches: Iterable[pa.RecordBatch], plan: Plan, buckets: int
-) -> Iterator[pa.RecordBatch]:
-    """Add what a bucket needs to know of each row's packet, for ``mapInArrow``.
+@dataclass(frozen=True)
+class Routed:
+    """Adds the numbers of rows with packets: what a bucket needs to know of each.
 
-    That is the beginning of the packet. The bucket reads the rest, and may still reject the row.
+    That is in the beginning of a packet. The bucket reads the rest, and may still reject the row.
     """
-    for batch in batches:
+
+    plan: Plan
+    buckets: int
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Return the rows with what the machine needs to know of each."""
+        plan = self.plan
         dests: list[int] = []
         channels: list[int] = []
         numbers: list[int] = []
         reasons: list[str | None] = []
-        for data in batch.column(plan.column).to_pylist():
+        for data in table.column(plan.column).to_pylist():
             (source, dest, n), reason = routed(plan, data)
             dests.append(channel_of(dest))
             channels.append(channel_of(dest, source))
@@ -165,12 +170,11 @@ def numbered(
             SEQ: pa.array(seq),
             REASON: pa.array(reasons, pa.string()),
             CAUSES: pa.array([[]] * len(dests), pa.list_(pa.int64())),
-            BUCKET: pa.array([dest % buckets for dest in dests], pa.int32()),
+            BUCKET: pa.array([dest % self.buckets for dest in dests], pa.int32()),
         }
-        table = pa.Table.from_batches([batch])
         for name, column in added.items():
             table = table.append_column(name, column)
-        yield from table.to_batches()
+        return table
 
 
 class PacketMachine(Machine):

@@ -14,11 +14,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from antecede.pipeline.streams.bucket import Bucket, Policy
-from antecede.pipeline.streams.hashing import with_causes
+from antecede.pipeline.streams.bucket import Bucket, Policy, check_head
+from antecede.pipeline.streams.columns import Number, numbered
 from antecede.pipeline.streams.layout import BUCKET
-from antecede.pipeline.streams.store import PARTS, Part, pack_table, unpack_table
+from antecede.pipeline.streams.store import (
+    STATE,
+    Part,
+    Parts,
+    pack_table,
+    sorted_parts,
+    unpack_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -44,14 +52,17 @@ CACHED_MAX = 256
 #: of buckets. Every batch asks it; others might not have met the destinations they have now.
 EVERY_QUERY = -1
 
+# Spark would parse a schema that is a string, in every batch.
+_KEY = StructType().add("part", StringType()).add("number", LongType())
+_VALUE = StructType().add("value", BinaryType())
+
 _cache: dict[str, Bucket] = {}
 
 
-def pack(batches: Iterable[pa.RecordBatch], words: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Pack rows into one value per bucket, for ``mapInArrow``.
-
-    ``words`` is the column of causes that are not hashed yet.
-    """
+def pack(
+    batches: Iterable[pa.RecordBatch], number: Number, *, keeps_rejected: bool
+) -> Iterator[pa.RecordBatch]:
+    """Add the numbers of rows and pack them into one value per bucket, for ``mapInArrow``."""
     is_marked = False
     for batch in batches:
         if not batch.num_rows:
@@ -59,17 +70,17 @@ def pack(batches: Iterable[pa.RecordBatch], words: str | None = None) -> Iterato
         if not is_marked:
             is_marked = True
             yield _packed([EVERY_QUERY], [None])
-        table = with_causes(pa.Table.from_batches([batch]), words)
-        numbers = np.asarray(table.column(BUCKET).combine_chunks())
-        order = np.argsort(numbers, kind="stable")
+        table = numbered(batch, number, keeps_rejected=keeps_rejected)
+        buckets = np.asarray(table.column(BUCKET).combine_chunks())
+        order = np.argsort(buckets, kind="stable")
         table = table.drop_columns([BUCKET]).take(pa.array(order))
-        ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
-        start, buckets, packed = 0, [], []
+        ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
+        start, found, packed = 0, [], []
         for end in ends.tolist():
-            buckets.append(int(numbers[order[start]]))
+            found.append(int(buckets[order[start]]))
             packed.append(pack_table(table.slice(start, end - start)))
             start = end
-        yield _packed(buckets, packed)
+        yield _packed(found, packed)
 
 
 def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
@@ -86,40 +97,41 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class SparkStore:
-    """One bucket's state in Spark's state store. The current key decides which bucket that is."""
+    """One bucket's state in Spark's state store. The current key decides which bucket that is.
+
+    All of it is one variable, because Spark sets up each anew in every batch and partition. In
+    version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
+    checkpoints before a batch runs.
+    """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", "head string")
-        self._parts: dict[Part, Any] = {
-            part: handle.getMapState(part, "number long", "value binary") for part in PARTS
-        }
+        self._map = handle.getMapState(STATE, _KEY, _VALUE)
 
     def head(self) -> str | None:
         """Return the head, or None if nothing was stored yet."""
-        found = self._head.get()
-        return None if found is None else str(found[0])
+        found = self.get("head", 0)
+        return None if found is None else found.decode()
 
     def put_head(self, head: str) -> None:
         """Replace the head."""
-        self._head.update((head,))
+        self.put("head", 0, head.encode())
 
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
-        found = self._parts[part].getValue((number,))
+        found = self._map.getValue((part, number))
         return None if found is None else bytes(found[0])
 
-    def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
-        """Return all values of a part, by number."""
-        found = [(key[0], bytes(value[0])) for key, value in self._parts[part].iterator()]
-        return iter(sorted(found))
+    def parts(self) -> Parts:
+        """Return all values of all parts, by part and number."""
+        return sorted_parts((*key, bytes(value[0])) for key, value in self._map.iterator())
 
     def put(self, part: Part, number: int, value: bytes) -> None:
         """Store a value."""
-        self._parts[part].updateValue((number,), (value,))
+        self._map.updateValue((part, number), (value,))
 
     def remove(self, part: Part, number: int) -> None:
         """Remove a value."""
-        self._parts[part].removeKey((number,))
+        self._map.removeKey((part, number))
 
 
 class Reorder(StatefulProcessor):
@@ -165,9 +177,11 @@ class Reorder(StatefulProcessor):
 
     def _check_query(self) -> None:
         """Refuse a checkpoint of another query or another version; mark a new one."""
-        bucket = Bucket.load(self.policy, self.store)
-        if self.store.head() is None:
-            self.store.put_head(bucket.head())
+        text = self.store.head()
+        if text is None:
+            self.store.put_head(Bucket(self.policy).head())
+        else:
+            check_head(json.loads(text), self.policy)
 
     def _load(self) -> Bucket:
         """Return the bucket from this worker's cache and what it lacks, or all from the store."""

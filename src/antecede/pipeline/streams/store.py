@@ -5,23 +5,27 @@ when the last of its rows is delivered. ``done`` has the keys that each batch de
 what each batch changed in counters and runs; now and then one entry with everything replaces them.
 ``ends`` has one snapshot per destination (packets only). Nothing is rewritten whole in each batch.
 
-Every part is an Arrow stream, and ``head`` is JSON that names the version of this layout.
+Every part is an Arrow stream, but for ``head``: JSON that names the version of this layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 #: The version of the state's layout, stored in every head.
-STATE_VERSION = 1
+STATE_VERSION = 2
+#: The name of the variable in Spark's state store that holds it all.
+STATE = "head"
 
-Part = Literal["held", "done", "log", "ends"]
-PARTS: tuple[Part, ...] = ("held", "done", "log", "ends")
+Part = Literal["head", "held", "done", "log", "ends"]
+PARTS: tuple[Part, ...] = ("head", "held", "done", "log", "ends")
+#: All values, by part and number.
+Parts: TypeAlias = dict[Part, dict[int, bytes]]
 
 
 class Store(Protocol):
@@ -36,8 +40,8 @@ class Store(Protocol):
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
 
-    def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
-        """Return all values of a part."""
+    def parts(self) -> Parts:
+        """Return all values of all parts, by part and number."""
 
     def put(self, part: Part, number: int, value: bytes) -> None:
         """Store a value."""
@@ -49,33 +53,41 @@ class Store(Protocol):
 class DictStore:
     """A store in memory, for batches and tests."""
 
-    def __init__(self) -> None:
-        self.text: str | None = None
-        self.parts: dict[Part, dict[int, bytes]] = {part: {} for part in PARTS}
+    def __init__(self, parts: Parts | None = None) -> None:
+        self._parts = sorted_parts(()) if parts is None else parts
 
     def head(self) -> str | None:
         """Return the head, or None if nothing was stored yet."""
-        return self.text
+        found = self.get("head", 0)
+        return None if found is None else found.decode()
 
     def put_head(self, head: str) -> None:
         """Replace the head."""
-        self.text = head
+        self.put("head", 0, head.encode())
 
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
-        return self.parts[part].get(number)
+        return self._parts[part].get(number)
 
-    def items(self, part: Part) -> Iterator[tuple[int, bytes]]:
-        """Return all values of a part."""
-        return iter(sorted(self.parts[part].items()))
+    def parts(self) -> Parts:
+        """Return all values of all parts, by part and number."""
+        return sorted_parts((p, n, v) for p in PARTS for n, v in self._parts[p].items())
 
     def put(self, part: Part, number: int, value: bytes) -> None:
         """Store a value."""
-        self.parts[part][number] = value
+        self._parts[part][number] = value
 
     def remove(self, part: Part, number: int) -> None:
         """Remove a value."""
-        self.parts[part].pop(number, None)
+        self._parts[part].pop(number, None)
+
+
+def sorted_parts(values: Iterable[tuple[Part, int, bytes]]) -> Parts:
+    """Return values by part and by number, the lowest first."""
+    found: Parts = {part: {} for part in PARTS}
+    for part, number, value in sorted(values, key=lambda each: each[:2]):
+        found[part][number] = value
+    return found
 
 
 def pack_table(table: pa.Table) -> bytes:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from antecede.errors import UsageError
-from antecede.pipeline.streams.bucket import Bucket, Policy
+from antecede.pipeline.streams.bucket import Bucket, Policy, other_version
 from antecede.pipeline.streams.layout import CAUSES, PREFIX
 from antecede.pipeline.streams.packets import PacketMachine, Plan, restored
 from antecede.pipeline.streams.places import require_checkpoint
-from antecede.pipeline.streams.store import PARTS, STATE_VERSION, DictStore
+from antecede.pipeline.streams.store import STATE, STATE_VERSION, DictStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class Held(NamedTuple):
@@ -41,23 +41,27 @@ def _stores(spark: SparkSession, checkpoint: str) -> dict[int, DictStore]:
     path = Path(checkpoint)
     require_checkpoint(path)
     stores: dict[int, DictStore] = {}
-
-    def rows(name: str) -> list[Row]:
-        reader = spark.read.format("statestore").option("path", str(path.resolve()))
-        return reader.option("stateVarName", name).load().collect()
-
     try:
-        for row in rows("head"):
-            stores.setdefault(row.key[0], DictStore()).put_head(row.value[0])
-        for part in PARTS:
-            for row in rows(part):
-                number, value = row.user_map_key[0], bytes(row.user_map_value[0])
-                stores.setdefault(row.key[0], DictStore()).put(part, number, value)
+        reader = spark.read.format("statestore").option("path", str(path.resolve()))
+        found = reader.option("stateVarName", STATE).load()
+        _require_layout(found.columns)
+        for row in found.collect():
+            part, number = row.user_map_key
+            value = bytes(row.user_map_value[0])
+            stores.setdefault(row.key[0], DictStore()).put(part, number, value)
+    except UsageError:
+        raise
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         msg = f"{checkpoint} has no state of reorder that can be read: {reason}"
         raise UsageError(msg) from error
     return stores
+
+
+def _require_layout(columns: list[str]) -> None:
+    """Refuse the state of the first layout, which is another kind of variable."""
+    if "user_map_key" not in columns:
+        raise UsageError(other_version(1, STATE_VERSION))
 
 
 def _held_in(store: DictStore, now: float) -> Iterator[Held]:
