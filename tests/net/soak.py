@@ -93,7 +93,9 @@ async def obey(node: Node, folder: Path, write: Callable[[bytes], object]) -> No
         await asyncio.sleep(0.2)
         if not path.exists():
             continue
-        verb, name, address = path.read_text().split()
+        verb, name, address, view = path.read_text().split()
+        if node.view < int(view):  # whoever is a member by now, this node has not heard of it yet
+            continue
         is_member = name in node.members
         with contextlib.suppress(UsageError):
             if verb == "add" and not is_member:

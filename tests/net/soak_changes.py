@@ -54,7 +54,7 @@ class Changes:
         agent = self.chance.choice(sorted(self.members - {name}))
         path = self.folder / f"{agent}.order"
         whole = path.with_suffix(".writing")
-        whole.write_text(f"{verb} {name} {self.addresses[name]}")
+        whole.write_text(f"{verb} {name} {self.addresses[name]} {self.count}")
         whole.rename(path)
         self._order = verb, name, path
 

@@ -19,7 +19,8 @@ FIXED = sorted(name for name, info in antecede.PROTOCOLS.items() if not info.dyn
 
 
 def newcomer(network: Network, name: str = "d", **given: Any) -> Node:
-    return Node(name, peers=NAMES, transport=network.transport(name), joining=True, seed=2, **given)
+    given.setdefault("seed", 2)
+    return Node(name, peers=NAMES, transport=network.transport(name), joining=True, **given)
 
 
 @pytest.mark.parametrize("protocol", DYNAMIC)
@@ -161,6 +162,49 @@ def test_a_process_that_comes_back_is_another_incarnation() -> None:
                     assert str(delivery.message) == "c#2:1"
                 await a.send(["c"], b"welcome back")
                 assert await take(c, 1) == [b"welcome back"]
+
+    run(main())
+
+
+def test_a_member_that_missed_a_removal_does_not_welcome_the_process_as_what_it_was() -> None:
+    async def b_lives(host: Host) -> None:
+        given: Any = {"transport": host.transport, "store": host.store, "seed": 1}
+        async with Node("b", peers=NAMES, **given) as b:
+            async for delivery in b:
+                await delivery.done()
+
+    async def main() -> None:
+        network, hasty = Network(seed=1), Limits(linger_seconds=0)
+        host = Host(network, "b")
+        host.start(b_lives)
+        async with node_on(network, "a") as a, node_on(network, "c"):
+            changes = [asyncio.create_task(a.add("d"))]
+
+            async def first_life() -> None:
+                async with newcomer(network, limits=hasty) as d:
+                    await changes[0]
+                    await d.send(["b"], b"first life")
+                    await asyncio.sleep(5)
+                    host.crash()
+                    changes.append(asyncio.create_task(a.remove("d")))
+                    await asyncio.sleep(100)
+
+            with pytest.raises(NodeClosedError, match="joining=True"):
+                await first_life()
+            network.partition(["a", "c"], ["b", "d"])
+            host.start(b_lives)
+            async with AsyncExitStack() as stack:
+                d = newcomer(network, limits=hasty, seed=3)
+                joining = asyncio.create_task(stack.enter_async_context(d))
+                await asyncio.sleep(100)
+                assert not joining.done()
+                network.heal()
+                await changes[1]
+                await a.add("d")
+                await joining
+                await d.send(["a"], b"second life")
+                assert str((await anext(a)).message) == "d#3:1"
+            host.crash()
 
     run(main())
 

@@ -17,8 +17,9 @@ from antecede.net.watch import LOG
 class Lobby:
     """Receives frames for a node that may have no group yet, and then passes them on to it."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, identity: bytes) -> None:
         self.setup = setup
+        self.identity = identity
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self._receiver: Receiver | None = None
         self._connected: dict[str, None] = {}
@@ -48,8 +49,13 @@ class Lobby:
             except UsageError as error:
                 self.welcome.set_exception(error)
 
-    def _look(self, frame: bytes) -> None:
-        for note in frames.decode(frame).notes:
+    def _look(self, data: bytes) -> None:
+        frame = frames.decode(data)
+        if frame.head.dest and frame.head.dest != self.identity:
+            # It means who this process was before it lost its store: the member has not heard of a
+            # removal yet.
+            return
+        for note in frame.notes:
             if note[:1] != bytes((WELCOME,)):
                 continue
             welcome = Welcome.read(Fields(note, 1))

@@ -269,7 +269,7 @@ class Node:
             raise UsageError(msg)
         self._is_used = True
         events: EventLog | None = None
-        lobby = Lobby(self.setup)
+        lobby = Lobby(self.setup, self._identity)
         try:
             machine, logged = await self._machine(lobby)
             if self._events is not None:
