@@ -11,6 +11,7 @@ import pytest
 import antecede
 from antecede.errors import NodeClosedError, StoreError, UsageError
 from antecede.net import Limits, Node
+from antecede.net.changing import Changing
 from antecede.testing import Host, Network, run
 from tests.net.test_node import NAMES, node_on, take, three
 
@@ -205,6 +206,41 @@ def test_a_member_that_missed_a_removal_does_not_welcome_the_process_as_what_it_
                 await d.send(["a"], b"second life")
                 assert str((await anext(a)).message) == "d#3:1"
             host.crash()
+
+    run(main())
+
+
+def test_a_node_that_starts_again_takes_packets_that_name_those_it_had_forgotten() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        host = Host(network, "c")
+        given: Any = {"transport": host.transport, "store": host.store, "seed": 1}
+        c = Node("c", peers=NAMES, **given)
+        async with node_on(network, "a") as a, node_on(network, "b") as b, c:
+            adding = asyncio.create_task(a.add("d"))
+
+            async def short_life() -> None:
+                async with newcomer(network) as d:
+                    await adding
+                    await d.send(["a", "b", "c"], b"hello")
+                    for node in (a, b, c):
+                        assert await take(node, 1) == [b"hello"]
+                    await a.remove("d")
+                    await asyncio.sleep(5)
+
+            with pytest.raises(NodeClosedError, match="joining=True"):
+                await short_life()
+            for _ in range(5):
+                for node in (a, b, c):
+                    await node.send([name for name in NAMES if name != node.process], b"more")
+                for node in (a, b, c):
+                    assert len(await take(node, 2)) == 2
+        saved = await host.disk.view().open()
+        assert saved.checkpoint is not None
+        machine, _ = Changing.restored(c.setup, saved.checkpoint, saved.journal)
+        assert machine.endpoint.departed == ()  # so it has forgotten it
+        assert list(machine.group.past) == ["d"]
+        assert machine.endpoint._is_gone("d")
 
     run(main())
 

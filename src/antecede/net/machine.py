@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 
 from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Effects, MessageId, Packet
-from antecede.core.registry import PROTOCOLS
-from antecede.core.registry import endpoint as make_endpoint
+from antecede.core.registry import PROTOCOLS, endpoint
+from antecede.core.retiring import recall
 from antecede.errors import PeerError, SnapshotError, StoreError, UsageError
 from antecede.net.bursts import Burst, burst_after, received
 from antecede.net.channels import Channel
@@ -63,7 +63,7 @@ class Machine:
         labels = tuple(member.label for member in first.members.values())
         gone = tuple(label for label in first.labels if label not in labels)
         options = {**setup.options, "removed": gone} if gone else setup.options
-        self.endpoint: Endpoint = make_endpoint(
+        self.endpoint: Endpoint = endpoint(
             setup.protocol, process=self.label, members=labels, **options
         )
         self.channels = {
@@ -373,10 +373,10 @@ class Machine:
             )
             raise StoreError(msg)
         machine = cls(setup, identity, group.welcome())
-        machine.group = group
-        machine.sends = reader.number()
+        machine.group, machine.sends = group, reader.number()
         # The journal holds every send since the checkpoint: the endpoint goes on as the same one.
         machine.endpoint = machine.codec.restore(reader.bytes(), resumed=True)
+        recall(machine.endpoint, group.past)
         for name in machine.channels:
             channel = machine.channels[name] = Channel.read(reader)
             for seq in channel.seqs.values():
