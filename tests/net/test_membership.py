@@ -167,7 +167,10 @@ def test_a_process_that_comes_back_is_another_incarnation() -> None:
     run(main())
 
 
-def test_a_member_that_missed_a_removal_does_not_welcome_the_process_as_what_it_was() -> None:
+@pytest.mark.parametrize("have_met", [True, False])
+def test_a_member_that_missed_a_removal_does_not_welcome_the_process_as_what_it_was(
+    have_met: bool,
+) -> None:
     async def b_lives(host: Host) -> None:
         given: Any = {"transport": host.transport, "store": host.store, "seed": 1}
         async with Node("b", peers=NAMES, **given) as b:
@@ -179,13 +182,15 @@ def test_a_member_that_missed_a_removal_does_not_welcome_the_process_as_what_it_
         host = Host(network, "b")
         host.start(b_lives)
         async with node_on(network, "a") as a, node_on(network, "c"):
+            if not have_met:
+                network.partition(["b"], ["d"])
             changes = [asyncio.create_task(a.add("d"))]
 
             async def first_life() -> None:
                 async with newcomer(network, limits=hasty) as d:
                     await changes[0]
                     await d.send(["b"], b"first life")
-                    await asyncio.sleep(5)
+                    await asyncio.sleep(50)
                     host.crash()
                     changes.append(asyncio.create_task(a.remove("d")))
                     await asyncio.sleep(100)

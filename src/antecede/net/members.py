@@ -117,7 +117,8 @@ class Members:
         """Return what a peer has missed, as far as we know."""
         group = self.machine.group
         notes = []
-        if peer.channel.label in group.welcomes and peer.view < peer.channel.joined:
+        is_new = peer.channel.label in group.welcomes and peer.view < peer.channel.joined
+        if is_new and self._is_current(peer):
             notes.append(bytes((WELCOME,)) + group.welcomes[peer.channel.label])
         first = max(peer.view, peer.channel.joined)
         return notes + [
@@ -125,6 +126,16 @@ class Members:
             for number, data in group.changes.items()
             if first < number <= self.outgoing.view and (peer.view >= 0 or notes)
         ]
+
+    def _is_current(self, newcomer: Peer) -> bool:
+        """Tell whether most members have shown since our start that they know of nothing newer.
+
+        A member that was away may have missed that the newcomer was removed again. It must not
+        welcome the process, which may have been started anew, as what it was.
+        """
+        views = [peer.view for peer in self.peers.values() if peer is not newcomer]
+        heard = 1 + sum(view >= 0 for view in views)
+        return 2 * heard > len(views) + 1 and max(views, default=0) <= self.outgoing.view
 
     # Frames.
 
