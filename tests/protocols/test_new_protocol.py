@@ -98,7 +98,8 @@ def test_the_tests_cover_it_once_the_docs_are_written(package: Path, tmp_path: P
     """Neither the property tests nor the second decoder nor the records' tests need an edit."""
     for folder in ("docs", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=IGNORED)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(package / "antecede", tmp_path / "src" / "antecede", ignore=IGNORED)
     source = tmp_path / "src"
     run(source, "-m", "docs.generate")

@@ -186,7 +186,7 @@ class Direct(Endpoint):
 
 
 def _carried(sets: tuple[object, ...]) -> list[Pairs] | None:
-    """Return the sets, or None unless all are sorted pairs (name, number from 1), each name once."""
+    """Return the sets, or None unless all are sorted pairs (name, from 1), each name once."""
     if set(map(type, sets)) != {tuple}:
         return None
     pairs = list(chain.from_iterable(cast("Sets", sets)))
