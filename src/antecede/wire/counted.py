@@ -46,10 +46,8 @@ def counted_head(quick: Quick, packet: Packet, payload: bytes) -> bytes | None:
         return None
     dest, dests = packet.dest_no, packet.dest_set
     how, listed = ALONE, b""
-    if dests == quick.others[packet.source_no]:
-        how, listed = OTHERS
-    elif dests != quick.roster.bits[dest]:
-        how, listed = quick.dests.get(dests) or quick.put_dests(dests)
+    if dests != quick.roster.bits[dest]:
+        how, listed = quick.listed(dests, packet.source_no)
     place = packet.stamp.PROTOCOL, (how << 16 | packet.source_no) << 16 | dest
     start = quick.counted_starts.get(place)
     if start is None:

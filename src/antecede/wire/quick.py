@@ -89,10 +89,8 @@ class Quick:
             body = self._body(stamp, packet)
         dest, dests = packet.dest_no, packet.dest_set
         how, listed = ALONE, b""
-        if dests == self.others[packet.source_no]:
-            how, listed = OTHERS
-        elif dests != roster.bits[dest]:
-            how, listed = self.dests.get(dests) or self.put_dests(dests)
+        if dests != roster.bits[dest]:
+            how, listed = self.listed(dests, packet.source_no)
         control, needs = body[1], b"\0"
         if packet.needs:
             needs = self._stamps.put_needs(stamp.tops, packet.needs)
@@ -152,6 +150,12 @@ class Quick:
 
     def _put_news(self, news: tuple[int, int]) -> bytes:
         return b"".join([mask.to_bytes(self._set_bytes, "little") for mask in news])
+
+    def listed(self, mask: int, source: int) -> tuple[int, bytes]:
+        """Return the form of several destinations of a message by ``source``, and these."""
+        if mask == self.others[source]:
+            return OTHERS
+        return self.dests.get(mask) or self.put_dests(mask)
 
     def put_dests(self, mask: int) -> tuple[int, bytes]:
         """Return destinations: their count and numbers where that is shorter, else bits."""
