@@ -307,6 +307,21 @@ def test_one_of_two_can_go_on_alone() -> None:
     run(main())
 
 
+def test_the_first_of_two_can_take_a_newcomer_in_while_the_other_is_down() -> None:
+    async def main() -> None:
+        network, pair = Network(seed=1), ("a", "b")
+        given: Any = {"transport": network.transport("a"), "limits": Limits(linger_seconds=0)}
+        async with Node("a", peers=pair, seed=1, **given) as a, asyncio.timeout(300):
+            adding = asyncio.create_task(a.add("c"))
+            joining: Any = {"transport": network.transport("c"), "joining": True, "seed": 2}
+            async with Node("c", peers=pair, **joining) as c:
+                await adding
+                await c.send(["a"], b"here")
+                assert await take(a, 1) == [b"here"]
+
+    run(main())
+
+
 def test_wrong_changes_say_what_to_do() -> None:
     async def main() -> None:
         network = Network(seed=1)

@@ -22,7 +22,7 @@ from antecede.net.peers import Peer
 from antecede.net.records import Input
 from antecede.net.saving import Batch, Saving
 from antecede.net.transports import Changeable
-from antecede.net.views import Change
+from antecede.net.views import Change, is_quorum
 from antecede.net.voting import Voting
 from antecede.net.watch import LOG
 
@@ -128,14 +128,18 @@ class Members:
         ]
 
     def _is_current(self, newcomer: Peer) -> bool:
-        """Tell whether most members have shown since our start that they know of nothing newer.
+        """Tell whether a quorum has shown since our start that it knows of nothing newer.
 
         A member that was away may have missed that the newcomer was removed again. It must not
         welcome the process, which may have been started anew, as what it was.
         """
-        views = [peer.view for peer in self.peers.values() if peer is not newcomer]
-        heard = 1 + sum(view >= 0 for view in views)
-        return 2 * heard > len(views) + 1 and max(views, default=0) <= self.outgoing.view
+        views = {name: peer.view for name, peer in self.peers.items()}
+        if max(views.values()) > self.outgoing.view:
+            return False
+        heard = [self.machine.setup.process, *[name for name, view in views.items() if view >= 0]]
+        return is_quorum(
+            heard, [name for name in self.machine.group.members if name != newcomer.name]
+        )
 
     # Frames.
 
