@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
+from antecede.pipeline.streams.collector import no_collection
 from antecede.pipeline.streams.journal import delta, everything, pack_generation
 from antecede.pipeline.streams.kernel import Rows, by_content
 from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
 from antecede.pipeline.streams.machine import Arrival, Machine, Message, Out, Ready
 from antecede.pipeline.streams.memory import Keys
-from antecede.pipeline.streams.packets import PacketMachine, Plan, no_collection
+from antecede.pipeline.streams.packets import PacketMachine, Plan
 from antecede.pipeline.streams.runs import Runs
 from antecede.pipeline.streams.store import (
     STATE_VERSION,

@@ -7,8 +7,6 @@ reads, such as an archive or an analysis to which every message is addressed too
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +19,7 @@ import pyarrow as pa
 
 import antecede
 from antecede.errors import AntecedeError, UsageError
+from antecede.pipeline.streams.collector import no_collection
 from antecede.pipeline.streams.kernel import Rows, pairs
 from antecede.pipeline.streams.layout import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
 from antecede.pipeline.streams.machine import Machine, Message, Out
@@ -266,18 +265,6 @@ def restored(plan: Plan, snapshot: bytes) -> antecede.Endpoint:
         {"resumed": True} if "resumed" in inspect.signature(plan.codec.restore).parameters else {}
     )
     return plan.codec.restore(snapshot, **told)
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """Do without Python's search for cycles: a batch makes very many objects, and none of these."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _rejected(chunk: int, row: int, reason: str | None) -> Out:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from antecede.pipeline.streams.bucket import Bucket, Policy, check_head
+from antecede.pipeline.streams.collector import spare_what_is_loaded
 from antecede.pipeline.streams.columns import Number, numbered
 from antecede.pipeline.streams.layout import BUCKET
 from antecede.pipeline.streams.store import (
@@ -81,6 +82,7 @@ def pack(
             packed.append(pack_table(table.slice(start, end - start)))
             start = end
         yield _packed(found, packed)
+    spare_what_is_loaded()
 
 
 def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
@@ -94,6 +96,7 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for packed in batch.column(0):
             if packed.is_valid:
                 yield from unpack_table(packed.as_buffer()).to_batches()
+    spare_what_is_loaded()
 
 
 class SparkStore:
@@ -219,6 +222,7 @@ class Reorder(StatefulProcessor):
             yield _emitted(number, rows=packed)
         figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": count - went}
         yield _emitted(number, **figures, held=len(machine.held), oldest=machine.oldest())
+        spare_what_is_loaded()
 
     def _set_timer(self, before: int | None, after: int | None) -> None:
         """Keep one timer, at the earliest deadline."""
