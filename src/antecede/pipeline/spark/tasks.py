@@ -31,10 +31,12 @@ def on_batches(work: Callable[[Batches, Any], Batches], argument: object) -> Tas
     packed = _packed(argument)
 
     def task(batches: Batches) -> Batches:
+        from antecede.pipeline.spark.collector import spare_what_is_loaded
         from antecede.pipeline.spark.ship import use_unpacked
 
         use_unpacked()
         yield from getattr(import_module(module), name)(batches, _unpacked(packed))
+        spare_what_is_loaded()
 
     return task
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
-from antecede.pipeline.streams.collector import no_collection
+from antecede.pipeline.spark.collector import no_collection
 from antecede.pipeline.streams.journal import delta, everything, pack_generation
 from antecede.pipeline.streams.kernel import Rows, by_content
 from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME

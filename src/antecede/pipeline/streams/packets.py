@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import antecede
 from antecede.errors import AntecedeError, UsageError
-from antecede.pipeline.streams.collector import no_collection
+from antecede.pipeline.spark.collector import no_collection
 from antecede.pipeline.streams.kernel import Rows, pairs
 from antecede.pipeline.streams.layout import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
 from antecede.pipeline.streams.machine import Machine, Message, Out

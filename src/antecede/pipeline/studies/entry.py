@@ -54,7 +54,9 @@ def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from antecede.pipeline.studies.experiments import execute  # from the unpacked copy
+        # From the unpacked copy:
+        from antecede.pipeline.spark.collector import spare_what_is_loaded
+        from antecede.pipeline.studies.experiments import execute
 
         chosen = execute if run is None else run
         schema = to_arrow_schema(RUNS)
@@ -62,6 +64,7 @@ def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterato
             for row in batch.to_pylist():
                 found = result_row(row, _run_named(chosen, row))
                 yield pa.RecordBatch.from_pylist([found], schema=schema)
+        spare_what_is_loaded()
 
     return work
 
