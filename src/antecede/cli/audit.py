@@ -89,7 +89,7 @@ def audit(
     status: 0 order was kept or the violations are allowed, 1 it was broken (in one execution at
     least), 2 the log cannot tell or the call is wrong.
 
-    Example: `antecede audit shop.jsonl --local`
+    Example: `antecede audit examples/shop.jsonl --local`
     """
     from antecede.pipeline.audits.allowance import allowance, compiled
     from antecede.pipeline.audits.entry import require_windows
