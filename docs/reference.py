@@ -41,6 +41,26 @@ Everything that computes a verdict is plain data and functions; the command line
 Endpoints have no I/O, no clock and no thread, so the same code runs in a simulation, under the
 oracle, in a node, and inside Spark. Heavy libraries are extras and are imported where they are
 used."""
+FOLLOW = """\
+## Follow a message
+
+1. `antecede.endpoint` (`core/registry.py`) makes an endpoint. Its `send` (`core/endpoint.py`)
+   numbers the message, and the protocol's `_stamp` gives each copy its control.
+2. `wire/codec.py` turns packets into bytes. A node saves first (`net/engine.py`, `net/saving.py`)
+   and then hands them to its transport (`net/tcp.py`, `net/nats.py`).
+3. At the destination `Codec.decode` and `Endpoint.receive` take a packet in. The protocol's
+   `_check` refuses what is malformed, `_unmet` says what the message waits for (`core/hold.py`).
+4. A message that waits for nothing is delivered, and `_absorb` tells which others may follow it.
+
+## Follow a log
+
+1. `cli/audit.py` calls `pipeline/audits/files.py`. `pipeline/logs` recognises the format and reads
+   events; `eventlog/rule.py` decides which rows are events.
+2. `pipeline/audits/entry.py` chooses an arrangement (`local.py`, `slices.py`, `blobs.py`), which
+   cuts the log into windows (`windows/cuts.py`) and runs each by itself (`windows/clocks.py`).
+3. `windows/join.py` joins the windows, and `windows/rounds.py` runs some again where it cannot.
+4. `verdicts.py` decides, `tables.py` and `sentences.py` tell why; `report/audit_page.py` draws it,
+   and `pipeline/runs.py` writes the folder."""
 #: The widest line of code on a page.
 WIDTH = 100
 
@@ -217,7 +237,7 @@ def architecture_page() -> str:
         files = sum(_files(name) for name in names)
         rows.append(f"| {' and '.join(names)} | {rooms} | {files} |")
     table = ["| layer | what it does | modules |", "| --- | --- | --- |", *rows]
-    return "\n\n".join(("# Architecture", RULE, PICTURE, "\n".join(table), WHY)) + "\n"
+    return "\n\n".join(("# Architecture", RULE, PICTURE, "\n".join(table), WHY, FOLLOW)) + "\n"
 
 
 def _summary(name: str) -> str:
