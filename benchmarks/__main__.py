@@ -48,6 +48,7 @@ def main() -> int:
             seconds = time.perf_counter() - begin
             _tables.write(asked.out, name, quick=asked.quick, is_met=is_met, seconds=seconds)
         _tables.ROWS.clear()
+        _tables.MISSED.clear()
         met = is_met and met
     return 0 if met else 1
 

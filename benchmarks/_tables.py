@@ -19,11 +19,19 @@ import antecede
 
 Value = str | int | float | None
 ROWS: dict[str, list[dict[str, Value]]] = {}
+MISSED: list[str] = []
 
 
 def record(table: str, **row: Value) -> None:
     """Keep a row of a table until :func:`write`."""
     ROWS.setdefault(table, []).append(row)
+
+
+def judge(bound: str, is_met: bool) -> bool:  # noqa: FBT001 - it is what is passed on
+    """Return whether a bound was met; keep its name until :func:`write` if it was not."""
+    if not is_met:
+        MISSED.append(bound)
+    return is_met
 
 
 def write(folder: Path, benchmark: str, *, quick: bool, is_met: bool, seconds: float) -> None:
@@ -39,12 +47,14 @@ def write(folder: Path, benchmark: str, *, quick: bool, is_met: bool, seconds: f
         "tables": sorted(ROWS),
         "quick": quick,
         "bounds_met": is_met,
+        "missed": [] if is_met else list(MISSED),
         "ended": dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
         "seconds": round(seconds),
         **machine(),
     }
     path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
     ROWS.clear()
+    MISSED.clear()
 
 
 def write_csv(path: Path, rows: list[dict[str, Value]]) -> None:

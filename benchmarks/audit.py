@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from antecede.pipeline.spark.session import session
-from benchmarks._tables import record
+from benchmarks._tables import judge, record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -279,4 +279,4 @@ def _judged(arrangement: str, speeds: dict[Any, float]) -> bool:
         f"{arrangement}: {speed:,.0f} events/s (bound {BOUNDS[arrangement]:,}), time per event "
         f"from 2 to 20 million x{growth:.2f} (bound {GROWTH}): {'met' if good else 'MISSED'}"
     )
-    return good
+    return judge(arrangement, good)

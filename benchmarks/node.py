@@ -31,7 +31,7 @@ from antecede.errors import AntecedeError
 from antecede.net import Limits, Node
 from antecede.net.metrics import parse_metrics
 from benchmarks._ports import free_ports
-from benchmarks._tables import record
+from benchmarks._tables import judge, record
 
 PAYLOAD = bytes(256)
 FRAME = len(PAYLOAD) + 32
@@ -321,7 +321,7 @@ def compare(windows: tuple[int, ...], seconds: float, rounds: int) -> bool:
         row = "".join(f"{best[name]:>10,.0f}" for name in ("streams", "batched", "node"))
         print(f"{window:>6}{row}{share:>13.2f}{best['node'] / best['batched']:>13.2f}")
         record("node_echo", window=window, **best, of_streams=share)
-        is_met &= window == 1 or share >= SHARE_MIN
+        is_met &= judge(f"echoes in a window of {window}", window == 1 or share >= SHARE_MIN)
     return is_met
 
 
@@ -339,7 +339,7 @@ def durable(seconds: float, rounds: int) -> bool:
         f"{alone:,.0f} a second in such batches"
     )
     record("node_durable", messages=best, to_a_commit=batch, sqlite=alone)
-    return best >= DURABLE_MIN or best >= SQLITE_SHARE_MIN * alone
+    return judge("durable", best >= DURABLE_MIN or best >= SQLITE_SHARE_MIN * alone)
 
 
 def main(*, quick: bool) -> bool:

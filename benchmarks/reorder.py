@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import antecede
 from antecede.pipeline import reorder
 from antecede.pipeline.spark.session import session
-from benchmarks._tables import record
+from benchmarks._tables import judge, record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,7 +131,7 @@ def measure_packets(spark: SparkSession, folder: Path, messages: int) -> bool:
     )
     record("reorder_packets", spark=rate, alone=alone, share=rate / alone)
     shutil.rmtree(case)
-    return good
+    return judge("packets", good)
 
 
 def grows_linearly(spark: SparkSession, folder: Path, size: int) -> bool:
@@ -150,7 +150,7 @@ def grows_linearly(spark: SparkSession, folder: Path, size: int) -> bool:
         f"linear: {1e6 * costs[0]:.1f} us a row in batches of {size:,}, {1e6 * costs[1]:.1f} in "
         f"batches of {10 * size:,}, x{growth:.2f} (bound {LINEAR})"
     )
-    return growth <= LINEAR
+    return judge("linear", growth <= LINEAR)
 
 
 def run(
@@ -197,7 +197,7 @@ def measure(spark: SparkSession, folder: Path, rows: int, batches: int) -> bool:
             rates = [rows / batches / float(np.median(times[1:])) for times in (plain, ours)]
             share, bound = rates[1] / rates[0], SHARE[disorder] if dests > 1 else None
             good = bound is None or (share >= bound and rates[1] >= RATE)
-            met = met and good
+            met = judge(f"{dests} destinations with {disorder} disorder", good) and met
             shown = "-" if bound is None else f"{bound} {'met' if good else 'MISSED'}"
             print(
                 f"{dests:12} {disorder:>9} {rates[0]:15,.0f} {rates[1]:12,.0f} {share:6.2f}  "
@@ -227,7 +227,7 @@ def stays_flat(spark: SparkSession, folder: Path, batches: int, size: int) -> bo
         f"end, x{growth:.2f}; at most {most[0]:,} rows of state in the first half, {most[1]:,} in "
         f"the second, x{wider:.2f} (bounds {GROWTH})"
     )
-    return growth <= GROWTH and wider <= GROWTH
+    return judge("flat", growth <= GROWTH and wider <= GROWTH)
 
 
 def main(*, quick: bool) -> bool:

@@ -51,7 +51,8 @@ def benchmarks_page(folder: Path = MEASURED) -> str:
     page = Page(folder, runs)
     lines = [*page.head()]
     for section in (kernels, endpoints, sizes, audit, reorder, nodes):
-        lines += ["", *section(page)]
+        title, *rest = section(page)
+        lines += ["", title, *page.caution(), *rest]
     return "\n".join(lines) + "\n"
 
 
@@ -60,6 +61,7 @@ class Page:
 
     def __init__(self, folder: Path, runs: dict[str, dict[str, Any]]) -> None:
         self.folder, self.runs = folder, runs
+        self._used: set[str] = set()
 
     def head(self) -> Iterator[str]:
         """Yield the beginning of the page."""
@@ -82,19 +84,40 @@ class Page:
                 f"**The figures of {', '.join(quick)} are from a run with `--quick`: they show "
                 "that it works, and say nothing about speed.**"
             )
-        yield from ("", "| benchmark | ended (UTC) | seconds | bounds | machine |")
-        yield "| --- | --- | --- | --- | --- |"
+        yield from ("", "| benchmark | antecede | ended (UTC) | seconds | bounds | machine |")
+        yield "| --- | --- | --- | --- | --- | --- |"
         for name, run in self.runs.items():
-            bounds = "met" if run["bounds_met"] else "missed"
             machine = f"{run['cores']} x {run['processor']}, Python {run['python']}"
             ended = run["ended"][:16].replace("T", " ")
-            yield f"| {name} | {ended} | {run['seconds']} | {bounds} | {machine} |"
+            yield (
+                f"| {name} | {run['version']} | {ended} | {run['seconds']} | {bounds(run)} "
+                f"| {machine} |"
+            )
+
+    def is_quick(self, table: str) -> bool:
+        """Tell whether a table is from a run with tiny inputs."""
+        return any(run["quick"] for run in self.runs.values() if table in run["tables"])
+
+    def caution(self) -> Iterator[str]:
+        """Yield which of the tables used since the last call say nothing about speed."""
+        used = [
+            name
+            for name, run in self.runs.items()
+            if run["quick"] and not self._used.isdisjoint(run["tables"])
+        ]
+        self._used.clear()
+        if used:
+            yield ""
+            yield wrapped(
+                f"**From a run with `--quick`, so not to be compared: {', '.join(used)}.**"
+            )
 
     def rows(self, table: str, **wanted: str) -> list[Row]:
         """Return the rows of a table with these values."""
         path = self.folder / f"{table}.csv"
         if not path.exists():
             return []
+        self._used.add(table)
         with path.open(newline="", encoding="utf-8") as file:
             every = list(csv.DictReader(file))
         return [row for row in every if all(row[key] == value for key, value in wanted.items())]
@@ -121,6 +144,15 @@ class Page:
         for what, parts in found.items():
             yield ""
             yield wrapped(f"Where the time goes, {what}: {', '.join(parts)}.")
+
+
+def bounds(run: dict[str, Any]) -> str:
+    """Return whether a run met its bounds, and which it missed."""
+    if run["quick"]:
+        return "not checked"
+    if run["bounds_met"]:
+        return "met"
+    return ": ".join(["missed", *filter(None, [", ".join(run.get("missed", []))])])
 
 
 def wrapped(text: str) -> str:
@@ -164,15 +196,24 @@ def kernels(page: Page) -> Iterator[str]:
     yield from page.where("kernel")
 
 
+VERSIONS = {
+    "base": "`base` is the commit before endpoints were rebuilt for speed. ",
+    "now": "`now` are the present sources. ",
+    "compiled": "`compiled` are the same sources [compiled to C](compiled.md). ",
+}
+
+
 def endpoints(page: Page) -> Iterator[str]:
     """Yield the section on endpoints."""
     yield from ("## Endpoints", "")
     yield wrapped(
         "Deliveries of `optimal` per processor second, without and with the codec, and bytes of a "
-        "packet without its payload. `base` is the commit before endpoints were rebuilt for "
-        "speed, `now` the present sources, `compiled` the same sources "
-        "[compiled to C](compiled.md). All run the same traffic in turn. "
-        "[All protocols](measured/endpoints.csv) are in the table of the run."
+        "packet without its payload. "
+        + "".join(
+            text for version, text in VERSIONS.items() if page.rows("endpoints", version=version)
+        )
+        + "All run the same traffic in turn. [All protocols](measured/endpoints.csv) are in the "
+        "table of the run."
     )
     yield ""
     versions: dict[tuple[str, str], Row] = {}
@@ -181,7 +222,7 @@ def endpoints(page: Page) -> Iterator[str]:
         one |= {f"{row['version']}_{name}": row[name] for name in ("bare", "coded", "bytes")}
     columns = [
         count(f"{version}_{name}", f"{version}{' with codec' if name == 'coded' else ''}", digits=0)
-        for version in ("base", "now", "compiled")
+        for version in VERSIONS
         for name in ("bare", "coded")
     ]
     yield from page.table(
@@ -242,7 +283,7 @@ def audit(page: Page) -> Iterator[str]:
         "Million events per second by the clock, on two cores with Spark embedded: `slices` from "
         "Parquet in the order of time, `blobs` from any DataFrame, `local` in one process without "
         "Spark. The npm package `causal-order` puts events with declared parents in order; it "
-        "does not look for violations, and is here because it is what people find first."
+        "does not look for violations."
     )
     yield ""
     npm = [row | {"engine": "npm causal-order"} for row in page.rows("audit_npm")]
@@ -323,6 +364,9 @@ def nodes(page: Page) -> Iterator[str]:
             f"Round trip at 1,000 messages/s, {row['mode']}: p50 {float(row['p50_ms']):.1f} ms, "
             f"p99 {float(row['p99_ms']):.1f} ms."
         )
+    if page.is_quick("brokers"):  # it would contradict the tables above
+        yield from page.where("a node")
+        return
     yield ""
     yield wrapped(
         "Beside NATS itself, echoes per second by the clock: core NATS keeps and acknowledges "

@@ -54,7 +54,7 @@ def with_numbers(page: str) -> str:
 
 
 def package_page(readme: str) -> str:
-    """Return the README for a package index: no pictures, and no links into the sources.
+    """Return the README for a package index: no pictures, and file names in place of links.
 
     Whoever reads it there has neither beside it.
     """
@@ -63,8 +63,14 @@ def package_page(readme: str) -> str:
     rest = rest.partition("## More\n")[0] + "The licence is Apache-2.0.\n"
     rest = re.sub(r"`make study` ends with [^!]*(?=!\[)", "", rest)
     rest = re.sub(r"!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n", "", rest)
-    rest = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", rest)
+    rest = re.sub(r"\[([^\]]*)\]\((?!https?:)([^)#]*)[^)]*\)", _named, rest)
     return f"{title}\n\n{note}\n\n{rest}"
+
+
+def _named(link: re.Match[str]) -> str:
+    """Return the text of a link with the name of the file that it leads to."""
+    text, target = link.groups()
+    return text if text == f"`{target}`" else f"{text} (`{target}`)"
 
 
 def index() -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import re
 import textwrap
 import tomllib
@@ -39,6 +41,26 @@ Everything that computes a verdict is plain data and functions; the command line
 Endpoints have no I/O, no clock and no thread, so the same code runs in a simulation, under the
 oracle, in a node, and inside Spark. Heavy libraries are extras and are imported where they are
 used."""
+FOLLOW = """\
+## Follow a message
+
+1. `antecede.endpoint` (`core/registry.py`) makes an endpoint. Its `send` (`core/endpoint.py`)
+   numbers the message, and the protocol's `_stamp` gives each copy its control.
+2. `wire/codec.py` turns packets into bytes. A node saves first (`net/engine.py`, `net/saving.py`)
+   and then hands them to its transport (`net/tcp.py`, `net/nats.py`).
+3. At the destination `Codec.decode` and `Endpoint.receive` take a packet in. The protocol's
+   `_check` refuses what is malformed, `_unmet` says what the message waits for (`core/hold.py`).
+4. A message that waits for nothing is delivered, and `_absorb` tells which others may follow it.
+
+## Follow a log
+
+1. `cli/audit.py` calls `pipeline/audits/files.py`. `pipeline/logs` recognises the format and reads
+   events; `eventlog/rule.py` decides which rows are events.
+2. `pipeline/audits/entry.py` chooses an arrangement (`local.py`, `slices.py`, `blobs.py`), which
+   cuts the log into windows (`windows/cuts.py`) and runs each by itself (`windows/clocks.py`).
+3. `windows/join.py` joins the windows, and `windows/rounds.py` runs some again where it cannot.
+4. `verdicts.py` decides, `tables.py` and `sentences.py` tell why; `report/audit_page.py` draws it,
+   and `pipeline/runs.py` writes the folder."""
 #: The widest line of code on a page.
 WIDTH = 100
 
@@ -76,7 +98,38 @@ def _described(name: str, found: object, module: str) -> list[str]:
         return parts
     if inspect.isroutine(found):
         return [f"## `{name}`", _code(f"def {name}{_signature(found)}"), _prose(found.__doc__)]
-    return [f"## `{name}`", f"A value of type `{type(found).__name__}` in `{module}`."]
+    return [f"## `{name}`", *_constant(name, found, module)]
+
+
+def _constant(name: str, found: object, module: str) -> list[str]:
+    """Return how a constant is assigned, if that is short, and the string below its assignment."""
+    for path in sorted((ROOT / "src" / "antecede").rglob("*.py")):
+        body = ast.parse(path.read_text()).body if f"\n{name}" in path.read_text() else []
+        for node, after in itertools.pairwise(body):
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            told = after.value if isinstance(after, ast.Expr) else None
+            if (
+                [getattr(target, "id", "") for target in targets] == [name]
+                and isinstance(told, ast.Constant)
+                and isinstance(told.value, str)
+                and getattr(import_module(_dotted(path)), name) is found
+            ):
+                return [_assigned(node), _prose(told.value)]
+    msg = f"{module}.{name} has no string below its assignment that says what it is"
+    raise ValueError(msg)
+
+
+def _assigned(node: ast.stmt) -> str:
+    """Return a short assignment as code, or only the type of what is assigned."""
+    if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) != "Final":
+        return _code(f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}")
+    text = ast.unparse(node).replace(": Final =", " =")
+    return _code(text) if len(text) <= WIDTH else ""
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
 
 
 def _is_ours(member: object) -> bool:
@@ -90,10 +143,11 @@ def _signature(found: Callable[..., object]) -> str:
     except (TypeError, ValueError):
         return ""
     if inspect.isclass(found) and issubclass(found, BaseException):
-        return "(Exception)"
+        return f"({found.__bases__[0].__name__})"
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature))
     if inspect.isclass(found):
         text = text.removesuffix(" -> None")
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text).replace("<factory>", "...")
     text = re.sub(r"\bantecede(\.\w+)+\.(?=[A-Z])", "", text)
     return re.sub(r"\b(collections\.abc|typing|pathlib)\.(?=[A-Z])", "", text)
 
@@ -125,7 +179,18 @@ def _prose(docstring: str | None) -> str:
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     text = re.sub(r"\[(\w+\d\d)\]_", r"[\1]", text)
-    return re.sub(r"::\n\n((?:    .*\n?|\n)+)", _literal, text)
+    text = re.sub(r"^(\w+)\n-{3,}\n((?:\S.*\n(?: {4}.*\n?)+)+)", _listed, text, flags=re.MULTILINE)
+    return re.sub(r"::\n\n((?:    .*\n?|\n)+)", _literal, text).strip()
+
+
+def _listed(found: re.Match[str]) -> str:
+    """Return a section of names and descriptions as a list."""
+    lines = [f"{found[1]}:", ""]
+    for names, text in re.findall(r"^(\S.*)\n((?: {4}.*\n?)+)", found[2], flags=re.MULTILINE):
+        shown = ", ".join(f"`{name.strip()}`" for name in names.split(","))
+        told = f"- {shown}: {' '.join(text.split())}"
+        lines.append(textwrap.fill(told, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines) + "\n"
 
 
 def _literal(found: re.Match[str]) -> str:
@@ -172,7 +237,7 @@ def architecture_page() -> str:
         files = sum(_files(name) for name in names)
         rows.append(f"| {' and '.join(names)} | {rooms} | {files} |")
     table = ["| layer | what it does | modules |", "| --- | --- | --- |", *rows]
-    return "\n\n".join(("# Architecture", RULE, PICTURE, "\n".join(table), WHY)) + "\n"
+    return "\n\n".join(("# Architecture", RULE, PICTURE, "\n".join(table), WHY, FOLLOW)) + "\n"
 
 
 def _summary(name: str) -> str:

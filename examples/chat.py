@@ -4,14 +4,15 @@ Open three terminals and start one of these in each, in any order::
 
     python examples/chat.py cat
     python examples/chat.py bob
-    python examples/chat.py ann --slow cat=5
+    python examples/chat.py ann --slow cat=10
 
-Type a line at ann, answer it at bob within five seconds, and look at cat: ann's line to cat is
+Type a line at ann, answer it at bob within ten seconds, and look at cat: ann's line to cat is
 slow, bob's answer is not. With ``--protocol none`` everywhere, cat sees the answer first; with any
 protocol that promises causal order (see ``antecede protocols``), it sees the question first.
-``@cat hello`` writes only to cat. ``--log chat.jsonl`` writes a log for ``antecede audit``. A
-protocol that only unicasts (buffered) sends a line to one after the other, in the order of the
-roster. Ctrl-D leaves; the exit status is 1 if a line could not be sent.
+``@cat hello`` writes only to cat. ``--log chat.jsonl`` writes a log for ``antecede audit``; each
+chat needs a log of its own, because its messages are numbered from 1. A protocol that only unicasts
+(buffered) sends a line to one after the other, in the order of the roster. Ctrl-D leaves; the exit
+status is 1 if a line could not be sent.
 """
 
 import argparse
@@ -61,6 +62,9 @@ class Chat:
         self.patience = patience
         self.unsent: Counter[str] = Counter()  # data packets still here, by destination
         self.log = antecede.EventLog(log, process=me) if log else None
+        if self.log and self.log.last_seq:  # Two messages with one id would be one to the audit.
+            msg = f"{log} holds an earlier chat of {me}: remove the file, or name another"
+            raise antecede.UsageError(msg)
         self.sends = 0
 
     def say(self, line: str) -> None:

@@ -48,7 +48,10 @@ def server(stamp: Stamp, handle: Callable[[Delivery], None]) -> ThreadingHTTPSer
                 with lock:
                     for delivery in stamp.receive(header, body).deliveries:
                         handle(delivery)
-            except (ValueError, antecede.PeerError) as error:
+            except antecede.HoldFullError:
+                self.send_error(503)
+                return
+            except (ValueError, antecede.PeerError, antecede.UsageError) as error:
                 self.send_error(400, str(error).splitlines()[0][:200])
                 return
             self.send_response(202)

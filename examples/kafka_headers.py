@@ -1,22 +1,25 @@
 """Causal order over Kafka: a header on each record.
 
 Each process reads one topic of its own, and writes to the topics of others. Kafka keeps the order
-of one topic's partition, but an answer and its question come through different producers. The
-stamp travels in the header ``antecede``; the consumer hands records out in causal order.
+in which records were written to a partition, but two producers write the question and its answer.
+The stamp travels in the header ``antecede``; the consumer hands records out in causal order.
 
 The functions take a producer and a consumer with the interface of aiokafka
 (``AIOKafkaProducer.send_and_wait(topic, value, headers=...)``, and records with ``value`` and
-``headers``), so nothing here depends on a package. A real service saves ``stamp.save()`` with its
-offsets, before it commits them.
+``headers``), so nothing here depends on a package. A real service stores ``stamp.save()`` with its
+offsets, before it commits them, and with what ``stamp.send`` returned, before it writes that.
 """
 
+import logging
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Protocol
 
+import antecede
 from antecede.core import Delivery
 from antecede.net import Stamp, Stamped
 
 HEADER = "antecede"
+logger = logging.getLogger(__name__)
 
 
 class Producer(Protocol):
@@ -48,14 +51,19 @@ async def send(producer: Producer, stamp: Stamp, dests: list[str], payload: byte
 async def deliveries(
     consumer: AsyncIterable[Record], producer: Producer, stamp: Stamp
 ) -> AsyncIterator[Delivery]:
-    """Yield what a topic brings, in causal order; leave out records without a stamp."""
+    """Yield what a topic brings, in causal order; skip records without a stamp of ours."""
     async for record in consumer:
         header = dict(record.headers).get(HEADER)
-        if header is not None:
+        if header is None:
+            continue
+        try:
             received = stamp.receive(header, record.value)
-            await _pass_on(producer, received.outgoing)
-            for delivery in received.deliveries:
-                yield delivery
+        except (antecede.PeerError, antecede.UsageError) as error:
+            logger.warning("skipped a record: %s", error)
+            continue
+        await _pass_on(producer, received.outgoing)
+        for delivery in received.deliveries:
+            yield delivery
 
 
 async def _pass_on(producer: Producer, copies: tuple[Stamped, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -81,6 +82,17 @@ def test_json_says_what_the_contract_says(tmp_path: Path) -> None:
     assert result["violations"] == 1
     assert (result["verdict"], result["causally_ordered"]) == ("broken", False)
     assert result["reason"].startswith("1 delivery (33.3%) came after an effect of the message")
+
+
+def test_ids_used_again_come_with_advice(tmp_path: Path) -> None:
+    again = [replace(event, seq=event.seq + 10) for event in LATE]
+    path = write(tmp_path / "l.jsonl", [*LATE, *again])
+    told = call("audit", path, "--local", "--out", tmp_path / "o").stdout
+    assert "message sent twice" in told
+    assert "audit each run by itself" in told
+    once = write(tmp_path / "once.jsonl", LATE)
+    told = call("audit", once, "--local", "--out", tmp_path / "p").stdout
+    assert "audit each run by itself" not in told
 
 
 def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:

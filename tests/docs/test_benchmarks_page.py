@@ -37,6 +37,10 @@ def test_one_command_writes_the_control_bytes_of_every_protocol(
     assert f"| matrix | {float(matrix['wire_bytes_per_copy']):.1f} | 0.00 |" in page
     assert "Not measured on that machine." in page
     assert "are from a run with `--quick`" in page
+    assert f"| control_bytes | {antecede.__version__} |" in page
+    assert "| not checked |" in page
+    assert "| met |" not in page
+    assert "`compiled`" not in page, "a column that is not there"
 
 
 def test_nodes_are_measured_beside_nats(
@@ -57,6 +61,13 @@ def test_a_benchmark_that_runs_again_replaces_its_own_tables(tmp_path: Path) -> 
         _tables.write(tmp_path, name, quick=True, is_met=True, seconds=1.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "other.csv", "runs.json"]
     assert (tmp_path / "new.csv").read_text() == "n,share\n1,0.33333\n"
+
+
+def test_the_page_names_the_bounds_that_were_missed(tmp_path: Path) -> None:
+    assert not _tables.judge("slices", is_met=False)
+    assert _tables.judge("blobs", is_met=True)
+    _tables.write(tmp_path, "audit", quick=False, is_met=False, seconds=1.0)
+    assert "| missed: slices |" in benchmarks_page(tmp_path)
 
 
 def test_the_tables_behind_the_page_are_there() -> None:

@@ -47,6 +47,13 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
+def test_the_page_on_studies_lists_every_experiment() -> None:
+    experiments = pytest.importorskip("antecede.pipeline.studies.experiments")
+    section = (DOCS / "study.md").read_text().split("## Experiments")[1].split("The papers:")[0]
+    rows = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(experiments.EXPERIMENTS)
+
+
 #: Pages whose programs need nothing but the package; other tests run those of other pages.
 PROGRAMS = [DOCS / f"{name}.md" for name in ("compiled", "eventlog", "membership", "wire")]
 

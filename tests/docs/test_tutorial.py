@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "node-tutorial.md").read_text(encoding="utf-8")
 COMMANDS = [line[2:].split() for line in PAGE.splitlines() if line.startswith("$ ")]
 CHATS = [words for words in COMMANDS if words[:2] == ["python", "examples/chat.py"]]
-NODES = [words for words in COMMANDS if words[:2] == ["python", "examples/node_chat.py"]]
+BROKEN = [words for words in CHATS if "none" in words]
+ORDERED = [words for words in CHATS if "none" not in words]
+*NODES, IMPOSTOR = [words for words in COMMANDS if words[1:2] == ["examples/node_chat.py"]]
+COPIES = [words for words in COMMANDS if words[0] == "cp"]
 VERBS = [words[1:] for words in COMMANDS if words[0] == "antecede"]
 #: Runs a program with other ports than its own, since those may be taken.
 ELSEWHERE = """
@@ -37,17 +42,20 @@ PEOPLE = ("cat", "bob", "ann")
 class Terminal:
     """A program in a terminal."""
 
-    def __init__(self, folder: Path, words: list[str], roster: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, words: list[str], roster: dict[str, Any], told: Path | None = None
+    ) -> None:
         module = words[1].removesuffix(".py").replace("/", ".")
         code = ELSEWHERE.format(root=str(ROOT), module=module, roster=roster)
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", code, *words[2:]],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        with (told or Path(os.devnull)).open("a") as remarks:
+            self.process = subprocess.Popen(
+                [sys.executable, "-u", "-c", code, *words[2:]],
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=remarks,
+                text=True,
+            )
 
     def type(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -69,9 +77,9 @@ class Terminal:
 
 @contextmanager
 def terminals(
-    folder: Path, lines: list[list[str]], roster: dict[str, Any]
+    folder: Path, lines: list[list[str]], roster: dict[str, Any], told: Path | None = None
 ) -> Iterator[dict[str, Terminal]]:
-    people = {words[2]: Terminal(folder, words, roster) for words in lines}
+    people = {words[2]: Terminal(folder, words, roster, told) for words in lines}
     try:
         yield people
         for one in people.values():
@@ -97,21 +105,28 @@ def status(words: list[str]) -> object:
     return ended.value.code
 
 
-def test_a_chat_breaks_and_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def slowed(lines: list[list[str]], seconds: int) -> list[list[str]]:
+    return [[word.replace("cat=10", f"cat={seconds}") for word in words] for words in lines]
+
+
+def test_a_chat_breaks_and_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     audit = next(words for words in VERBS if "broken.jsonl" in words)
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
-    for seconds in ("5", "60"):  # on a busy machine bob's answer may take more than five
-        lines = [[word.replace("cat=5", f"cat={seconds}") for word in words] for words in CHATS]
-        if talk(tmp_path, lines) == shown.splitlines():
+    for seconds in (5, 60):  # on a busy machine bob's answer may take more than ten
+        if talk(tmp_path, slowed(BROKEN, seconds)) == shown.splitlines():
             break
         Path("broken.jsonl").unlink()
     assert status(audit) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    (printed,) = re.findall(r"--local\n(Causal.*?)\n\$", PAGE, flags=re.DOTALL)
+    for piece in " ".join(printed.split()).split("..."):
+        assert piece.strip() in said
 
-    changes = {"--protocol": "", "none": "", "broken.jsonl": "ordered.jsonl", "cat=5": "cat=1"}
-    lines = [[w for word in words if (w := changes.get(word, word))] for words in CHATS]
-    assert talk(tmp_path, lines) == shown.splitlines()[::-1]
-    assert status(["audit", "ordered.jsonl", "--local"]) == 0
+    assert talk(tmp_path, slowed(ORDERED, 1)) == shown.splitlines()[::-1]
+    assert status(next(words for words in VERBS if "ordered.jsonl" in words)) == 0
 
 
 def test_nodes_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +134,8 @@ def test_nodes_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert status(next(words for words in VERBS if "certs" in words)) == 0
     roster = {name: f"127.0.0.1:{port}" for name, port in free_ports(*PEOPLE).items()}
-    with terminals(tmp_path, NODES, roster) as people:
+    told = tmp_path / "told"
+    with terminals(tmp_path, NODES, roster, told) as people:
         people["ann"].type("lunch?")
         assert people["cat"].read() == "ann: lunch?"
         assert people["bob"].read() == "ann: lunch?"
@@ -133,4 +149,11 @@ def test_nodes_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if first == "ann: lunch?":  # it may have been killed before this was marked done
             first = people["cat"].read()
         assert [first, people["cat"].read()] == ["bob: yes, at one", "ann: fine"]
+        people["cat"].leave()
+        for words in COPIES:
+            subprocess.run(words, cwd=tmp_path, check=True)
+        people["cat"] = Terminal(tmp_path, IMPOSTOR, roster)
+        (reason,) = re.findall(r"`(it calls itself[^`]*)`", PAGE)
+        while reason not in told.read_text():
+            time.sleep(0.1)
     assert status(next(words for words in VERBS if "chat.jsonl" in words)) == 0

@@ -262,6 +262,17 @@ def test_synchronous_refuses_a_line_to_all_and_sends_none_of_it() -> None:
     assert people["ann"].returncode == 1
 
 
+def test_a_log_of_an_earlier_chat_is_refused(tmp_path: Path) -> None:
+    roster, log = free_ports("bob", "ann"), str(tmp_path / "chat.jsonl")
+    antecede.EventLog(log, process="bob").deliver("ann:1")
+    Chat("ann", roster, log=log)
+    with pytest.raises(antecede.UsageError, match=r"chat\.jsonl holds an earlier chat of bob"):
+        Chat("bob", roster, log=log)
+    bob = terminal("bob", roster, "--log", log)
+    assert bob.communicate(timeout=600)[1].count("\n") == 1
+    assert bob.returncode == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import threading
 import urllib.error
 from collections.abc import AsyncIterator, Sequence
@@ -56,6 +57,9 @@ def test_a_kafka_consumer_sees_the_question_first() -> None:
         assert question.payload == b"question"
         await send(broker, bob, ["cat"], b"answer")
         broker.topics["cat"].put_nowait(Record(b"from someone without a stamp"))
+        broker.topics["cat"].put_nowait(Record(b"malformed", [("antecede", b"nonsense")]))
+        (astray,) = ann.send(["bob"], b"in the topic of another")
+        broker.topics["cat"].put_nowait(Record(astray.payload, [("antecede", astray.header)]))
         broker.topics["cat"].put_nowait(broker.late.pop())
         seen = deliveries(broker.consume("cat"), broker, cat)
         return [(await anext(seen)).payload for _ in range(2)]
@@ -80,6 +84,9 @@ def test_webhooks_are_handled_in_causal_order() -> None:
         ]
         with pytest.raises(urllib.error.HTTPError, match="400"):
             urlopen(Request(url, data=b"x", headers={HEADER: "nonsense"}), timeout=300)
+        for_bob = base64.b64encode(held[0].header).decode()
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urlopen(Request(url, data=b"question", headers={HEADER: for_bob}), timeout=300)
         cat_copy = held[1]
         with pytest.raises(urllib.error.HTTPError, match="400"):
             urlopen(Request(url, data=b"x"), timeout=300)
@@ -101,6 +108,35 @@ def test_a_stamp_goes_on_where_it_was_saved() -> None:
     found = again.receive(first.header, first.payload).deliveries
     assert [delivery.payload for delivery in found] == [b"1", b"2"]
     assert not again.receive(first.header, first.payload).deliveries, "a duplicate"
+
+
+def test_what_was_stored_with_a_stamp_is_sent_again_after_a_crash() -> None:
+    ann, bob = (Stamp(name, NAMES) for name in NAMES[:2])
+    copies = ann.send(["bob"], b"1")
+    stored = ann.save()  # in one transaction with the copies; then a crash, before they went out
+    again = Stamp.restored(stored, NAMES)
+    for copy in (*copies, *again.send(["bob"], b"2")):
+        (delivery,) = bob.receive(copy.header, copy.payload).deliveries
+        assert delivery.payload == copy.payload
+
+
+def test_an_older_save_uses_a_number_again_and_receivers_drop_the_message() -> None:
+    ann, bob = (Stamp(name, NAMES) for name in NAMES[:2])
+    older = ann.save()
+    (first,) = ann.send(["bob"], b"1")
+    bob.receive(first.header, first.payload)
+    (again,) = Stamp.restored(older, NAMES).send(["bob"], b"2")
+    assert not bob.receive(again.header, again.payload).deliveries
+
+
+def test_the_members_of_a_stamp_are_fixed() -> None:
+    more = (*NAMES, "dan")
+    (copy,) = Stamp("ann", more).send(["bob"], b"1")
+    with pytest.raises(antecede.PeerError):
+        Stamp("bob", NAMES).receive(copy.header, copy.payload)
+    restored = Stamp.restored(Stamp("ann", NAMES).save(), more)
+    with pytest.raises(antecede.UsageError, match="not a member"):
+        restored.send(["dan"], b"1")
 
 
 def test_protocols_with_packets_of_their_own_get_them_sent() -> None:

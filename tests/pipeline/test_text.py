@@ -215,7 +215,8 @@ def test_words_for_what_happened(tmp_path: Path, word: str, kind: str | None) ->
 
 def recipes() -> list[list[str]]:
     """Return the commands of the docs that read the sample files."""
-    text = (ROOT / "docs" / "logs.md").read_text().replace("\\\n", " ")
+    pages = [(ROOT / "docs" / page).read_text() for page in ("logs.md", "traces.md")]
+    text = "\n".join(pages).replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines()]
     return [shlex.split(line) for line in lines if line.startswith("antecede audit docs/samples")]
 
@@ -251,5 +252,6 @@ def test_the_recipe_for_kafka_finds_the_id_wherever_it_is_printed(line: str) -> 
     assert not deliver.search(headless)
 
 
-def test_the_docs_have_a_recipe_for_each_broker() -> None:
-    assert {words[2] for words in recipes()} == {"docs/samples/kafka/", "docs/samples/nats/"}
+def test_the_docs_have_a_recipe_for_each_sample() -> None:
+    samples = {f"docs/samples/{path.name}/" for path in (ROOT / "docs" / "samples").iterdir()}
+    assert {words[2] for words in recipes()} == samples

@@ -16,6 +16,7 @@ from antecede.check.violations import causal_violations
 from antecede.core.messages import MessageId
 
 HistoryClass = Literal["synchronous", "causal", "fifo", "none"]
+"""How much order a history has, the strictest first; each class contains those before it."""
 
 
 def history_class(history: History) -> HistoryClass:

@@ -67,7 +67,7 @@ def advise(
     summary.json and index.html. A protocol that guarantees less than causal order, or broke it on
     this traffic, is never recommended.
 
-    Example: `antecede advise collegemsg.txt --format edges --local`
+    Example: `antecede advise examples/shop.jsonl --local`
     """
     from antecede.pipeline.advice.entry import costs_on
     from antecede.pipeline.advice.results import write

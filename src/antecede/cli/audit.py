@@ -29,6 +29,7 @@ from antecede.cli.options import (
     say_rejected,
     sources_of,
 )
+from antecede.core.tables import SENT_TWICE
 
 if TYPE_CHECKING:
     from antecede.pipeline.audits.files import AuditedFile
@@ -52,6 +53,10 @@ Ignore = Annotated[
 Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
 #: How many violations the terminal lists.
 WORST = 10
+RUN_BY_RUN = (
+    "If a process was restarted and numbers its messages anew, audit each run by itself: "
+    "messages of different runs that share an id count as one."
+)
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
@@ -84,7 +89,7 @@ def audit(
     status: 0 order was kept or the violations are allowed, 1 it was broken (in one execution at
     least), 2 the log cannot tell or the call is wrong.
 
-    Example: `antecede audit shop.jsonl --local`
+    Example: `antecede audit examples/shop.jsonl --local`
     """
     from antecede.pipeline.audits.allowance import allowance, compiled
     from antecede.pipeline.audits.entry import require_windows
@@ -193,5 +198,7 @@ def _show(
         counts = result["findings_by_kind"].items()
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
         typer.echo(f"Inconsistencies: {kinds}.")
+        if SENT_TWICE in result["findings_by_kind"]:
+            typer.echo(RUN_BY_RUN)
     say_rejected(result)
     _show_violations(counted(audited.audit, "violations", ignored), result, most)

@@ -43,7 +43,7 @@ def report(
     Without --around, the beginning of the log is drawn. If the messages of a log with vector
     clocks cannot be paired, its clocks are drawn.
 
-    Example: `antecede report shop.jsonl --around order-17/paid`
+    Example: `antecede report examples/shop.jsonl --around order-17/paid`
     """
     from antecede.pipeline.audits.drawings import draw
     from antecede.pipeline.logs.sources import read, titled

@@ -34,8 +34,8 @@ class Stamp:
     """One process's side: stamps what it sends, and puts what it receives into causal order.
 
     The carrier may delay, reorder and repeat messages. If it may lose them, their effects wait for
-    ever. To survive a restart, keep :meth:`save` together with the carrier's own position, and keep
-    it before what was stamped is sent.
+    ever. To survive a restart, store :meth:`save`, the carrier's own position and what :meth:`send`
+    returned in one transaction; then give that to the carrier, also after a restart.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The data pipeline on Spark: ``study``, ``audit``, ``advise`` and ``reorder`` as functions.
 
-Each function is imported at its first use, because Spark, Arrow and Numba are heavy. A session is
+Each name is imported at its first use, because Spark, Arrow and Numba are heavy. A session is
 passed in or taken from the frame, never made at import.
 """
 
@@ -11,23 +11,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from antecede.pipeline.advice.entry import advise
-    from antecede.pipeline.audits.entry import audit
+    from antecede.pipeline.audits.entry import Audit, audit
+    from antecede.pipeline.spark.session import session
     from antecede.pipeline.streams.entry import reorder
     from antecede.pipeline.studies.entry import study
 
-__all__ = ["advise", "audit", "reorder", "study"]
+__all__ = ["Audit", "advise", "audit", "reorder", "session", "study"]
 
-_PACKAGES = {"advise": "advice", "audit": "audits", "reorder": "streams", "study": "studies"}
+_MODULES = {
+    "Audit": "audits.entry",
+    "advise": "advice.entry",
+    "audit": "audits.entry",
+    "reorder": "streams.entry",
+    "session": "spark.session",
+    "study": "studies.entry",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Import a function at its first use."""
-    if name not in _PACKAGES:
+    """Import what a name stands for at its first use."""
+    if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_PACKAGES[name]}.entry"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """List the functions, imported or not."""
+    """List the names, imported or not."""
     return sorted({*globals(), *__all__})

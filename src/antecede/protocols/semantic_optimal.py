@@ -26,14 +26,14 @@ logs.
 
 Names
 -----
-=====================  ===================================================================
-paper                  here
-=====================  ===================================================================
-``LOG_j``              ``SemanticOptimal._live`` and ``_known``, one per recent local event
-``SR_j``               ``SemanticOptimal._reached`` and ``SemanticOptimal._ahead``
-``O_M``                ``Packet.control``: entries, prefixes, points
-``MC`` of definition 5 the log of the event named by ``after``
-=====================  ===================================================================
+======================  ====================================================================
+paper                   here
+======================  ====================================================================
+``LOG_j``               ``SemanticOptimal._live`` and ``_known``, one per recent local event
+``SR_j``                ``SemanticOptimal._reached`` and ``SemanticOptimal._ahead``
+``O_M``                 ``Packet.control``: entries, prefixes, points
+``MC`` of definition 5  the log of the event named by ``after``
+======================  ====================================================================
 
 Differences from the paper
 --------------------------

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from antecede.sim.trace import Progress, Trace
 
 KERNELS = tuple(registry.KERNELS)
+"""The names of the protocols that have a compiled kernel."""
 ENGINES = ("auto", "kernel", "plain")
+"""What ``run`` can use: a kernel, the plain engine, or a kernel where there is one."""
 
 
 @dataclass(frozen=True, eq=False)

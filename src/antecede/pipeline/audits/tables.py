@@ -33,7 +33,8 @@ _DETAILS = {
     DELIVERY_WITHOUT_SEND: "{process} delivered {message}, which no process in this log sent to it",
     DELIVERY_AMBIGUOUS: "{process} delivered {message}, which several processes sent, each on its "
     "own; the log does not show whose this is",
-    SENT_TWICE: "{process} sent {message}, which is sent elsewhere too; the earliest send counts",
+    SENT_TWICE: "{process} sent {message}, which has another send in this log; the earliest counts "
+    "(if a process was restarted and numbers its messages anew, audit each run by itself)",
     DELIVERED_TWICE: "{process} delivered {message} again; only its first delivery counts",
     CAUSAL_CYCLE: "{process} delivered {message} (seq {seq}) before an event that led to its send",
     CONTRADICTORY_SEQ: "{process} has another event with the same seq {seq}",

@@ -28,6 +28,7 @@ WORKLOADS: dict[str, Callable[..., Schedule]] = {
     "ring": ring,
     "gossip": gossip,
 }
+"""The functions that make schedules, by the names that ``antecede simulate`` takes."""
 
 LARGEST_SEED = 2**62
 """Tables hold seeds as 64-bit numbers, and a study adds to the one it is given."""

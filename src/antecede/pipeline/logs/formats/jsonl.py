@@ -36,6 +36,8 @@ from antecede.pipeline.logs.columns import is_event
 
 _LONG_END = 2**63
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
+#: A span of a trace may have "process" as a value.
+_KEY = re.compile(r'"(process|kind)"\s*:')
 
 
 def _read(source: Source) -> Log:
@@ -128,7 +130,7 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
 def _sniff(head: str) -> float:
     """Return the share of lines that are objects which name a process and a kind."""
     lines = first_lines(head)
-    fits = [line.startswith("{") and '"process"' in line and '"kind"' in line for line in lines]
+    fits = [line.startswith("{") and {"process", "kind"} <= {*_KEY.findall(line)} for line in lines]
     return sum(fits) / max(1, len(lines))
 
 
