@@ -159,7 +159,7 @@ def check_sizes(protocol: str, rounds: int) -> None:
 def test_while_packets_are_missing_nobody_is_forgotten() -> None:
     group = Group(seed=1)
     group.send("b", ["a", "c"])
-    missing = [
+    missing: list[bytes | Packet] = [
         data
         for data in group.flying
         if isinstance(data, bytes) and group.codec.decode(data).dest == "a"
