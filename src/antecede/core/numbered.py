@@ -226,19 +226,12 @@ class Numbered(Membership):
         overtake what is held of that.
         """
         shift, tops = self._roster.shift, packet.stamp.tops
-        for source in self._departures.order:
+        for source, numbers in self._departures.order.items():
             now = self._incarnation_of(source)
-            if now and source != packet.source_no and incarnation_of(tops[source] >> shift) >= now:
+            is_told = source != packet.source_no and incarnation_of(tops[source] >> shift) >= now
+            if is_told and incarnation_of(numbers[-1]) < now:  # its oldest
                 return BEHIND - source
         return FREE
-
-    def _may_come(self, key: int) -> bool:
-        """Tell whether a message that is not delivered can still be, after a removal."""
-        number = key & self._roster.low
-        is_over = self._gone >> number & 1 or incarnation_of(
-            key >> self._roster.shift
-        ) < self._incarnation_of(number)
-        return not is_over or key in self._departures.held
 
     def _deliver(self, packet: Packet) -> None:
         source = packet.source_no
@@ -250,9 +243,10 @@ class Numbered(Membership):
             self._reached[source] = key
             self._turns[source] = packet.n
         elif self._is_departed(packet):
-            self._turns[source] = self._departures.note_delivery(packet, key)
-            if not self._gone >> source & 1 and source not in self._departures.order:
-                self._turns[source] = self._incarnation_of(source) << INCARNATION_SHIFT
+            turn = self._departures.note_delivery(packet, key)
+            if source not in self._departures.order:  # now those behind it can go, if it restarted
+                turn = max(turn, self._incarnation_of(source) << INCARNATION_SHIFT)
+            self._turns[source] = turn
         else:
             # Only what we had delivered before a restart, and forgot, can be older than these.
             self._reached[source] = max(key, self._reached[source])
@@ -260,23 +254,6 @@ class Numbered(Membership):
         self._merge(packet, key)
         if self._rough or source in self._hold.waiting:
             self._rouse(source, key)
-
-    def _lost(self, packet: Packet, key: int) -> tuple[Need, ...]:
-        """Return the lost messages that a message rests on; what rests on it will say so too."""
-        roster, departures = self._roster, self._departures
-        reached, low = self._reached, roster.low
-        late = departures.late
-        missing = [
-            k
-            for k in packet.needs
-            if k not in late and (k > reached[k & low] or (self._closed and self._is_lost(k)))
-        ]
-        lost = departures.lost(packet, key, missing)
-        if not lost:
-            return ()
-        departures.doubt(packet.source_no, key, lost)
-        departures.doubt(self._me, self._seq + 1 << roster.shift | self._me, lost)
-        return tuple(sorted(map(self._need, lost)))
 
     def _rouse(self, source: int, key: int) -> None:
         """File again what waited for a message, and what waited for its turn behind it."""

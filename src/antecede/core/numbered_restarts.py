@@ -1,4 +1,4 @@
-"""Restarts of others where endpoints work on numbers.
+"""What is lost where endpoints work on numbers, and restarts of others.
 
 A process that restarts keeps its number. What has arrived of its previous incarnation is still
 delivered; the rest is lost, as if the process had been removed.
@@ -24,7 +24,7 @@ from antecede.errors import PeerError
 
 
 class NumberedRestarts(NumberedState):
-    """What :class:`antecede.core.numbered.Numbered` does when a process restarts."""
+    """What :class:`antecede.core.numbered.Numbered` does with losses and when one restarts."""
 
     _looks_ahead = False
     """Whether a protocol looks at packets when they arrive."""
@@ -32,6 +32,33 @@ class NumberedRestarts(NumberedState):
     def _need(self, key: int) -> Need:
         roster = self._roster
         return Need(roster.names[key & roster.low], key >> roster.shift)
+
+    # What is lost.
+
+    def _may_come(self, key: int) -> bool:
+        """Tell whether a message that is not delivered can still be, after a removal."""
+        number = key & self._roster.low
+        is_over = self._gone >> number & 1 or incarnation_of(
+            key >> self._roster.shift
+        ) < self._incarnation_of(number)
+        return not is_over or key in self._departures.held
+
+    def _lost(self, packet: Packet, key: int) -> tuple[Need, ...]:
+        """Return the lost messages that a message rests on; what rests on it will say so too."""
+        roster, departures = self._roster, self._departures
+        reached, low = self._reached, roster.low
+        late = departures.late
+        missing = [
+            k
+            for k in packet.needs
+            if k not in late and (k > reached[k & low] or (self._closed and self._is_lost(k)))
+        ]
+        lost = departures.lost(packet, key, missing)
+        if not lost:
+            return ()
+        departures.doubt(packet.source_no, key, lost)
+        departures.doubt(self._me, self._seq + 1 << roster.shift | self._me, lost)
+        return tuple(sorted(map(self._need, lost)))
 
     # Restarts.
 
