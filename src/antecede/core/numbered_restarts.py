@@ -6,8 +6,11 @@ delivered; the rest is lost, as if the process had been removed.
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from antecede.core.messages import (
     INCARNATION_SHIFT,
+    Effects,
     Need,
     Packet,
     Restart,
@@ -97,15 +100,34 @@ class NumberedRestarts(NumberedState):
             msg = f"packet {packet.n} from {packet.source!r} has a number that endpoints never use"
             raise PeerError(msg)
 
+    def _receive_oddly(self, packet: Packet) -> Effects:
+        raise NotImplementedError
+
     def _notice(self, packet: Packet) -> None:
         """End the previous incarnations of the processes that a packet shows to have restarted."""
         shift, source = self._roster.shift, packet.source_no
         found = [incarnation_of(top >> shift) for top in packet.stamp.tops]
         found[source] = max(found[source], incarnation_of(packet.n))
-        for number, incarnation in enumerate(found):
-            known = self._incarnation_of(number)
-            if incarnation > known and number != self._me and not self._gone >> number & 1:
-                self._close(number, incarnation)
+        ended = [
+            (number, incarnation)
+            for number, incarnation in enumerate(found)
+            if incarnation > self._incarnation_of(number)
+            and number != self._me
+            and not self._gone >> number & 1
+        ]
+        if not ended:
+            return
+        if not self._tally.is_low(self, packet):
+            # It may not fit, and must change nothing then. What its news release decides that.
+            trial, same = deepcopy((self, packet))
+            trial._close_all(ended)
+            trial._receive_oddly(same)
+        self._close_all(ended)
+
+    def _close_all(self, ended: list[tuple[int, int]]) -> None:
+        for number, incarnation in ended:
+            self._close(number, incarnation)
+        self._drain()
 
     def _close(self, number: int, incarnation: int) -> None:
         """Take the previous incarnation of a process for removed."""
