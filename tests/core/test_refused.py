@@ -56,3 +56,19 @@ def test_what_a_restart_releases_makes_room_for_the_packet_that_shows_it(protoco
     effects = a.receive(sent(Codec(("a", "b")).restore(saved), "a")["a"])
     assert [delivery.message.seq for delivery in effects.deliveries] == [2, (1 << 32) + 1]
     assert effects.restarts == (Restart("b", 1, 1),)
+
+
+@pytest.mark.parametrize("protocol", ABLE)
+def test_a_packet_of_a_newcomer_that_does_not_fit(protocol: str) -> None:
+    """That the newcomer does not know who left is noted when a packet of it is accepted."""
+    a = make(protocol, "a", "abc", held_max=0)
+    a.remove("c")
+    a.add("d")
+    d = make(protocol, "d", "abd")
+    first, second = sent(d, "a")["a"], sent(d, "a")["a"]
+    refused(a, second)
+    a.receive(first)
+    a.receive(second)
+    assert d.members == a.members
+    partings = a.state()["own"]["_partings"]
+    assert partings == {"c": (False, {"d"}, {"d": 0}, {"d": 0}, {"d"})}

@@ -10,8 +10,13 @@ forgotten: its name, its number, and all that is kept about its messages.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from antecede.core.roster import UNKNOWN, Roster
 from antecede.core.stamps import Translation
+
+if TYPE_CHECKING:
+    from antecede.core.messages import Packet
 
 News = tuple[int, int]
 """The processes that left and those that are done, as masks."""
@@ -36,10 +41,12 @@ class Farewell:
 class Farewells:
     """The removals under way, by the number of the process that left."""
 
-    __slots__ = ("known",)
+    __slots__ = ("known", "unaware")
 
     def __init__(self) -> None:
         self.known: dict[int, Farewell] = {}
+        self.unaware: tuple[Packet | None, list[int]] = (None, [])
+        """The packet translated last, and those who left whom its sender does not know."""
 
     def news(self, gone: int) -> News:
         """Return what packets say now."""
@@ -87,6 +94,14 @@ class Farewells:
         if one is not None and one.later >> member & 1:
             one.left[member] = one.done[member] = 0
             one.told |= 1 << member
+
+    def excuse_sender(self, packet: Packet) -> None:
+        """Excuse the sender of a packet that has arrived, if it was found to be unaware."""
+        translated, numbers = self.unaware
+        if translated is packet:
+            for number in numbers:
+                self.excuse(number, packet.source_no)
+        self.unaware = None, []
 
     def advance(
         self, gone: int, peers: list[int], prefix: dict[int, int], *, is_quiet: bool

@@ -132,6 +132,7 @@ class Membership(NumberedRestarts):
         if news is not None:
             self._farewells.hear(packet.source_no, packet.n, news)
         if self._gone:
+            self._farewells.excuse_sender(packet)
             self._part()
 
     def _part(self) -> None:

@@ -342,12 +342,14 @@ class Numbered(Membership):
                 raise self._unknown(packet, roster.names[number])
         if news:
             stamp.news = by.mask(news[0]), by.mask(news[1])
-        for number in self._roster.members(self._gone):
-            if self._roster.names[number] not in roster.numbers:
-                self._farewells.excuse(number, source)
-        return numbered_packet(
+        made = numbered_packet(
             ours, source, self._me, packet.n, packet.seq, dests, packet.payload, stamp, needs
         )
+        if self._gone and not forgets:
+            left_names = [ours.names[number] for number in ours.members(self._gone)]
+            unknown = [ours.numbers[name] for name in left_names if name not in roster.numbers]
+            self._farewells.unaware = made, unknown
+        return made
 
     def _unknown(self, packet: Packet, name: str) -> PeerError:
         try:
