@@ -72,3 +72,26 @@ def test_a_packet_of_a_newcomer_that_does_not_fit(protocol: str) -> None:
     assert d.members == a.members
     partings = a.state()["own"]["_partings"]
     assert partings == {"c": (False, {"d"}, {"d": 0}, {"d": 0}, {"d"})}
+
+
+@pytest.mark.parametrize("protocol", ABLE)
+def test_news_only_of_those_whom_nobody_here_knows_are_no_news(protocol: str) -> None:
+    """b is done with x, of which d never heard; d holds b's packet as its state brings it back."""
+    a, b, x = (make(protocol, p, "abx") for p in "abx")
+    del x
+    ends = {"a": a, "b": b}
+    for end in ends.values():
+        end.remove("x")
+        end.add("d")
+    d = make(protocol, "d", "abd")
+    codec = Codec(("a", "b", "d", "x"))
+    for _ in range(3):  # until both have said that they are done
+        for name, other in ("ab", "ba"):
+            if b.departed:
+                ends[other].receive(sent(ends[name], other)[other])
+    sent(b, "d")
+    packet = sent(b, "d")["d"]  # its turn is after the one that is missing
+    assert packet.stamp.news is not None
+    d.receive(packet)
+    assert d.held == 1
+    assert codec.restore(codec.snapshot(d), resumed=True).state() == d.state()

@@ -340,8 +340,8 @@ class Numbered(Membership):
         for number in roster.members(0 if forgets else strange):
             if not self._is_gone(roster.names[number]):
                 raise self._unknown(packet, roster.names[number])
-        if news:
-            stamp.news = by.mask(news[0]), by.mask(news[1])
+        if news and (left := by.mask(news[0])):
+            stamp.news = left, by.mask(news[1])
         made = numbered_packet(
             ours, source, self._me, packet.n, packet.seq, dests, packet.payload, stamp, needs
         )

@@ -239,7 +239,8 @@ class Pruned(Numbered):
         stamp = PrunedStamp(known.tops, known.log)
         if left:
             gone, over = ([n for n in some if n in numbers] for some in (left, done))
-            stamp.news = roster.mask_of(tuple(gone)), roster.mask_of(tuple(over))
+            if gone:
+                stamp.news = roster.mask_of(tuple(gone)), roster.mask_of(tuple(over))
         return numbered_packet(
             roster,
             numbers[packet.source],
