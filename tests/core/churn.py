@@ -149,6 +149,7 @@ class Group:
             dests = [others[how % len(others)]]
         else:
             dests = [name for i, name in enumerate(others) if how >> i & 1] or others[:1]
+            dests += [who] * (how >> MEMBERS_MAX - 1 & 1)
         effects = end.send(dests, b"")
         life = self.lives.get(who, 0)
         count = sum(m.sender == who and m.seq >> 32 == life for m in self.sent)
@@ -182,7 +183,8 @@ class Group:
         self.flying.extend(effects.packets)
         for delivery in effects.deliveries:
             self.delivered[who].append(delivery)
-            self.events[who].append(delivery.message)
+            if delivery.source != who:
+                self.events[who].append(delivery.message)
 
     def _join(self) -> None:
         name, others = f"p{self.named}", self._remaining()

@@ -84,3 +84,18 @@ def test_who_carries_the_least_cannot_tell_whether_there_is_another_chain(protoc
         (delivery,) = ends["c"].remove("r").deliveries
         assert delivery.message == MessageId("b", 1)
         assert [need.message for need in delivery.unmet] == [MessageId("r", 1)]
+
+
+@pytest.mark.parametrize("protocol", MULTICAST)
+def test_a_message_to_oneself_says_what_it_rests_on(protocol: str) -> None:
+    """c has delivered m2, which rests on the lost message of r, before it sends to itself."""
+    ends, _, second = told(protocol, "b")
+    assert [d.unmet for d in ends["c"].send(["c"]).deliveries] == [()]
+    found = settled(ends, ends["c"].receive(second))
+    for name in "bd":
+        ends[name].remove("r")
+    found += settled(ends, ends["c"].remove("r"))
+    assert [need.process for need in found[0].unmet] == ["r"]
+    for dests in (["c"], ["b", "c"]):
+        (own,) = ends["c"].send(dests).deliveries
+        assert own.unmet == found[0].unmet

@@ -162,6 +162,16 @@ class CountedMembership(Retiring):
             if lost:
                 yield self._need(process, lost)
 
+    def _own_unmet(self) -> tuple[Need, ...]:
+        lost = [
+            (name, self._newest_lost(name, self._heard(name))) for name in sorted(self._removed)
+        ]
+        return tuple([self._need(name, level) for name, level in lost if level])
+
+    def _heard(self, process: str) -> int:
+        """Return the newest level of a process that concerns us, in our own past."""
+        return self._reached(process)
+
     def _newest_lost(self, process: str, level: int) -> int:
         """Return the newest level up to this one that was lost, or 0."""
         before, late = self._closed[process]

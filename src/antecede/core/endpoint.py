@@ -101,7 +101,8 @@ class Endpoint(Restarting):
             self._post(Sending(message, to.names, payload, to.others, basis))
         if to.has_me:
             self._events += 1
-            self._delivered.append(Delivery(message, to.names, payload, self._events))
+            unmet = self._own_unmet()
+            self._delivered.append(Delivery(message, to.names, payload, self._events, unmet))
         return self._flush(event)
 
     def receive(self, packet: Packet) -> Effects:
@@ -366,12 +367,6 @@ class Endpoint(Restarting):
             effects._restarts = tuple(self._restarted)
             self._restarted.clear()
         return effects
-
-    def _check_dynamic(self) -> None:
-        if not self.INFO.dynamic:
-            why = self.INFO.fixed_because
-            msg = f"{self.INFO.name} has a fixed membership ({why}); make new endpoints instead"
-            raise UsageError(msg)
 
     def _is_seen(self, packet: Packet) -> bool:
         return self._channels.is_seen(packet.source, packet.n)

@@ -74,6 +74,10 @@ class Hooks:
         """Yield what the packet still waits for; nothing means that it can be delivered."""
         raise NotImplementedError
 
+    def _own_unmet(self) -> tuple[Need, ...]:
+        """Return the lost messages that what this process sends now rests on."""
+        return ()
+
     def _absorb(self, packet: Packet, /) -> Iterable[Need]:
         """Record the delivery of a packet; return the needs that it met."""
         raise NotImplementedError
@@ -81,6 +85,13 @@ class Hooks:
     def _on_control(self, packet: Packet, /) -> Iterable[Need]:
         """Handle a control packet; return the needs that it met."""
         raise NotImplementedError
+
+    def _check_dynamic(self) -> None:
+        """Refuse a change of membership where there can be none."""
+        if not self.INFO.dynamic:
+            why = self.INFO.fixed_because
+            msg = f"{self.INFO.name} has a fixed membership ({why}); make new endpoints instead"
+            raise UsageError(msg)
 
     def _joined(self, process: str) -> None:
         """Prepare for a new member."""

@@ -85,8 +85,9 @@ class Numbered(Membership):
         if not to.has_me:
             return effects_of(packets, (), event)
         self._events += 1
-        message = MessageId(self.process, self._seq)
-        return Effects(packets, (Delivery(message, to.names, payload, self._events),), event)
+        message, unmet = MessageId(self.process, self._seq), self._own_unmet()
+        delivery = Delivery(message, to.names, payload, self._events, unmet)
+        return Effects(packets, (delivery,), event)
 
     def receive(self, packet: Packet) -> Effects:
         """Accept a packet from the network; return what it released, in order."""

@@ -63,6 +63,9 @@ class NumberedRestarts(NumberedState):
         departures.doubt(self._me, self._seq + 1 << roster.shift | self._me, lost)
         return tuple(sorted(map(self._need, lost)))
 
+    def _own_unmet(self) -> tuple[Need, ...]:
+        return tuple(sorted(map(self._need, self._departures.doubts.get(self._me, ()))))
+
     # Restarts.
 
     def _find_bounds(self) -> None:

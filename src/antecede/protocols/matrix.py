@@ -174,6 +174,9 @@ class Matrix(Counted):
         number = self._index.get(process)
         return 0 if number is None else self._carried(packet).rows[number][self._me]
 
+    def _heard(self, process: str) -> int:
+        return self._sent[self._index[process]][self._me]
+
     def _reached(self, process: str) -> int:
         return self._counts[self._index[process]]
 
