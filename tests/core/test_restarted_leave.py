@@ -1,4 +1,4 @@
-"""A process that restarted is removed: what it sent in which incarnation, and who waits for that."""
+"""A process that restarted is removed: who waits for what it sent in which incarnation."""
 
 from __future__ import annotations
 
