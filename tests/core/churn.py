@@ -128,8 +128,7 @@ class Group:
         elif kind == LEARN and self.news[who]:
             self._learn(who, how)
         elif kind == RESUME:
-            codec = self._codec()
-            self.ends[who] = codec.restore(codec.snapshot(self.ends[who]), resumed=True)
+            self._restore(who, self._codec().snapshot(self.ends[who]), resumed=True)
         elif kind == SAVE and self.can_restart:
             self._save(who)
         elif kind == RESTART and self.can_restart:
@@ -231,12 +230,16 @@ class Group:
         self.saved[who] = Saved(data, self.change_counts.get(who, 0), events, delivered)
         self.arrived[who] = []
 
+    def _restore(self, who: str, data: bytes, *, resumed: bool = False) -> None:
+        self.ends[who] = self._codec().restore(data, resumed=resumed)
+        self.ends[who].recall([name for name in self.gone if ("add", name) not in self.news[who]])
+
     def _restart(self, who: str) -> None:
         """Go on from the last snapshot, unless the membership has changed since."""
         saved = self.saved.get(who)
         if saved is None or saved.change_count != self.change_counts.get(who, 0):
             return
-        self.ends[who] = self._codec().restore(saved.data)
+        self._restore(who, saved.data)
         self.lives[who] = self.ends[who].incarnation
         self.flying += self.arrived[who]
         self.events[who] = list(saved.events)

@@ -40,9 +40,9 @@ def test_the_contract_holds_on_drawn_scripts(protocol: str, options: dict[str, o
 
 #: Scripts that found mistakes: overtaking on a channel and waiting for ever after a removal, held
 #: messages renamed by a restore, a held message overtaken by what its sender's restart hid, a
-#: message to oneself that hid what it rests on, and a wait for the incarnation before a restart
-#: where only the last one was held.
-FOUND = (484, 561, 997, 1177, 2774, 114534, 10003581)
+#: message to oneself that hid what it rests on, a wait for the incarnation before a restart where
+#: only the last one was held, and a restored process that refused one whom it had forgotten.
+FOUND = (484, 561, 997, 1177, 2774, 114534, 10003581, 20008082)
 
 
 @pytest.mark.parametrize("seed", FOUND)

@@ -270,7 +270,8 @@ class Endpoint(Restarting):
                 msg = (
                     f"packet {packet.n} from {packet.source!r} names process {name!r}, which is "
                     f"not a member of {self.members}; if it is joining, offer the packet after "
-                    f"add(); if it left before, make this endpoint with removed=({name!r},)"
+                    f"add(); if it left before, make this endpoint with removed=({name!r},) or, if "
+                    f"it was restored, call recall(({name!r},))"
                 )
                 raise UnknownProcessError(msg, process=name, members=self.members)
 

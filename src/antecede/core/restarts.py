@@ -9,11 +9,17 @@ lost, and the deliveries that rest on what is lost say so.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from antecede.core.channels import Channels
+from antecede.core.groups import distinct_names
 from antecede.core.hooks import Hooks
 from antecede.core.messages import INCARNATION_SHIFT, Packet, incarnation_of
 from antecede.errors import PeerError
 
+FORGOTTEN_MAX: Final = 1024
+"""How many names are remembered after they were forgotten, for packets of those who join late."""
 Closed = dict[str, dict[int, int]]
 """For each process that restarted: the last seq delivered of each incarnation that has ended."""
 
@@ -84,6 +90,9 @@ class Restarting(Hooks):
 
     process: str
     members: tuple[str, ...]
+    _forgotten: dict[str, None]
+    _positions: dict[str, int]
+    _removed: set[str]
     _seq: int
     _channels: Channels[str]
 
@@ -100,6 +109,20 @@ class Restarting(Hooks):
         """
         self._seq = self.incarnation + 1 << INCARNATION_SHIFT
         self._number_from(self._seq)
+
+    def recall(self, names: Iterable[str]) -> None:
+        """Tell a restored endpoint who has left for good, those who left first first.
+
+        A state does not name those whom the endpoint has forgotten. But packets of processes that
+        joined later may still name them, and would be refused as packets that name strangers.
+        Those whom this endpoint has yet to add must not be named; names of members, and of those
+        who are not forgotten, change nothing.
+        """
+        gone = [n for n in distinct_names("names", names) if n not in self._positions]
+        gone = [name for name in gone if name not in self._removed]
+        if gone:
+            self._check_dynamic()
+            self._forgotten = dict.fromkeys([*gone, *self._forgotten][-FORGOTTEN_MAX:])
 
     def _check_incarnation(self, packet: Packet) -> None:
         known = self._channels.prefix.get(packet.source, 0)

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 from antecede.core.endpoint import Endpoint
 from antecede.core.farewells import Farewells, Named
+from antecede.core.restarts import FORGOTTEN_MAX
 from antecede.core.roster import Roster
-
-FORGOTTEN_MAX: Final = 1024
-"""How many names are remembered after they were forgotten, for packets of those who join late."""
-
-
-def recall(endpoint: Endpoint, names: Iterable[str]) -> None:
-    """Tell a restored endpoint who has left for good.
-
-    A state does not name those whom the endpoint has forgotten. But packets of processes that
-    joined later may still name them, and would be refused as packets that name strangers.
-    """
-    known = endpoint._positions.keys() | endpoint._removed
-    gone = [name for name in names if name not in known]
-    endpoint._forgotten = dict.fromkeys([*gone, *endpoint._forgotten])
 
 
 class Retiring(Endpoint):

@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 from antecede.core.endpoint import Endpoint
 from antecede.core.messages import Effects, MessageId, Packet
 from antecede.core.registry import PROTOCOLS, endpoint
-from antecede.core.retiring import recall
 from antecede.errors import PeerError, SnapshotError, StoreError, UsageError
 from antecede.net.bursts import Burst, burst_after, received
 from antecede.net.channels import Channel
@@ -376,7 +375,7 @@ class Machine:
         machine.group, machine.sends = group, reader.number()
         # The journal holds every send since the checkpoint: the endpoint goes on as the same one.
         machine.endpoint = machine.codec.restore(reader.bytes(), resumed=True)
-        recall(machine.endpoint, group.past)
+        machine.endpoint.recall(group.past)
         for name in machine.channels:
             channel = machine.channels[name] = Channel.read(reader)
             for seq in channel.seqs.values():
