@@ -1,6 +1,8 @@
-"""Restored endpoints are told of those whom they had forgotten."""
+"""Restored endpoints are told of those whom they had forgotten; copies share nothing."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 
@@ -80,3 +82,18 @@ def test_what_is_recalled_are_names_of_a_group_that_changes() -> None:
     with pytest.raises(UsageError, match="fixed membership"):
         make("direct", "a", "ab").recall(["x"])
     make("direct", "a", "ab").recall([])
+
+
+@pytest.mark.parametrize("protocol", antecede.PROTOCOLS)
+def test_a_copy_shares_nothing(protocol: str) -> None:
+    a, b = make(protocol, "a", "ab"), make(protocol, "b", "ab")
+    twin, before = copy.copy(b), b.state()
+    packets = twin.send(["a"], b"hello").packets
+    assert b.state() == before
+    assert b.send(["a"], b"hello").packets == packets
+    assert twin.state() == b.state() != before
+    for packet in packets:
+        if packet.dest == "a":
+            twin, before = copy.copy(a), a.state()
+            twin.receive(packet)
+            assert a.state() == before != twin.state()

@@ -10,7 +10,8 @@ lost, and the deliveries that rest on what is lost say so.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from copy import deepcopy
+from typing import Final, Self
 
 from antecede.core.channels import Channels
 from antecede.core.groups import distinct_names
@@ -95,6 +96,9 @@ class Restarting(Hooks):
     _removed: set[str]
     _seq: int
     _channels: Channels[str]
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)  # a shallow copy would share half of the state
 
     @property
     def incarnation(self) -> int:
