@@ -312,24 +312,22 @@ class Vectors(Counted):
                 self._emit_control(name, (ASK, level))
 
     def _on_control(self, packet: Packet) -> Iterable[Need]:
+        source = packet.source
         word, clock = cast("tuple[str, int]", packet.control)
         if word == ASK:
-            self._emit_control(packet.source, (PROMISE, self._clock[self._me]))
-            return ()
-        if clock < self._asked.get(packet.source, clock + 1):
-            return ()  # nobody asks any more, or this is not an answer
-        self._promised[packet.source] = (packet.n, clock)
-        return self._kept_promise(packet.source)
+            self._emit_control(source, (PROMISE, self._clock[self._me]))
+        elif clock >= self._asked.get(source, clock + 1):  # else nobody asks, or not any more
+            self._promised[source] = (packet.n, clock)
+        return self._kept_promise(source)
 
     def _on_data(self, packet: Packet) -> None:
         super()._on_data(packet)
-        if packet.source in self._promised:
-            self._advance(self._kept_promise(packet.source))
+        self._advance(self._kept_promise(packet.source))
 
     def _kept_promise(self, source: str) -> Iterable[Need]:
-        """Note that everything that a process sent before its answer has arrived."""
-        n, clock = self._promised[source]
-        if self._channels.prefix.get(source, 0) < n:
+        """Note, after any packet, if everything that a process sent before its answer is here."""
+        n, clock = self._promised.get(source, (0, 0))
+        if not n or self._channels.prefix.get(source, 0) < n:
             return ()
         del self._promised[source]
         self._assured[source] = max(clock, self._assured.get(source, 0))

@@ -1,0 +1,46 @@
+"""vectors after a removal: questions, answers, and what is said to be lost."""
+
+import antecede
+from antecede import Endpoint, Packet
+
+
+def group() -> tuple[Endpoint, Endpoint, Endpoint]:
+    """Return a, b and r; r left, and its message to a is lost, on which all of b's rest."""
+    names = ("a", "b", "r")
+    a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
+    r.receive(b.send(["r"]).packets[0])
+    b.receive(next(packet for packet in r.send(["a", "b"]).packets if packet.dest == "b"))
+    return a, b, r
+
+
+def payloads(end: Endpoint, *packets: Packet) -> list[bytes]:
+    return [one.payload for packet in packets for one in end.receive(packet).deliveries]
+
+
+def test_an_old_answer_may_complete_what_came_before_a_new_one() -> None:
+    a, b, _ = group()
+    a.remove("r")
+    b.remove("r")
+    m1, m2 = (b.send(["a"], payload).packets[0] for payload in (b"1", b"2"))
+    (question,) = a.receive(m2).packets
+    (old_answer,) = b.receive(question).packets
+    m3, m4 = (b.send(["a"], payload).packets[0] for payload in (b"3", b"4"))
+    (question,) = a.receive(m4).packets
+    (answer,) = b.receive(question).packets
+    assert payloads(a, m3, answer, m1, old_answer) == [b"1", b"2", b"3", b"4"]
+    assert a.held == 0
+
+
+def test_a_question_may_complete_what_came_before_an_answer() -> None:
+    names = ("a", "b", "c", "r")
+    a, b, c, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
+    for end in (a, b):
+        r.receive(end.send(["r"]).packets[0])
+    c.receive(next(packet for packet in r.send(["a", "b", "c"]).packets if packet.dest == "c"))
+    for end in (a, b, c):
+        end.remove("r")
+    to_a, to_b = c.send(["a", "b"], b"y").packets
+    (question,) = [packet for packet in b.receive(to_b).packets if packet.dest == "a"]
+    (mine,) = [packet for packet in a.receive(to_a).packets if packet.dest == "b"]
+    (answer,) = b.receive(mine).packets
+    assert payloads(a, answer, question) == [b"y"]
