@@ -57,58 +57,15 @@ from typing import ClassVar, cast
 from antecede.core.casts import Targets
 from antecede.core.counted import Counted
 from antecede.core.counted_membership import aligned
-from antecede.core.counts import Counts, by_name, by_roster, larger, order_of
+from antecede.core.counts import Counts, larger
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
 from antecede.core.registry import register
-from antecede.core.roster import Roster
-from antecede.core.validation import (
-    are_keyed,
-    check_claim,
-    is_count,
-    is_counts,
-    is_records,
-    malformed,
-)
-
-Vector = tuple[int, ...]
-Control = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, Vector], ...]]
+from antecede.core.times import Control, Times, Vector, is_stamp
+from antecede.core.validation import check_claim, is_count, is_counts, malformed
 
 ASK, PROMISE = "ask", "promise"
-
-
-class Times(Counts):
-    """The time of a message, and the vectors of the processes in ``mask``, by numbers."""
-
-    __slots__ = ()
-    PROTOCOL: ClassVar = "vectors"
-    FORM: ClassVar = "rows"
-
-    @classmethod
-    def read(cls, control: object, roster: Roster) -> Counts | None:
-        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
-        if not _is_stamp(control, roster.names):
-            return None
-        stamp, table = cast("Control", control)
-        names = tuple([name for name, _ in stamp])
-        vectors = dict(table)
-        if set(names) != roster.numbers.keys() or not roster.numbers.keys() >= vectors.keys():
-            return None
-        rows = [vectors[name] for name in roster.names if name in vectors]
-        time = tuple([count for _, count in stamp])
-        return cls(
-            [by_roster(row, names, roster) for row in (time, *rows)],
-            roster.mask_of(tuple(vectors)),
-        )
-
-    def spell(self, roster: Roster) -> object:
-        """Return the time and the vectors by names."""
-        names, order = roster.names, order_of(roster.names)
-        time, *vectors = [by_name(row, order) for row in self.rows]
-        sorted_names = names if order is None else tuple([names[number] for number in order])
-        table = [(names[k], row) for k, row in zip(roster.members(self.mask), vectors, strict=True)]
-        return tuple(zip(sorted_names, time, strict=True)), tuple(sorted(table))
 
 
 @register
@@ -182,7 +139,7 @@ class Vectors(Counted):
             raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
 
     def _check_form(self, packet: Packet, control: object) -> None:
-        if not _is_stamp(control, self._names):
+        if not is_stamp(control, self._names):
             raise malformed(
                 packet,
                 "sorted pairs (process, count), and sorted pairs (destination, a count for each)",
@@ -373,12 +330,3 @@ class Vectors(Counted):
             size, known = map(len, cast("Control", cls._bare(packet)))
         vector_bytes = CLOCK_BYTES * size
         return ControlSize(1 + known, 0, vector_bytes + (ID_BYTES + vector_bytes) * known)
-
-
-def _is_stamp(control: object, expected: tuple[str, ...]) -> bool:
-    if type(control) is not tuple or len(control) != 2 or not is_records(control[0], expected):
-        return False
-    n, table = len(control[0]), control[1]
-    if type(table) is tuple and not table:
-        return True
-    return are_keyed(table, ()) and all(is_counts(row, n) for _, row in table)
