@@ -1,7 +1,7 @@
 """vectors after a removal: questions, answers, and what is said to be lost."""
 
 import antecede
-from antecede import Endpoint, Packet
+from antecede import Endpoint, Need, Packet
 
 
 def group() -> tuple[Endpoint, Endpoint, Endpoint]:
@@ -44,3 +44,29 @@ def test_a_question_may_complete_what_came_before_an_answer() -> None:
     (mine,) = [packet for packet in a.receive(to_a).packets if packet.dest == "b"]
     (answer,) = b.receive(mine).packets
     assert payloads(a, answer, question) == [b"y"]
+
+
+def test_what_rests_on_a_lost_message_says_so_although_the_clock_has_passed_it() -> None:
+    names = ("a", "b", "r")
+    a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
+    _, to_b = r.send(["a", "b"]).packets  # the copy to a is lost
+    r.send(["a"])  # and so is this
+    (late,) = r.send(["a"]).packets
+    b.receive(to_b)
+    a.receive(late)
+    (first,) = a.remove("r").deliveries
+    (second,) = a.receive(b.send(["a"]).packets[0]).deliveries
+    assert [first.unmet, second.unmet] == [(Need("r", 2, "event"),), (Need("r", 1, "event"),)]
+
+
+def test_what_rests_on_a_delivered_message_names_no_lost_one() -> None:
+    names = ("a", "b", "r")
+    a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
+    (to_b,) = r.send(["b"]).packets
+    r.send(["a"])  # lost
+    (late,) = r.send(["a"]).packets
+    a.receive(late)
+    (first,) = a.remove("r").deliveries
+    b.receive(to_b)
+    rest = [a.receive(b.send(["a"]).packets[0]).deliveries[0] for _ in range(3)]
+    assert [one.unmet for one in (first, *rest)] == [(Need("r", 2, "event"),), (), (), ()]

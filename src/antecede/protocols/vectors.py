@@ -95,6 +95,7 @@ class Vectors(Counted):
         "_clock": (int, ...),
         "_latest": {NAME: (int, ...)},
         "_lost_events": {NAME: [int]},
+        "_passed": {NAME: [int]},
         "_asked": {NAME: int},
         "_promised": {NAME: (int, int)},
         "_assured": {NAME: int},
@@ -107,6 +108,8 @@ class Vectors(Counted):
         self._latest: dict[str, Vector] = {}
         self._lost_events: dict[str, list[int]] = {}
         """Of those who left: events whose messages to us are lost, and on which something rests."""
+        self._passed: dict[str, list[int]] = {}
+        """Of those who left: levels of messages that were delivered, not of what is lost."""
         self._asked: dict[str, int] = {}
         self._promised: dict[str, tuple[int, int]] = {}
         """Answers that arrived before earlier packets of their channel: their number and clock."""
@@ -185,13 +188,16 @@ class Vectors(Counted):
 
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         """[SES89]: the clock must have passed the vector carried for this process."""
-        carried, me = self._carried(packet), self._me
-        if not carried.mask >> me & 1:
-            return
-        wanted = carried.rows[1 + (carried.mask & (1 << me) - 1).bit_count()]
-        for number, level in enumerate(wanted):
+        for number, level in enumerate(self._vector_for_me(packet)):
             if self._clock[number] < level:
                 yield self._names[number], level
+
+    def _vector_for_me(self, packet: Packet) -> Vector:
+        """Return the vector that a packet carries for this process, or nothing."""
+        carried, me = self._carried(packet), self._me
+        if not carried.mask >> me & 1:
+            return ()
+        return carried.rows[1 + (carried.mask & (1 << me) - 1).bit_count()]
 
     def _level(self, packet: Packet) -> int:
         return self._known(packet, packet.source)
@@ -234,11 +240,22 @@ class Vectors(Counted):
     # What is lost with those who left.
 
     def _lost(self, packet: Packet) -> Iterator[Need]:
-        for name, level in self._wanted(packet):
-            if name in self._removed:
-                events = self._lost_events.setdefault(name, [])
-                if level not in events:
-                    insort(events, level)
+        """Note what is lost according to a packet, then yield what it rests on.
+
+        The vector for us takes its level of a process from a message to us: one of that process at
+        this level, or one of another that knew this level. The first of the latter is delivered,
+        and its own vector for us is lower. Any other level is that of a lost message, even if the
+        clock has passed it since.
+        """
+        time, wanted = self._carried(packet).rows[0], self._vector_for_me(packet)
+        for name in self._removed:
+            number, before = self._index[name], self._closed[name][0]
+            level, now = wanted[number] if wanted else 0, time[number]
+            is_later = level > min(before, self._clock[number])
+            if is_later and not _has(self._passed.get(name, []), level):
+                _add(self._lost_events.setdefault(name, []), level)
+            if now > max(level, before):
+                _add(self._passed.setdefault(name, []), now)
         yield from super()._lost(packet)
 
     def _newest_lost(self, process: str, level: int) -> int:
@@ -310,7 +327,9 @@ class Vectors(Counted):
         ours = self._names
         self._clock = aligned(self._clock, before, ours)
         self._latest = {d: aligned(v, before, ours) for d, v in self._latest.items()}
-        self._lost_events = {k: v for k, v in self._lost_events.items() if k in self._removed}
+        for kept in (self._lost_events, self._passed):
+            for name in kept.keys() - self._removed:
+                del kept[name]
 
     def _check_own_state(self) -> bool:
         n = len(self._names)
@@ -330,3 +349,13 @@ class Vectors(Counted):
             size, known = map(len, cast("Control", cls._bare(packet)))
         vector_bytes = CLOCK_BYTES * size
         return ControlSize(1 + known, 0, vector_bytes + (ID_BYTES + vector_bytes) * known)
+
+
+def _has(levels: list[int], level: int) -> bool:
+    place = bisect_right(levels, level)
+    return place > 0 and levels[place - 1] == level
+
+
+def _add(levels: list[int], level: int) -> None:
+    if not _has(levels, level):
+        insort(levels, level)
