@@ -70,3 +70,21 @@ def test_what_rests_on_a_delivered_message_names_no_lost_one() -> None:
     b.receive(to_b)
     rest = [a.receive(b.send(["a"]).packets[0]).deliveries[0] for _ in range(3)]
     assert [one.unmet for one in (first, *rest)] == [(Need("r", 2, "event"),), (), (), ()]
+
+
+def test_a_removal_asks_nobody_if_all_is_delivered_and_else_each_once() -> None:
+    a, b, _ = group()
+    held = [b.send(["a"]).packets[0] for _ in range(20)]
+    for packet in held[1:]:
+        a.receive(packet)
+    (question,) = a.remove("r").packets
+    a.receive(held[0])
+    assert len(a.receive(b.receive(question).packets[0]).deliveries) == 20
+
+    names = ("a", "b", "r")
+    a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
+    b.receive(next(packet for packet in r.send(["a", "b"]).packets if packet.dest == "b"))
+    for _ in range(20):
+        a.receive(b.send(["a"]).packets[0])
+    effects = a.remove("r")
+    assert (len(effects.deliveries), effects.packets) == (20, ())

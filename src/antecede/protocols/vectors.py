@@ -60,7 +60,7 @@ from antecede.core.counted_membership import aligned
 from antecede.core.counts import Counts, larger
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Effects, Need, Packet
 from antecede.core.registry import register
 from antecede.core.times import Control, Times, Vector, is_stamp
 from antecede.core.validation import check_claim, is_count, is_counts, malformed
@@ -110,6 +110,8 @@ class Vectors(Counted):
         """Of those who left: events whose messages to us are lost, and on which something rests."""
         self._passed: dict[str, list[int]] = {}
         """Of those who left: levels of messages that were delivered, not of what is lost."""
+        self._refiled: list[int] = []
+        """What was filed since something last left this endpoint; not part of the state."""
         self._asked: dict[str, int] = {}
         self._promised: dict[str, tuple[int, int]] = {}
         """Answers that arrived before earlier packets of their channel: their number and clock."""
@@ -270,18 +272,29 @@ class Vectors(Counted):
         arrivals = list(arrivals)
         super()._refile(arrivals)
         if self._removed:
-            for arrival in arrivals:
-                self._inquire(self._hold.packets[arrival])
+            self._refiled.extend(arrivals)
 
-    def _inquire(self, packet: Packet) -> None:
-        """Ask others how far they have come, if a packet rests on what is lost."""
-        wanted = dict(self._wanted(packet))
-        if self._removed.isdisjoint(wanted):
-            return
-        for name, level in wanted.items():
-            if name in self._removed or level <= self._assured.get(name, 0):
-                continue
-            if level > self._asked.get(name, 0):
+    def _flush(self, event: int | None = None) -> Effects:
+        if self._refiled:
+            self._inquire()
+        return super()._flush(event)
+
+    def _inquire(self) -> None:
+        """Ask others how far they have come, if what is still held rests on what is lost.
+
+        This is done once, when all that could be delivered is: each is asked for the highest level.
+        """
+        levels: dict[str, int] = {}
+        for arrival in self._refiled:
+            packet = self._hold.packets.get(arrival)
+            wanted = {} if packet is None else dict(self._wanted(packet))
+            if not self._removed.isdisjoint(wanted):
+                for name, level in wanted.items():
+                    levels[name] = max(level, levels.get(name, 0))
+        self._refiled.clear()
+        for name, level in levels.items():
+            known = max(self._assured.get(name, 0), self._asked.get(name, 0))
+            if name not in self._removed and level > known:
                 self._asked[name] = level
                 self._emit_control(name, (ASK, level))
 
