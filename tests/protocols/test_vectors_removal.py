@@ -4,10 +4,13 @@ import antecede
 from antecede import Endpoint, Need, Packet
 
 
-def group() -> tuple[Endpoint, Endpoint, Endpoint]:
+def group(held_max: int = 100) -> tuple[Endpoint, Endpoint, Endpoint]:
     """Return a, b and r; r left, and its message to a is lost, on which all of b's rest."""
     names = ("a", "b", "r")
-    a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
+    a, b, r = (
+        antecede.endpoint("vectors", process=name, members=names, held_max=held_max)
+        for name in names
+    )
     r.receive(b.send(["r"]).packets[0])
     b.receive(next(packet for packet in r.send(["a", "b"]).packets if packet.dest == "b"))
     return a, b, r
@@ -46,6 +49,21 @@ def test_a_question_may_complete_what_came_before_an_answer() -> None:
     assert payloads(a, answer, question) == [b"y"]
 
 
+def test_a_full_buffer_takes_the_next_packet_of_a_channel() -> None:
+    a, b, _ = group(held_max=2)
+    a.remove("r")
+    m1, m2, m3 = (b.send(["a"], payload).packets[0] for payload in (b"1", b"2", b"3"))
+    assert payloads(a, m3, m2) == []
+    assert payloads(a, m1) == [b"1", b"2", b"3"]
+
+
+def test_a_message_that_is_next_on_its_channel_needs_no_answer_of_its_sender() -> None:
+    a, b, _ = group()
+    a.remove("r")
+    effects = a.receive(b.send(["a"]).packets[0])
+    assert (len(effects.deliveries), effects.packets) == (1, ())
+
+
 def test_what_rests_on_a_lost_message_says_so_although_the_clock_has_passed_it() -> None:
     names = ("a", "b", "r")
     a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)
@@ -78,8 +96,8 @@ def test_a_removal_asks_nobody_if_all_is_delivered_and_else_each_once() -> None:
     for packet in held[1:]:
         a.receive(packet)
     (question,) = a.remove("r").packets
-    a.receive(held[0])
-    assert len(a.receive(b.receive(question).packets[0]).deliveries) == 20
+    assert question.dest == "b"
+    assert len(a.receive(held[0]).deliveries) == 20
 
     names = ("a", "b", "r")
     a, b, r = (antecede.endpoint("vectors", process=name, members=names) for name in names)

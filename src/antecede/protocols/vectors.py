@@ -11,7 +11,8 @@ Causal order; a message waits only while a real cause of it is missing.
 Assumes
 -------
 Every packet arrives eventually; the network may reorder and duplicate packets. Processes may join
-and leave.
+and leave. While one is departing, the holding buffer must not fill: if a message before an answer
+is refused for lack of space, and waits for what waits for the answer, all of them wait forever.
 
 Cost
 ----
@@ -40,8 +41,9 @@ count the processes that the message's own time names, sorted. A vector for a de
 maximum over messages to it. If one of these is lost with a process that left, the vector may ask
 for events of others that no message to this process will ever bring. So a receiver that holds a
 message which rests on a lost one asks the others, by a control packet, and they answer with their
-clock. Everything that they sent before has a smaller number on the channel. When all of that has
-arrived, nothing more can come from events up to that clock.
+clock; a message with no gap before it is an answer too. Everything that they sent before has a
+smaller number on the channel. When all of that has arrived, nothing more can come from events up to
+that clock.
 
 References
 ----------
@@ -76,7 +78,10 @@ class Vectors(Counted):
         name="vectors",
         idea="a vector clock and one vector per destination",
         paper="Schiper, Eggli, Sandoz 1989",
-        assumptions="every packet arrives eventually; processes may join and leave",
+        assumptions=(
+            "every packet arrives eventually; processes may join and leave; "
+            "a holding buffer that does not fill after a removal"
+        ),
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         dynamic=True,
@@ -307,9 +312,28 @@ class Vectors(Counted):
             self._promised[source] = (packet.n, clock)
         return self._kept_promise(source)
 
+    def _is_blocked(self, packet: Packet) -> bool:
+        """Tell whether it must wait, even if it is itself what its source would answer."""
+        if not super()._is_blocked(packet):
+            return False
+        source = packet.source
+        if not self._removed or not self._channels.is_next(source, packet.n):
+            return True
+        return any(
+            name != source or self._newest_held(source, level) is not None
+            for name, level, _, _ in self._awaited_needs(packet)
+        )
+
     def _on_data(self, packet: Packet) -> None:
+        source, level = packet.source, 0
+        if self._removed and self._channels.prefix.get(source, 0) >= packet.n:
+            # Whatever it sent before this message is here: it is as good as an answer.
+            level = self._level(packet)
+            self._assured[source] = max(level, self._assured.get(source, 0))
         super()._on_data(packet)
-        self._advance(self._kept_promise(packet.source))
+        if level and self._removed:
+            self._advance((Need(source, level, "event"),))
+        self._advance(self._kept_promise(source))
 
     def _kept_promise(self, source: str) -> Iterable[Need]:
         """Note, after any packet, if everything that a process sent before its answer is here."""
