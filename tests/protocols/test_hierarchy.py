@@ -176,6 +176,25 @@ def test_malformed_control_is_refused_and_changes_nothing() -> None:
         world.endpoints["c"].receive(replace(down, source="a"))
 
 
+def test_no_representative_can_make_the_messages_of_another_fail() -> None:
+    """It must not say that the other restarted, nor use a number twice."""
+    heads = (("a",), ("b",), ("c",))
+    a, b, c = (
+        endpoint("hierarchy", process=name, members=(*"abc",), clusters=heads) for name in "abc"
+    )
+    first, second = (a.send(["b"]).packets[0] for _ in range(2))
+    assert_refused(b, first, [(1, (("c", (1 << 32) + 5, ()),)), (1 << 32, ())])
+    waits = (("c", 1, ("b",)),)
+    b.receive(replace(first, control=(1, waits)))
+    b.receive(replace(first, control=(1, waits)))  # a duplicate
+    assert_refused(b, second, [(1, waits)])
+    early = replace(second, n=4, control=(3, waits))
+    b.receive(early)
+    assert_refused(b, replace(second, n=3), [(3, waits)])
+    deliveries = b.receive(c.send(["b"]).packets[0]).deliveries
+    assert [one.source for one in deliveries] == ["c", "a"]
+
+
 def test_going_on_after_a_restart() -> None:
     assert_restarts("hierarchy", TWO, sizes=(5,))
 

@@ -45,7 +45,8 @@ which the base checks (acknowledgements are numbered too). Buffers are bounded: 
 ``queue_max``, and in pull mode the input buffer by ``held_max``; a packet refused there is not
 acknowledged. ``take(source)`` sees only the oldest message, since a FIFO queue has no access to
 those behind it. Joining and leaving are our extension: messages to a process that left are dropped
-from the output buffer, and the next one is posted without its acknowledgement.
+from the output buffer, and the next one is posted without its acknowledgement. Its name is kept
+until nothing of it is held and every other member has sent something.
 
 References
 ----------
@@ -97,6 +98,7 @@ class Buffered(Retiring):
         "_output": [(NAME, MessageId, (str, ...), bytes)],
         "_receiver": str,
         "_awaited": int,
+        "_departing": {NAME: {NAME}},
     }
 
     def _start(self) -> None:
@@ -104,7 +106,8 @@ class Buffered(Retiring):
         self._output: list[Posting] = []
         self._receiver = ""
         self._awaited = 0
-        self._retire(set(self._removed))  # no packet names those who left before we joined
+        self._departing = {name: set(self.members) - {self.process} for name in self._removed}
+        """Of those who left: the members from whom nothing has arrived since."""
 
     def kept_entries(self) -> int:
         """Return 0: it keeps messages, but no control information."""
@@ -153,7 +156,25 @@ class Buffered(Retiring):
         if self._receiver == process:
             self._awaited, self._receiver = 0, ""
         self._post_due()
-        self._retire({process})
+        for silent in self._departing.values():
+            silent.discard(process)
+        self._departing[process] = set(self.members) - {self.process}
+
+    def _hear(self, source: str) -> None:
+        """Note that something of a member has arrived since others left."""
+        if self._departing:
+            for silent in self._departing.values():
+                silent.discard(source)
+            self._part()
+
+    def _part(self) -> None:
+        """Forget those who left, once nothing of them is held and everyone else was heard."""
+        held = self._tally.counts_of
+        names = {name for name, silent in self._departing.items() if not silent}.difference(held)
+        for name in names:
+            del self._departing[name]
+        if names:
+            self._retire(names)
 
     def _check(self, packet: Packet) -> None:
         if packet.control != () or type(packet.control) is not tuple:
@@ -185,16 +206,20 @@ class Buffered(Retiring):
     def _unmet(self, _: Packet) -> Iterator[Need]:
         yield from ()
 
-    def _absorb(self, _: Packet) -> Iterable[Need]:
+    def _absorb(self, packet: Packet) -> Iterable[Need]:
+        if packet.source in self._departing:
+            self._part()
         return ()
 
     def _on_data(self, packet: Packet) -> None:
         self._arrive(packet)
         self._emit_control(packet.source, ())
+        self._hear(packet.source)
 
-    def _on_control(self, _: Packet) -> Iterable[Need]:
+    def _on_control(self, packet: Packet) -> Iterable[Need]:
         self._awaited -= 1
         self._post_due()
+        self._hear(packet.source)
         return ()
 
     def _next_ready(self, source: str | None = None) -> tuple[int, Packet] | None:

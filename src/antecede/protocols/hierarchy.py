@@ -50,7 +50,15 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_choice, as_parts
 from antecede.core.info import Option, ProtocolInfo, Variant
 from antecede.core.kinds import ANY, Maybe
-from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
+from antecede.core.messages import (
+    CLOCK_BYTES,
+    INCARNATION_SHIFT,
+    ControlSize,
+    MessageId,
+    Need,
+    Packet,
+    Sending,
+)
 from antecede.core.registry import endpoint, register, restore, size
 from antecede.core.relayed import Relayed
 from antecede.core.state import State
@@ -175,7 +183,23 @@ class Hierarchy(Relayed):
             raise malformed(packet, "a message of the representative's own cluster")
         if self.process not in self._roots_of(packet.dests, packet.source):
             raise malformed(packet, "a message for this cluster")
-        self._inner._check_packet(self._as_inner(packet))
+        inner = self._as_inner(packet)
+        self._inner._check_packet(inner)
+        # A higher one would tell of a restart, and then the inner endpoint refuses what it took in.
+        if not _is_below(control, 1 << INCARNATION_SHIFT):
+            raise malformed(packet, f"numbers below 2**{INCARNATION_SHIFT}")
+        if self._is_repeated(inner):
+            raise malformed(packet, f"another number than {inner.message_id.seq}, which is taken")
+
+    def _is_repeated(self, inner: Packet) -> bool:
+        """Tell whether another packet that is not passed on yet has the same inner number."""
+        source, (_, seq) = inner.source, inner.message_id
+        if self._channels.is_seen(source, inner.n):
+            return False
+        early = self._channels.parked.get(source, {}).values()
+        return inner.message in self._transit or any(
+            cast("tuple[int, object]", packet.control)[0] == seq for packet in early
+        )
 
     def _is_from_above(self, packet: Packet) -> bool:
         """Tell whether a packet is from another root."""
@@ -201,9 +225,10 @@ class Hierarchy(Relayed):
             self._keep(packet)
         else:
             inner = self._as_inner(packet)
+            deliveries = self._inner.receive(inner).deliveries
             self._transit[inner.message_id] = packet
             self._tally.add(packet)
-            for delivery in self._inner.receive(inner).deliveries:
+            for delivery in deliveries:
                 due = self._transit.pop(delivery.message)
                 self._tally.remove(due)
                 self._pass_on(due, due.source)
@@ -225,6 +250,13 @@ class Hierarchy(Relayed):
         inner = "matrix" if control and len(control[0]) == 2 else "optimal"  # rows, or entries
         entries, dests, model_bytes = size(replace(packet, control=control, protocol=inner))
         return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+def _is_below(control: object, limit: int) -> bool:
+    """Tell whether all numbers of a control are below a limit."""
+    if isinstance(control, tuple):
+        return all(_is_below(part, limit) for part in control)
+    return not isinstance(control, int) or control < limit
 
 
 Tree = tuple[object, ...]

@@ -11,7 +11,8 @@ Causal order; a message waits only while a real cause of it is missing.
 Assumes
 -------
 Every packet arrives eventually; the network may reorder and duplicate packets. Processes may join
-and leave.
+and leave. While one is departing, the holding buffer must not fill: if a message before an answer
+is refused for lack of space, and waits for what waits for the answer, all of them wait forever.
 
 Cost
 ----
@@ -40,8 +41,9 @@ count the processes that the message's own time names, sorted. A vector for a de
 maximum over messages to it. If one of these is lost with a process that left, the vector may ask
 for events of others that no message to this process will ever bring. So a receiver that holds a
 message which rests on a lost one asks the others, by a control packet, and they answer with their
-clock. Everything that they sent before has a smaller number on the channel. When all of that has
-arrived, nothing more can come from events up to that clock.
+clock; a message with no gap before it is an answer too. Everything that they sent before has a
+smaller number on the channel. When all of that has arrived, nothing more can come from events up to
+that clock.
 
 References
 ----------
@@ -57,58 +59,15 @@ from typing import ClassVar, cast
 from antecede.core.casts import Targets
 from antecede.core.counted import Counted
 from antecede.core.counted_membership import aligned
-from antecede.core.counts import Counts, by_name, by_roster, larger, order_of
+from antecede.core.counts import Counts, larger
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Effects, Need, Packet
 from antecede.core.registry import register
-from antecede.core.roster import Roster
-from antecede.core.validation import (
-    are_keyed,
-    check_claim,
-    is_count,
-    is_counts,
-    is_records,
-    malformed,
-)
-
-Vector = tuple[int, ...]
-Control = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, Vector], ...]]
+from antecede.core.times import Control, Times, Vector, is_stamp
+from antecede.core.validation import check_claim, is_count, is_counts, malformed
 
 ASK, PROMISE = "ask", "promise"
-
-
-class Times(Counts):
-    """The time of a message, and the vectors of the processes in ``mask``, by numbers."""
-
-    __slots__ = ()
-    PROTOCOL: ClassVar = "vectors"
-    FORM: ClassVar = "rows"
-
-    @classmethod
-    def read(cls, control: object, roster: Roster) -> Counts | None:
-        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
-        if not _is_stamp(control, roster.names):
-            return None
-        stamp, table = cast("Control", control)
-        names = tuple([name for name, _ in stamp])
-        vectors = dict(table)
-        if set(names) != roster.numbers.keys() or not roster.numbers.keys() >= vectors.keys():
-            return None
-        rows = [vectors[name] for name in roster.names if name in vectors]
-        time = tuple([count for _, count in stamp])
-        return cls(
-            [by_roster(row, names, roster) for row in (time, *rows)],
-            roster.mask_of(tuple(vectors)),
-        )
-
-    def spell(self, roster: Roster) -> object:
-        """Return the time and the vectors by names."""
-        names, order = roster.names, order_of(roster.names)
-        time, *vectors = [by_name(row, order) for row in self.rows]
-        sorted_names = names if order is None else tuple([names[number] for number in order])
-        table = [(names[k], row) for k, row in zip(roster.members(self.mask), vectors, strict=True)]
-        return tuple(zip(sorted_names, time, strict=True)), tuple(sorted(table))
 
 
 @register
@@ -119,7 +78,10 @@ class Vectors(Counted):
         name="vectors",
         idea="a vector clock and one vector per destination",
         paper="Schiper, Eggli, Sandoz 1989",
-        assumptions="every packet arrives eventually; processes may join and leave",
+        assumptions=(
+            "every packet arrives eventually; processes may join and leave; "
+            "a holding buffer that does not fill after a removal"
+        ),
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         dynamic=True,
@@ -138,6 +100,7 @@ class Vectors(Counted):
         "_clock": (int, ...),
         "_latest": {NAME: (int, ...)},
         "_lost_events": {NAME: [int]},
+        "_passed": {NAME: [int]},
         "_asked": {NAME: int},
         "_promised": {NAME: (int, int)},
         "_assured": {NAME: int},
@@ -150,6 +113,10 @@ class Vectors(Counted):
         self._latest: dict[str, Vector] = {}
         self._lost_events: dict[str, list[int]] = {}
         """Of those who left: events whose messages to us are lost, and on which something rests."""
+        self._passed: dict[str, list[int]] = {}
+        """Of those who left: levels of messages that were delivered, not of what is lost."""
+        self._refiled: list[int] = []
+        """What was filed since something last left this endpoint; not part of the state."""
         self._asked: dict[str, int] = {}
         self._promised: dict[str, tuple[int, int]] = {}
         """Answers that arrived before earlier packets of their channel: their number and clock."""
@@ -182,7 +149,7 @@ class Vectors(Counted):
             raise malformed(packet, f"{ASK!r} or {PROMISE!r}, and a clock")
 
     def _check_form(self, packet: Packet, control: object) -> None:
-        if not _is_stamp(control, self._names):
+        if not is_stamp(control, self._names):
             raise malformed(
                 packet,
                 "sorted pairs (process, count), and sorted pairs (destination, a count for each)",
@@ -228,13 +195,16 @@ class Vectors(Counted):
 
     def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
         """[SES89]: the clock must have passed the vector carried for this process."""
-        carried, me = self._carried(packet), self._me
-        if not carried.mask >> me & 1:
-            return
-        wanted = carried.rows[1 + (carried.mask & (1 << me) - 1).bit_count()]
-        for number, level in enumerate(wanted):
+        for number, level in enumerate(self._vector_for_me(packet)):
             if self._clock[number] < level:
                 yield self._names[number], level
+
+    def _vector_for_me(self, packet: Packet) -> Vector:
+        """Return the vector that a packet carries for this process, or nothing."""
+        carried, me = self._carried(packet), self._me
+        if not carried.mask >> me & 1:
+            return ()
+        return carried.rows[1 + (carried.mask & (1 << me) - 1).bit_count()]
 
     def _level(self, packet: Packet) -> int:
         return self._known(packet, packet.source)
@@ -277,11 +247,22 @@ class Vectors(Counted):
     # What is lost with those who left.
 
     def _lost(self, packet: Packet) -> Iterator[Need]:
-        for name, level in self._wanted(packet):
-            if name in self._removed:
-                events = self._lost_events.setdefault(name, [])
-                if level not in events:
-                    insort(events, level)
+        """Note what is lost according to a packet, then yield what it rests on.
+
+        The vector for us takes its level of a process from a message to us: one of that process at
+        this level, or one of another that knew this level. The first of the latter is delivered,
+        and its own vector for us is lower. Any other level is that of a lost message, even if the
+        clock has passed it since.
+        """
+        time, wanted = self._carried(packet).rows[0], self._vector_for_me(packet)
+        for name in self._removed:
+            number, before = self._index[name], self._closed[name][0]
+            level, now = wanted[number] if wanted else 0, time[number]
+            is_later = level > min(before, self._clock[number])
+            if is_later and not _has(self._passed.get(name, []), level):
+                _add(self._lost_events.setdefault(name, []), level)
+            if now > max(level, before):
+                _add(self._passed.setdefault(name, []), now)
         yield from super()._lost(packet)
 
     def _newest_lost(self, process: str, level: int) -> int:
@@ -296,40 +277,68 @@ class Vectors(Counted):
         arrivals = list(arrivals)
         super()._refile(arrivals)
         if self._removed:
-            for arrival in arrivals:
-                self._inquire(self._hold.packets[arrival])
+            self._refiled.extend(arrivals)
 
-    def _inquire(self, packet: Packet) -> None:
-        """Ask others how far they have come, if a packet rests on what is lost."""
-        wanted = dict(self._wanted(packet))
-        if self._removed.isdisjoint(wanted):
-            return
-        for name, level in wanted.items():
-            if name in self._removed or level <= self._assured.get(name, 0):
-                continue
-            if level > self._asked.get(name, 0):
+    def _flush(self, event: int | None = None) -> Effects:
+        if self._refiled:
+            self._inquire()
+        return super()._flush(event)
+
+    def _inquire(self) -> None:
+        """Ask others how far they have come, if what is still held rests on what is lost.
+
+        This is done once, when all that could be delivered is: each is asked for the highest level.
+        """
+        levels: dict[str, int] = {}
+        for arrival in self._refiled:
+            packet = self._hold.packets.get(arrival)
+            wanted = {} if packet is None else dict(self._wanted(packet))
+            if not self._removed.isdisjoint(wanted):
+                for name, level in wanted.items():
+                    levels[name] = max(level, levels.get(name, 0))
+        self._refiled.clear()
+        for name, level in levels.items():
+            known = max(self._assured.get(name, 0), self._asked.get(name, 0))
+            if name not in self._removed and level > known:
                 self._asked[name] = level
                 self._emit_control(name, (ASK, level))
 
     def _on_control(self, packet: Packet) -> Iterable[Need]:
+        source = packet.source
         word, clock = cast("tuple[str, int]", packet.control)
         if word == ASK:
-            self._emit_control(packet.source, (PROMISE, self._clock[self._me]))
-            return ()
-        if clock < self._asked.get(packet.source, clock + 1):
-            return ()  # nobody asks any more, or this is not an answer
-        self._promised[packet.source] = (packet.n, clock)
-        return self._kept_promise(packet.source)
+            self._emit_control(source, (PROMISE, self._clock[self._me]))
+        elif clock >= self._asked.get(source, clock + 1):  # else nobody asks, or not any more
+            self._promised[source] = (packet.n, clock)
+        return self._kept_promise(source)
+
+    def _is_blocked(self, packet: Packet) -> bool:
+        """Tell whether it must wait, even if it is itself what its source would answer."""
+        if not super()._is_blocked(packet):
+            return False
+        source = packet.source
+        if not self._removed or not self._channels.is_next(source, packet.n):
+            return True
+        return any(
+            name != source or self._newest_held(source, level) is not None
+            for name, level, _, _ in self._awaited_needs(packet)
+        )
 
     def _on_data(self, packet: Packet) -> None:
+        source, level = packet.source, 0
+        if self._removed and self._channels.prefix.get(source, 0) >= packet.n:
+            # Whatever it sent before this message is here: it is as good as an answer.
+            level = self._level(packet)
+            self._assured[source] = max(level, self._assured.get(source, 0))
         super()._on_data(packet)
-        if packet.source in self._promised:
-            self._advance(self._kept_promise(packet.source))
+        if level and self._removed:
+            self._advance((Need(source, level, "event"),))
+        self._advance(self._kept_promise(source))
 
     def _kept_promise(self, source: str) -> Iterable[Need]:
-        """Note that everything that a process sent before its answer has arrived."""
-        n, clock = self._promised[source]
-        if self._channels.prefix.get(source, 0) < n:
+        """Note, after any packet, if everything that a process sent before its answer is here."""
+        n, clock = self._promised.get(source, (0, 0))
+        if not n or self._channels.prefix.get(source, 0) < n:
             return ()
         del self._promised[source]
         self._assured[source] = max(clock, self._assured.get(source, 0))
@@ -355,7 +364,9 @@ class Vectors(Counted):
         ours = self._names
         self._clock = aligned(self._clock, before, ours)
         self._latest = {d: aligned(v, before, ours) for d, v in self._latest.items()}
-        self._lost_events = {k: v for k, v in self._lost_events.items() if k in self._removed}
+        for kept in (self._lost_events, self._passed):
+            for name in kept.keys() - self._removed:
+                del kept[name]
 
     def _check_own_state(self) -> bool:
         n = len(self._names)
@@ -377,10 +388,11 @@ class Vectors(Counted):
         return ControlSize(1 + known, 0, vector_bytes + (ID_BYTES + vector_bytes) * known)
 
 
-def _is_stamp(control: object, expected: tuple[str, ...]) -> bool:
-    if type(control) is not tuple or len(control) != 2 or not is_records(control[0], expected):
-        return False
-    n, table = len(control[0]), control[1]
-    if type(table) is tuple and not table:
-        return True
-    return are_keyed(table, ()) and all(is_counts(row, n) for _, row in table)
+def _has(levels: list[int], level: int) -> bool:
+    place = bisect_right(levels, level)
+    return place > 0 and levels[place - 1] == level
+
+
+def _add(levels: list[int], level: int) -> None:
+    if not _has(levels, level):
+        insort(levels, level)
