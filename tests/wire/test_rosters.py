@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import antecede
 from antecede import MessageId, Packet, PeerError, UnknownProcessError, UsageError
 from antecede.wire import Codec, stream
+from antecede.wire.codec import PREFIX_CELLS_MAX
 from tests.wire.runs import Run, names
 
 PROTOCOLS = sorted(antecede.PROTOCOLS)
@@ -107,3 +109,28 @@ def test_a_control_has_its_own_limit() -> None:
     claim = short[: short.index(b"\xe6") + 1] + b"\xff\xff\x7f" + bytes(1 << 21)
     with pytest.raises(PeerError, match=r"claims 2097151 bytes, but \d+ are left"):
         codec.decode(claim)
+
+
+def test_rosters_that_a_peer_names_are_forgotten_before_our_own() -> None:
+    many = tuple(f"m{number}" for number in range(600))
+    codec = Codec(("gone", *many))
+    old = codec.encode(Packet("gone", many[0], 1, "control", None, (), b"", (), "optimal"))
+    codec.remove("gone")
+    short = Codec(many[:2])
+    whole = antecede.endpoint("optimal", process=many[0], members=short.members)
+    tail = short.encode(whole.send([many[1]]).packets[0])[5:]
+    digests = codec._now.wire.roster.digests
+    kept = []
+    for count in range(2, 601):
+        identity = bytearray()
+        stream.put_varint(identity, count)
+        identity += digests[count - 1]
+        with suppress(PeerError):
+            codec.decode(bytes((0xA2, *identity)) + tail)
+        kept.append(sum(len(known.wire) ** 2 for known in codec._known.values()))
+    assert max(kept) <= PREFIX_CELLS_MAX + 2 * 601**2
+    assert codec._now in codec._known.values()
+    assert codec.decode(old).source == "gone"
+    codec.remove(many[-1])  # its beginning was a peer's, and is now our own
+    assert codec._now in codec._known.values()
+    assert codec._now.wire.identity not in codec._prefixes

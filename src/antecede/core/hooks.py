@@ -30,6 +30,8 @@ class Hooks:
     """
     RELAYS: ClassVar[bool] = False
     """Whether a packet may bring a message that its source did not send."""
+    REWRITES: ClassVar[bool] = False
+    """Whether packets are held in another form than that in which they came."""
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit information kept: messages with their remaining destinations."""

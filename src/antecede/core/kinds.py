@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, cast
 
-from antecede.core.messages import MessageId, Packet
+from antecede.core.messages import INCARNATION_SHIFT, MessageId, Packet
 from antecede.core.state import State
+from antecede.core.validation import COUNT_MAX
 
-INTEGER_MAX: Final = (1 << 63) - 1
+NUMBER_MAX: Final = 2 * COUNT_MAX
+"""The highest number in a state: a clock may go past the highest count that a peer may name."""
+OWN_MAX: Final = COUNT_MAX - (1 << INCARNATION_SHIFT)
+"""The highest count of our own sends and events: peers accept those of one more incarnation."""
 
 
 class Special:
@@ -39,6 +43,13 @@ class Maybe:
         self.kind = kind
 
 
+class Some:
+    """Something of this kind that is not empty."""
+
+    def __init__(self, kind: object) -> None:
+        self.kind = kind
+
+
 LOG: Final = {NAME: {int: frozenset({NAME})}}
 CHANNELS: Final = {
     "sent": {NAME: int},
@@ -46,6 +57,14 @@ CHANNELS: Final = {
     "ahead": {NAME: [(int, int)]},
     "parked": {NAME: {int: Packet}},
 }
+NUMBERED: Final[dict[str, object]] = {
+    "_newest": {NAME: int},
+    "_late": {MessageId},
+    "_doubts": {NAME: [(int, MessageId)]},
+    "_partings": {NAME: (bool, {NAME}, {NAME: int}, {NAME: int}, {NAME})},
+    "_closed": {NAME: Some({int: int})},
+}
+"""What endpoints on numbers keep; see :class:`antecede.core.numbered_state.NumberedState`."""
 
 
 class Kinds:
@@ -60,6 +79,8 @@ class Kinds:
         """Tell whether a value is of a kind."""
         if isinstance(kind, Maybe):
             return value is None or self.fits(value, kind.kind)
+        if isinstance(kind, Some):
+            return bool(value) and self.fits(value, kind.kind)
         if isinstance(kind, (type, Special)):
             return self._is(value, kind)
         return type(value) is type(kind) and self._fit(value, kind)
@@ -70,9 +91,9 @@ class Kinds:
         elif kind is PLACE:
             result = type(value) is int and 0 <= value < self.count
         elif kind is EVENT:
-            result = type(value) is int and value >= -1
+            result = type(value) is int and -1 <= value <= OWN_MAX
         elif kind is int:
-            result = type(value) is int and 0 <= value <= INTEGER_MAX
+            result = type(value) is int and 0 <= value <= NUMBER_MAX
         elif kind is Packet:
             result = isinstance(value, Packet) and self._is_packet(value)
         elif kind is MessageId:
@@ -120,10 +141,15 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
     held = state["held"]
     is_fine = is_fine and kinds.fits(held, [(int, Packet)])
     for count in (state["seq"], state["events"], state["arrivals"]):
-        is_fine = is_fine and kinds.fits(count, int)
+        is_fine = is_fine and kinds.fits(count, int) and count <= OWN_MAX
     if is_fine:
+        is_fine = max(state["channels"]["sent"].values(), default=0) <= OWN_MAX
+        for source, parked in state["channels"]["parked"].items():
+            is_fine = is_fine and all((p.source, p.n) == (source, n) for n, p in parked.items())
         arrivals = [arrival for arrival, _ in held]
-        is_fine = arrivals == sorted(set(arrivals)) and arrivals[-1:] <= [state["arrivals"]]
+        is_fine = (
+            is_fine and arrivals == sorted(set(arrivals)) and arrivals[-1:] <= [state["arrivals"]]
+        )
     if not is_fine:
         msg = f"counters, channels or packets of {state['process']!r} that contradict each other"
         raise ValueError(msg)
@@ -138,7 +164,9 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
 def _is_as_long(value: object, fresh: object) -> bool:
     """Tell whether rows and columns have the lengths, and dicts the keys, of a new endpoint."""
     if isinstance(fresh, dict):
-        return not isinstance(value, dict) or fresh.keys() <= value.keys()
+        if not isinstance(value, dict):
+            return True
+        return all(key in value and _is_as_long(value[key], fresh[key]) for key in fresh)
     if not isinstance(fresh, list) or not fresh:
         return True
     rows = cast("list[object]", value)

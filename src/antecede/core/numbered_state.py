@@ -21,7 +21,13 @@ OWN: Final = 1 << 100
 class NumberedState(Retiring):
     """What :class:`antecede.core.numbered.Numbered` keeps, and how it is saved and taken over."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_newest", "_late", "_doubts", "_partings", "_closed")
+    STATE: ClassVar[tuple[str, ...] | dict[str, object]] = (
+        "_newest",
+        "_late",
+        "_doubts",
+        "_partings",
+        "_closed",
+    )
 
     STAMP: ClassVar[type[Stamp]]
     """The protocol's own kind of stamp: what its packets carry."""

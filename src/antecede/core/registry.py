@@ -123,7 +123,23 @@ def restore(state: State, *, checked: bool = False) -> Endpoint:
         kinds = made.STATE if isinstance(made.STATE, dict) else dict.fromkeys(made.STATE, ANY)
         check_state(state, kinds, {} if state["removed"] else made.state()["own"])
     made.load(state)
+    if checked:
+        _check_packets(made, state)
     return made
+
+
+def _check_packets(made: Endpoint, state: State) -> None:
+    """Refuse packets that are kept although the endpoint would not have accepted them."""
+    from antecede.core.validation import check_address, check_message
+
+    kept = [] if made.REWRITES else [packet for _, packet in state["held"]]
+    for parked in state["channels"]["parked"].values():
+        kept.extend(parked.values())
+    for packet in kept:
+        check_address(made, packet)
+        check_message(made, packet)
+        made._check(packet)
+    made.waiting()
 
 
 def size(packet: Packet) -> ControlSize:

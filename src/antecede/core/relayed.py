@@ -17,6 +17,7 @@ class Relayed(Endpoint):
     STATE: ClassVar[dict[str, object]] = {"_arrived": int, "_taken": int}
     FIFO: ClassVar = True
     RELAYS: ClassVar = True
+    REWRITES: ClassVar = True
 
     _relay: str
 

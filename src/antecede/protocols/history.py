@@ -85,6 +85,7 @@ class History(Endpoint):
         bytes_per_entry=None,
         carries_messages=True,
     )
+    REWRITES: ClassVar = True
     STATE: ClassVar = {
         "_past": {MessageId: ((str, ...), bytes)},
         "_seen": {NAME: int},

@@ -74,6 +74,7 @@ from antecede.core.differences import Difference, applied, difference, is_differ
 from antecede.core.entries import Entries, Log, is_entries, restricted
 from antecede.core.groups import as_flag
 from antecede.core.info import Option, ProtocolInfo, Variant
+from antecede.core.kinds import ANY, LOG, NAME, NUMBERED
 from antecede.core.logs import NOTED_MAX, CausalLog
 from antecede.core.messages import (
     PAIR_BYTES,
@@ -157,7 +158,13 @@ class Optimal(Numbered):
             Variant("differential", lambda _: {"differential": True}),
         ),
     )
-    STATE: ClassVar = (*Numbered.STATE, "_log", "_last_sent", "_last_received")
+    STATE: ClassVar = {
+        **dict.fromkeys(Numbered.STATE, ANY),
+        **NUMBERED,
+        "_log": LOG,
+        "_last_sent": {NAME: ((str, int, (str, ...)), ...)},
+        "_last_received": {NAME: ((str, int, (str, ...)), ...)},
+    }
     STAMP: ClassVar = OptimalStamp
 
     def _start(self) -> None:

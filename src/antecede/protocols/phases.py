@@ -59,6 +59,7 @@ from antecede.core.info import Option, ProtocolInfo
 from antecede.core.kinds import NAME
 from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
 from antecede.core.registry import register
+from antecede.core.state import State
 from antecede.core.validation import is_count, is_counts, malformed
 
 Control = tuple[int, tuple[int, ...]]
@@ -149,6 +150,17 @@ class Phases(Endpoint):
             pending = self._pending[name]
             if pending and pending[0][0] <= stamp:
                 yield Need(pending[0][1], pending[0][2])
+
+    def load(self, state: State) -> None:
+        """Take over a state made by ``state()`` on an endpoint of the same kind."""
+        super().load(state)
+        held: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
+        for _, packet in self._hold:
+            stamp, _ = cast("Control", packet.control)
+            bisect.insort(held[self._group(packet)], (stamp, *packet.message_id))
+        if held != self._pending:
+            msg = f"pending messages of {self.process!r} that are not those it holds"
+            raise ValueError(msg)
 
     def _on_data(self, packet: Packet) -> None:
         stamp, _ = cast("Control", packet.control)

@@ -62,6 +62,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from antecede.core.entries import Entries, Log, is_entries, is_keys, restricted, size_of
 from antecede.core.info import ProtocolInfo
+from antecede.core.kinds import ANY, LOG, NUMBERED
 from antecede.core.logs import CausalLog
 from antecede.core.messages import PAIR_BYTES, ControlSize, MessageId, Packet, numbered_packet
 from antecede.core.numbered import Numbered
@@ -140,7 +141,13 @@ class Pruned(Numbered):
         bytes_per_entry=PAIR_BYTES,
         names_only=True,
     )
-    STATE: ClassVar = (*Numbered.STATE, "_info", "_pruned", "_stale")
+    STATE: ClassVar = {
+        **dict.fromkeys(Numbered.STATE, ANY),
+        **NUMBERED,
+        "_info": LOG,
+        "_pruned": {str: int},
+        "_stale": int,
+    }
     STAMP: ClassVar = PrunedStamp
 
     def _start(self) -> None:

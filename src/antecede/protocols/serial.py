@@ -90,7 +90,7 @@ class Serial(Endpoint):
         queueing=True,
     )
     STATE: ClassVar = {
-        "_queue": [(MessageId, (str, ...), bytes)],
+        "_queue": [(MessageId, (NAME, ...), bytes)],
         "_token": Maybe({NAME: (NAME, int)}),
         "_wishes": [NAME],
         "_has_asked": bool,

@@ -13,7 +13,7 @@ from antecede.core.endpoint import Endpoint
 from antecede.core.groups import as_flag, as_name, distinct_names
 from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
-from antecede.core.roster import DIGEST_BYTES
+from antecede.core.roster import DIGEST_BYTES, Roster
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 from antecede.wire.packets import (
     HEAD_BYTES_MAX,
@@ -32,6 +32,11 @@ PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 MEMBERS_MAX: Final = 1 << 16
 ROSTERS_MAX: Final = 256
 """How many earlier rosters a Codec recognises."""
+PREFIX_CELLS_MAX: Final = 1 << 24
+"""How much it remembers of rosters that are the beginning of its own, in members squared.
+
+Any peer can name one in a few bytes, and what is remembered of it grows with that square.
+"""
 
 
 class Codec:
@@ -47,6 +52,8 @@ class Codec:
             msg = f"got {len(names)} members; expected 1 to {MEMBERS_MAX}"
             raise UsageError(msg)
         self._known: dict[bytes, Quick] = {}
+        self._prefixes: list[bytes] = []
+        """Those of the known rosters that only a peer named, the oldest first."""
         self._change(names)
 
     @property
@@ -83,10 +90,11 @@ class Codec:
     def _change(self, names: tuple[str, ...]) -> None:
         self._now = quick_of(names)
         identity = self._now.wire.identity
-        self._known.pop(identity, None)
+        if self._known.pop(identity, None) is not None and identity in self._prefixes:
+            self._prefixes.remove(identity)
         self._known[identity] = self._now
-        while len(self._known) > ROSTERS_MAX:
-            del self._known[next(iter(self._known))]
+        while len(self._known) - len(self._prefixes) > ROSTERS_MAX:
+            del self._known[next(key for key in self._known if key not in self._prefixes)]
 
     def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - api
         """Return a packet as bytes; without its payload it fits into another system's header."""
@@ -214,8 +222,16 @@ class Codec:
         roster = self._now.wire.roster
         if not 0 < count <= len(roster) or roster.digests[count - 1] != digest:
             raise self._stranger(count, digest)
-        known = quick_of(roster.names[:count])
+        return self._prefix(roster.names[:count])
+
+    def _prefix(self, names: tuple[str, ...]) -> Quick:
+        """Remember a beginning of our roster, and forget the oldest ones if these are too many."""
+        known = Quick(WireRoster(names, Roster(names)))  # not kept elsewhere
         self._known[known.wire.identity] = known
+        self._prefixes.append(known.wire.identity)
+        cells = sum(len(self._known[identity].wire) ** 2 for identity in self._prefixes)
+        while cells > PREFIX_CELLS_MAX and len(self._prefixes) > 1:
+            cells -= len(self._known.pop(self._prefixes.pop(0)).wire) ** 2
         return known
 
     def _stranger(self, count: int, digest: bytes) -> PeerError:

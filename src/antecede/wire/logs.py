@@ -10,7 +10,7 @@ from typing import cast
 
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.roster import Scope
-from antecede.wire.sets import get_set, put_names, put_set
+from antecede.wire.sets import get_names, get_set, put_names, put_set
 from antecede.wire.stream import INTEGER_MAX
 
 Entry = tuple[str, int, tuple[str, ...]]
@@ -47,7 +47,7 @@ def is_log(value: tuple[object, ...], scope: Scope) -> bool:
 
 def put_log(bits: BitWriter, log: tuple[Entry, ...], scope: Scope) -> None:
     """Append a log."""
-    scope.charge(len(log))
+    scope.charge(2 * len(log) + sum([len(dests) for _, _, dests in log]))
     groups: dict[int, list[Entry]] = {}
     for entry in log:
         groups.setdefault(scope.roster.numbers[entry[0]], []).append(entry)
@@ -78,17 +78,17 @@ def get_log(bits: BitReader, scope: Scope) -> tuple[Entry, ...]:
     newest = bits.spread(len(senders))
     counts = bits.small(len(senders), INTEGER_MAX)
     bits.expect(sum(counts), 1)
-    scope.charge(len(senders) + sum(counts))
+    scope.charge(2 * (len(senders) + sum(counts)))
     gaps = iter(bits.small(sum(counts), INTEGER_MAX))
     groups: dict[int, list[Entry]] = {}
     for sender, first, count in zip(senders, newest, counts, strict=True):
         name, clock = roster.names[sender], first
         has_dests = bits.get(1)
-        dests = roster.in_order(get_set(bits, scope)) if has_dests else ()
+        dests = get_names(bits, scope) if has_dests else ()
         group = [(name, clock, dests)]
         for gap in itertools.islice(gaps, count):
             clock -= gap + 1
-            group.append((name, clock, roster.in_order(get_set(bits, scope))))
+            group.append((name, clock, get_names(bits, scope)))
         if clock < 1:
             bits.fail(f"has an entry of clock {clock}")
         groups[sender] = group[::-1]

@@ -11,7 +11,7 @@ from antecede.wire import records
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.logs import Entry, get_log, is_log, put_log
 from antecede.wire.roster import Scope
-from antecede.wire.sets import get_set, is_names, put_names
+from antecede.wire.sets import get_names, is_names, put_names
 from antecede.wire.stream import Reader, put_varint
 
 NUMBERS, NAMES, LOG, TABLE, RECORDS, GROUPED = range(0xF1, 0xF7)
@@ -73,6 +73,7 @@ def put_packed(
         scope.charge(len(value))
         bits.spread(cast("records.Vector", value))
     elif form == NAMES:
+        scope.charge(len(value))
         put_names(bits, cast("tuple[str, ...]", value), scope)
     elif form == LOG:
         put_log(bits, cast("tuple[Entry, ...]", value), scope)
@@ -95,7 +96,7 @@ def get_packed(reader: Reader, form: int, scope: Scope) -> tuple[object, ...]:
         scope.charge(length)
         result = tuple(bits.spread(length))
     elif form == NAMES:
-        result = scope.roster.in_order(get_set(bits, scope))
+        result = get_names(bits, scope)
     elif form == LOG:
         result = get_log(bits, scope)
     elif form == TABLE:

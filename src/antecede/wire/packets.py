@@ -7,7 +7,7 @@ from antecede.core.registry import PROTOCOLS, protocol_of_number
 from antecede.errors import PeerError, UsageError
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.lanes import read_varint
-from antecede.wire.roster import KEPT_MAX, PAIR_MAX, Scope, WireRoster
+from antecede.wire.roster import CELLS_MAX, KEPT_MAX, PAIR_MAX, Scope, WireRoster
 from antecede.wire.sets import get_list, get_set, is_names, put_names
 from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, VERSION, Reader, put_varint
 from antecede.wire.values import get_member, get_value, put_value
@@ -264,6 +264,9 @@ def _put_dests(out: bytearray, dests: tuple[str, ...], scope: Scope) -> None:
         scope.grant -= known[1]
         return
     grant = scope.grant
+    if len(dests) > CELLS_MAX:
+        msg = f"packet has {len(dests)} destinations; at most {CELLS_MAX} can be encoded"
+        raise UsageError(msg)
     numbers = [scope.roster.number(dest) for dest in dests]
     made = bytearray()
     bits = BitWriter(made)
@@ -285,6 +288,6 @@ def _dests(reader: Reader, scope: Scope) -> tuple[str, ...]:
     if bits.get(1):
         names = scope.roster.in_order(get_set(bits, scope))
     else:
-        names = tuple(get_list(bits, bits.golomb(0), scope))
+        names = tuple(get_list(bits, bits.golomb(0, CELLS_MAX), scope))
     bits.close()
     return names

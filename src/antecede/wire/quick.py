@@ -209,7 +209,7 @@ class Quick:
         dests, payload = roster.mask_of(packet.dests), packet.payload
         made = numbered_packet(roster, source, dest, packet.n, message.seq, dests, payload, *read)
         is_whole = made.control == packet.control  # only a sender's newest entry may name nobody
-        return made if is_whole and _is_fine(made) else None
+        return made if is_whole and _is_fine(made, self._stamps.entries_max) else None
 
     # Read.
 
@@ -330,6 +330,9 @@ class Quick:
             mask = int.from_bytes(data[at:end], "little")
         else:
             count, end = read_varint(data, at)
+            if count > self._count:
+                msg = f"claims {count} destinations, but there are {self._count} members"
+                raise ColumnError(msg)
             for _ in range(count):
                 number, end = read_varint(data, end)
                 mask |= self.roster.bits[number]
@@ -359,7 +362,7 @@ def _kind_of_tag(tag: int) -> type[Stamp] | None:
     return None if form < STAMPED or name is None else _kind_of(name)
 
 
-def _is_fine(packet: Packet) -> bool:
+def _is_fine(packet: Packet, entries_max: int) -> bool:
     """Tell whether an endpoint could have sent a packet whose parts are well-formed.
 
     It is for its destination, which is not its source, its message is newer than those it knows of
@@ -369,7 +372,7 @@ def _is_fine(packet: Packet) -> bool:
     assert roster is not None
     if packet.stamp.tops[source] >= packet.seq << roster.shift | source:
         return False
-    if max(len(packet.stamp.log), len(packet.needs)) > ENTRIES_MAX:
+    if len(packet.stamp.log) > entries_max or len(packet.needs) > ENTRIES_MAX:
         return False
     return source != packet.dest_no and packet.dest_set >> packet.dest_no & 1 == 1
 

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from antecede.wire.bits import BitReader, BitWriter
 from antecede.wire.roster import Scope
-from antecede.wire.sets import get_list, get_set, is_names, put_names
+from antecede.wire.sets import get_list, get_names, is_names, put_names
 from antecede.wire.stream import INTEGER_MAX
 
 NUMBER, MEMBER, SET, VECTOR, BYTES, GROUPS = range(6)
@@ -23,6 +23,8 @@ COLUMNS_MIN: Final = 8
 Numbers at one place are clocks of the same process and so close together, but a block of only a few
 numbers does not repay its own base.
 """
+GROUP_CELLS: Final = 4
+"""How many values a group counts as besides its records: it takes as long to read."""
 _INT: Final = {int}
 Row = tuple[object, ...]
 Group = tuple[Row, ...]
@@ -54,7 +56,7 @@ def put_groups(
     ``kinds`` are those of the columns, if they are known.
     """
     rows = [row for group in groups for row in group]
-    scope.charge(len(groups) + len(rows) * len(rows[0]))
+    scope.charge(GROUP_CELLS * len(groups) + len(rows) * len(rows[0]))
     kinds = kinds or cast("list[int]", kinds_of(rows, scope))
     bits.golomb(len(rows[0]), 0)
     keys = [tuple([row[0] for row in group]) for group in groups] if kinds[0] == MEMBER else []
@@ -73,18 +75,21 @@ def put_groups(
 def get_groups(bits: BitReader, count: int, scope: Scope) -> tuple[Group, ...]:
     """Read ``count`` groups of records."""
     bits.expect(count, 1)
+    scope.charge(GROUP_CELLS * count)
     width = bits.golomb(0, INTEGER_MAX)
     columns: list[Sequence[object]] = []
     is_keyed = bits.get(1)
     if is_keyed:
-        keys = [scope.roster.in_order(get_set(bits, scope)) for _ in range(count)]
+        cells = scope.cells
+        keys = [get_names(bits, scope) for _ in range(count)]
+        scope.cells = cells  # they count as a column
         lengths = [len(names) for names in keys]
         columns.append([name for names in keys for name in names])
     else:
         lengths = bits.small(count, INTEGER_MAX)
     length = sum(lengths)
     bits.expect(length, max(width - is_keyed, 0))
-    scope.charge(count + length * width)
+    scope.charge(max(length, 1) * width)
     columns.extend(_get_column(bits, length, scope) for _ in range(is_keyed, width))
     rows = iter(zip(*columns, strict=True))
     return tuple(tuple(itertools.islice(rows, length)) for length in lengths)
@@ -155,6 +160,7 @@ def _put_column(bits: BitWriter, column: Row, kind: int, scope: Scope) -> None:
         numbers = scope.roster.numbers
         bits.each([numbers[cast("str", name)] for name in column], scope.roster.width)
     elif kind == SET:
+        scope.charge(sum(map(len, cast("tuple[Row, ...]", column))))
         for names in column:
             put_names(bits, cast("tuple[str, ...]", names), scope)
     elif kind == VECTOR:
@@ -172,14 +178,13 @@ def _put_column(bits: BitWriter, column: Row, kind: int, scope: Scope) -> None:
 
 def _get_column(bits: BitReader, length: int, scope: Scope) -> Sequence[object]:
     kind = bits.get(KIND_BITS)
-    roster = scope.roster
     column: Sequence[object] = ()
     if kind == NUMBER:
         column = bits.spread(length)
     elif kind == MEMBER:
         column = get_list(bits, length, scope)
     elif kind == SET:
-        column = [roster.in_order(get_set(bits, scope)) for _ in range(length)]
+        column = [get_names(bits, scope) for _ in range(length)]
     elif kind == VECTOR:
         width = bits.golomb(0, INTEGER_MAX)
         column = get_table(bits, length, width, scope, by_rows=length < COLUMNS_MIN)

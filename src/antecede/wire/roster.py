@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from antecede.core.roster import roster_of
+from antecede.core.roster import Roster, roster_of
 from antecede.errors import UsageError
 from antecede.wire.stream import put_varint
 
@@ -46,9 +46,9 @@ class WireRoster:
         "width",
     )
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], roster: Roster | None = None) -> None:
         self.names = names
-        self.roster = roster_of(names)
+        self.roster = roster or roster_of(names)
         out = bytearray()
         put_varint(out, len(names))
         self.identity = bytes(out) + self.roster.digest

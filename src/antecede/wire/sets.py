@@ -55,6 +55,16 @@ def get_set(bits: BitReader, scope: Scope) -> list[int]:
     return [number for number in range(count) if number not in gone]
 
 
+def get_names(bits: BitReader, scope: Scope) -> tuple[str, ...]:
+    """Read members that were written by :func:`put_names`, and count them."""
+    numbers = get_set(bits, scope)
+    if scope.is_flat:
+        scope.cells -= len(numbers)
+        if scope.cells < 0:
+            scope.charge(0)
+    return scope.roster.in_order(numbers)
+
+
 def _list_width(code: int, length: int, width: int) -> int:
     return 2 * (code + 1).bit_length() - 1 + length * width
 

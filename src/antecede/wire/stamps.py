@@ -38,6 +38,8 @@ BITS: Final = 2
 CACHE_MAX: Final = 4096
 ENTRIES_MAX: Final = 1 << 17
 """How many entries a log, and how many needs a packet may have here."""
+SET_BITS_MAX: Final = 1 << 31
+"""How many bits the destinations of a log may take in memory, a bit for every member."""
 SMALL: Final = 1 << 31
 """With fewer messages, a few more cannot lead to another incarnation."""
 SHIFTED_MAX: Final = 1024
@@ -61,6 +63,7 @@ class Stamps:
         # Wide enough for a member's number, and for ``count``, which stands for a large set.
         self._lane = 4 if count < 16 else 6 if count < 64 else 8 if count < 256 else 16
         self._large = count // (self._lane + 1) + 1  # sets with more members are written as bits
+        self.entries_max = min(ENTRIES_MAX, SET_BITS_MAX // count)
         self._lists: dict[int, tuple[list[int], str]] = {}
         self._sets: dict[Sequence[int], int] = {}
         self._bits: dict[int, str] = {}
@@ -203,7 +206,7 @@ class Stamps:
         low, bits = self.roster.low, self.roster.bits
         high = ~low
         length, at = read_varint(data, at)
-        if length > min(8 * (len(data) - at), ENTRIES_MAX):
+        if length > min(8 * (len(data) - at), self.entries_max):
             msg = f"claims {length} entries, but {len(data) - at} bytes are left"
             raise ColumnError(msg)
         gaps, at = get_column(data, at, length, form & 7)
@@ -293,6 +296,8 @@ class Stamps:
             if mask.bit_count() <= self._large:
                 raise ColumnError(NOT_SHORTEST)
             return mask
+        if self._count > SHIFTED_MAX and len(part) > FEW:
+            return self._wide_set(part)
         mask = sum(map(self.roster.bits.__getitem__, part))
         if list(part) != self.roster.members(mask) or len(part) > self._large:
             raise ColumnError(NOT_SHORTEST)
@@ -300,6 +305,15 @@ class Stamps:
             self._sets.clear()
         self._sets[part] = mask
         return mask
+
+    def _wide_set(self, part: Sequence[int]) -> int:
+        """Return a set of several among many members: to add them up would copy all each time."""
+        if list(part) != sorted(set(part)) or part[-1] >= self._count or len(part) > self._large:
+            raise ColumnError(NOT_SHORTEST)
+        flags = bytearray(self._count + 7 >> 3)
+        for number in part:
+            flags[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(flags, "little")
 
     def get_needs(self, data: bytes, at: int, tops: list[int]) -> tuple[list[int], int]:
         """Read needs, and return the place behind them."""
