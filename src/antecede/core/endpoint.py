@@ -10,9 +10,11 @@ Of the held messages that can be delivered, the one that arrived first goes firs
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
 
 from antecede.core.casts import TargetCache
 from antecede.core.channels import Channels
+from antecede.core.copies import twin_of
 from antecede.core.groups import as_name
 from antecede.core.hold import HoldingBuffer
 from antecede.core.messages import (
@@ -212,6 +214,9 @@ class Endpoint(Restarting):
             "own": {name: copied(getattr(self, name)) for name in self.STATE},
         }
 
+    def __copy__(self) -> Self:
+        return twin_of(self)  # a shallow copy would share half of the state
+
     def _channels_state(self) -> ChannelsState:
         return copied(self._channels.state())
 
@@ -374,9 +379,6 @@ class Endpoint(Restarting):
 
     def _is_gone(self, process: object) -> bool:
         return isinstance(process, str) and (process in self._removed or process in self._forgotten)
-
-    def _not_a_member(self, process: object) -> str:
-        return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
 
     # The hooks that have a default.
 

@@ -6,8 +6,7 @@ delivered; the rest is lost, as if the process had been removed.
 
 from __future__ import annotations
 
-from copy import deepcopy
-
+from antecede.core.copies import twin_of
 from antecede.core.messages import (
     INCARNATION_SHIFT,
     Effects,
@@ -106,26 +105,34 @@ class NumberedRestarts(NumberedState):
     def _receive_oddly(self, packet: Packet) -> Effects:
         raise NotImplementedError
 
+    def _adopted(self, packet: Packet) -> Packet:
+        raise NotImplementedError
+
     def _notice(self, packet: Packet) -> None:
         """End the previous incarnations of the processes that a packet shows to have restarted."""
+        ended = self._ended(packet)
+        if not ended:
+            return
+        if not self._tally.is_low(self, packet):
+            # It may not fit, and must change nothing then. What its news release decides that.
+            trial = twin_of(self)
+            same = trial._adopted(packet)
+            trial._close_all(trial._ended(same))
+            trial._receive_oddly(same)
+        self._close_all(ended)
+
+    def _ended(self, packet: Packet) -> list[tuple[int, int]]:
+        """Return who has restarted according to a packet, and the new incarnations."""
         shift, source = self._roster.shift, packet.source_no
         found = [incarnation_of(top >> shift) for top in packet.stamp.tops]
         found[source] = max(found[source], incarnation_of(packet.n))
-        ended = [
+        return [
             (number, incarnation)
             for number, incarnation in enumerate(found)
             if incarnation > self._incarnation_of(number)
             and number != self._me
             and not self._gone >> number & 1
         ]
-        if not ended:
-            return
-        if not self._tally.is_low(self, packet):
-            # It may not fit, and must change nothing then. What its news release decides that.
-            trial, same = deepcopy((self, packet))
-            trial._close_all(ended)
-            trial._receive_oddly(same)
-        self._close_all(ended)
 
     def _close_all(self, ended: list[tuple[int, int]]) -> None:
         for number, incarnation in ended:

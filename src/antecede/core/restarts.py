@@ -10,8 +10,7 @@ lost, and the deliveries that rest on what is lost say so.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import deepcopy
-from typing import Final, Self
+from typing import Final
 
 from antecede.core.channels import Channels
 from antecede.core.groups import distinct_names
@@ -97,9 +96,6 @@ class Restarting(Hooks):
     _seq: int
     _channels: Channels[str]
 
-    def __copy__(self) -> Self:
-        return deepcopy(self)  # a shallow copy would share half of the state
-
     @property
     def incarnation(self) -> int:
         """How often this endpoint was restored without proof that nothing was sent since."""
@@ -127,6 +123,9 @@ class Restarting(Hooks):
         if gone:
             self._check_dynamic()
             self._forgotten = dict.fromkeys([*gone, *self._forgotten][-FORGOTTEN_MAX:])
+
+    def _not_a_member(self, process: object) -> str:
+        return f"process {process!r} is not a member; the members are {', '.join(self.members)}"
 
     def _check_incarnation(self, packet: Packet) -> None:
         known = self._channels.prefix.get(packet.source, 0)
