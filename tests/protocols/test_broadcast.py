@@ -102,6 +102,8 @@ def test_a_cast_that_no_group_allows_names_those_that_do() -> None:
         ({"g": "ab"}, "expected a non-empty tuple"),
         ({"g": ()}, "expected a non-empty tuple"),
         ({"g": ("a", "x")}, "'x', which is not a member"),
+        ({"g": {"a", "x"}}, "'x', which is not a member"),
+        ({"g": set()}, "expected a non-empty tuple"),
         ({"g": ("a", "a")}, "more than once"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from antecede.check import World
 from antecede.core.messages import Packet
-from antecede.core.registry import size
+from antecede.core.registry import endpoint, size
 from antecede.errors import HoldFullError
 from antecede.protocols.history import History
 from tests.protocols.rig import (
@@ -85,6 +85,27 @@ def test_pull_mode_counts_what_a_packet_brings_along() -> None:
     assert world.take("c") is not None
     world.arrive_packet("b", "c")
     assert world.take("c") is not None
+
+
+def test_in_pull_mode_no_peer_takes_the_places_of_the_others() -> None:
+    names = ("a", "b", "c")
+    a, b, c = (endpoint("history", process=n, members=names, pull=True, held_max=12) for n in names)
+    for _ in range(9):
+        a.receive(c.send(["a"]).packets[0])
+    (tenth,) = c.send(["a"]).packets
+    with pytest.raises(HoldFullError, match="9 of them from 'c'"):
+        a.receive(tenth)
+    for _ in range(3):
+        a.receive(b.send(["a"]).packets[0])
+    assert a.held == 12
+
+
+def test_in_pull_mode_an_empty_buffer_takes_a_whole_packet() -> None:
+    names = ("a", "b", "c")
+    a, _, c = (endpoint("history", process=n, members=names, pull=True, held_max=12) for n in names)
+    packets = [c.send(["a"]).packets[0] for _ in range(12)]
+    a.receive(packets[-1])
+    assert a.held == 12
 
 
 def test_malformed_control_is_refused_and_changes_nothing() -> None:

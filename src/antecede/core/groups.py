@@ -76,7 +76,8 @@ def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tupl
 def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, ...]:
     """Return a non-empty tuple of members, each named once, in the order given."""
     if isinstance(value, (set, frozenset)):
-        value = tuple(member for member in members if member in value)[: len(value)] or None
+        strange = sorted(value.difference(members), key=repr)  # refused below, like in a tuple
+        value = (*[member for member in members if member in value], *strange)
     if not isinstance(value, (tuple, list)) or not value:
         msg = f"{what} is {value!r}; expected a non-empty tuple of members"
         raise UsageError(msg)

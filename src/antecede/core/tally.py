@@ -67,11 +67,11 @@ class Tally:
             places, limit = end.held_max - 1, end.held_bytes_max // 2
         else:
             places, limit = end.held_max, end.held_bytes_max
-        if not _fits(places, self.counts_of, 1, source, peers):
+        if not fits(places, self.counts_of, 1, source, peers):
             return False
         if end.pull and not is_blocked and not end._hold.ready:
             return True
-        return _fits(limit, self.bytes_of, len(packet.payload), source, peers)
+        return fits(limit, self.bytes_of, len(packet.payload), source, peers)
 
     def full(self, end: Endpoint, packet: Packet) -> HoldFullError:
         """Return the error for a packet that does not fit."""
@@ -86,7 +86,7 @@ class Tally:
         )
 
 
-def _fits(limit: int, used: dict[str, int], more: int, source: str, peers: int) -> bool:
+def fits(limit: int, used: dict[str, int], more: int, source: str, peers: int) -> bool:
     """Tell whether ``more`` of ``source`` fit under a limit, and leave the others their shares."""
     total = sum(used.values()) + more
     if total > limit:

@@ -51,6 +51,7 @@ from antecede.core.info import ProtocolInfo
 from antecede.core.kinds import NAME
 from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
 from antecede.core.registry import register
+from antecede.core.tally import fits
 from antecede.core.validation import are_names, check_claim, is_count, is_pairs, malformed
 from antecede.errors import HoldFullError
 
@@ -123,17 +124,27 @@ class History(Endpoint):
         """Only pull mode holds messages, and there a packet may bring several."""
         entries = [e for e in _all(packet) if self._is_fresh(e) and self.process in e[2]]
         fresh, size = len(entries), sum(len(payload) for *_, payload in entries)
-        is_over = self.held + fresh > self.held_max
-        if self.held and self._tally.bytes + size > self.held_bytes_max:
-            is_over = True
-        if self.pull and fresh and is_over:
+        if self.pull and fresh and not self._has_room(packet.source, fresh, size):
+            mine = self._tally.counts_of.get(packet.source, 0)
             msg = (
                 f"packet {packet.n} from {packet.source!r} brings {fresh} messages ({size} bytes) "
-                f"to hold, but {self.held} ({self._tally.bytes} bytes) are held already "
-                f"(held_max={self.held_max}, held_bytes_max={self.held_bytes_max}); offer it again "
-                "later"
+                f"to hold, but {self.held} ({self._tally.bytes} bytes) are held already, {mine} of "
+                f"them from {packet.source!r} (held_max={self.held_max}, "
+                f"held_bytes_max={self.held_bytes_max}); offer it again later"
             )
             raise HoldFullError(msg, held=self.held, held_max=self.held_max)
+
+    def _has_room(self, source: str, fresh: int, size: int) -> bool:
+        """Tell whether messages fit, and leave the other peers their shares of the buffer.
+
+        An empty buffer takes whatever it can: a packet cannot be divided.
+        """
+        tally, peers = self._tally, len(self.members) - 1
+        if not tally.count:
+            return fresh <= self.held_max
+        return fits(self.held_max, tally.counts_of, fresh, source, peers) and fits(
+            self.held_bytes_max, tally.bytes_of, size, source, peers
+        )
 
     def _is_fresh(self, entry: Entry) -> bool:
         return entry[1] > self._seen.get(entry[0], 0)
