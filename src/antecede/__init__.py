@@ -25,6 +25,7 @@ from antecede.core import (
 from antecede.errors import (
     AntecedeError,
     HoldFullError,
+    LogError,
     PeerError,
     QueueFullError,
     SnapshotError,
@@ -49,6 +50,7 @@ __all__ = [
     "Endpoint",
     "EventLog",
     "HoldFullError",
+    "LogError",
     "MessageId",
     "Need",
     "Packet",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from antecede.core.groups import group_of
 from antecede.core.messages import MessageId
 from antecede.core.registry import PROTOCOLS
-from antecede.core.validation import check_message, is_count, shown
+from antecede.core.validation import check_message, is_count, listed, shown
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ def targets_of(endpoint: Endpoint, dests: Iterable[str] | str) -> tuple[str, ...
     unknown = names.difference(endpoint._positions)
     if unknown:
         strange = ", ".join(sorted(map(repr, unknown)))
-        msg = (
-            f"cannot send to {strange}: not a member; the members are {', '.join(endpoint.members)}"
-        )
+        msg = f"cannot send to {strange}: not a member; the members are {listed(endpoint.members)}"
         raise UsageError(msg)
     targets = tuple(sorted(names))
     if "multicast" not in endpoint.INFO.casts:

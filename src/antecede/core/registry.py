@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from antecede.core.groups import as_flag, distinct_names
 from antecede.core.info import CITATION_FORM, Citation, ProtocolInfo
 from antecede.core.messages import ControlSize, Packet
+from antecede.core.validation import listed, shown
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _by_wire_number: dict[int, str] = {}
 PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_infos)
 """The protocols to choose from, by name."""
 
+LIMIT_MAX: Final = (1 << 63) - 1
+"""The highest limit: snapshots keep no higher number."""
 _LIMITS = ("held_max", "held_bytes_max", "queue_max")
 
 
@@ -57,9 +60,9 @@ def protocol_class(name: str) -> type[Endpoint]:
     if not isinstance(name, str) or name not in _classes:
         import difflib
 
-        near = difflib.get_close_matches(str(name), _classes, n=3)
+        near = difflib.get_close_matches(name, _classes, n=3) if isinstance(name, str) else []
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_classes)}"
-        msg = f"unknown protocol {name!r}; {hint}"
+        msg = f"unknown protocol {shown(name)}; {hint}"
         raise UsageError(msg)
     return _classes[name]
 
@@ -89,8 +92,11 @@ def endpoint(
         if name in names:
             msg = f"process {name!r} is both a member and removed; a removed name never comes back"
             raise UsageError(msg)
+    if not names:
+        msg = "members is empty; name all processes, this one included"
+        raise UsageError(msg)
     if process not in names:
-        msg = f"process {process!r} is not a member; the members are {', '.join(names)}"
+        msg = f"process {shown(process)} is not a member; the members are {listed(names)}"
         raise UsageError(msg)
     flag = as_flag("pull", pull)
     limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
@@ -147,11 +153,19 @@ def size(packet: Packet) -> ControlSize:
     if not isinstance(packet, Packet):
         msg = f"size() takes a Packet, got {type(packet).__name__}"
         raise UsageError(msg)
-    return protocol_class(packet.protocol).measure(packet)
+    cls = protocol_class(packet.protocol)
+    try:
+        return cls.measure(packet)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        msg = (
+            f"packet has control {shown(packet.control)}, which is not {packet.protocol} control; "
+            "measure packets as endpoints return them"
+        )
+        raise UsageError(msg) from error
 
 
 def _limit(name: str, value: object) -> int:
-    if type(value) is not int or value < 0:
-        msg = f"{name}={value!r} is not a limit; expected an integer of at least 0"
+    if type(value) is not int or not 0 <= value <= LIMIT_MAX:
+        msg = f"{name}={shown(value)} is not a limit; expected an integer from 0 to {LIMIT_MAX}"
         raise UsageError(msg)
     return value

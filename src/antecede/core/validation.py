@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, cast
 
 from antecede.core.messages import MessageId, Packet
@@ -143,6 +144,11 @@ def shown(value: object) -> str:
         text = f"<{type(value).__name__} too long to show>"
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as error messages list them: on one line, whatever is in them."""
+    return ", ".join([name if name.isprintable() else repr(name) for name in names])
 
 
 def is_count(value: object, least: int = 0) -> bool:

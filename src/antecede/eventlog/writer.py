@@ -35,6 +35,7 @@ from antecede.eventlog.rule import Event, fault, parse
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _CSV_CHARS_MAX = 3 * len(EVENT_COLUMNS) * csv.field_size_limit()  # No row is that long.
+_ID_BITS_MAX = 1024  # Python does not print much longer integers
 _CSV_HEADER = ",".join(EVENT_COLUMNS) + "\n"
 
 
@@ -53,7 +54,7 @@ class EventLog:
         if not isinstance(process, str) or not process:
             msg = f"process is {shown(process)}; give its name as a non-empty string"
             raise UsageError(msg)
-        self.path = Path(path)
+        self.path = _as_path(path)
         self.process = process
         self._csv = self.path.suffix == ".csv"
         _line(Event(process, 0, LOCAL), is_csv=self._csv)  # refuses a name that cannot be written
@@ -119,8 +120,9 @@ class EventLog:
         """Write ``line`` in one call, behind a new CSV's header or the end of a torn last line."""
         with ours("write the event log", self.path):
             data, size = line, os.fstat(self._file).st_size
-            if size == 0 and self._csv:
-                data = _CSV_HEADER.encode() + line
+            header = _CSV_HEADER.encode()
+            if self._csv and size < len(header) and _is_torn(os.pread(self._file, size, 0)):
+                data = header[size:] + line
             elif size and os.pread(self._file, 1, size - 1) != b"\n":
                 data = b"\n" + line
             missing = len(data) - os.write(self._file, data) if data else 0
@@ -159,19 +161,32 @@ def message_name(message: object) -> str:
     if isinstance(message, str):
         name = message
     elif isinstance(message, int):
-        name = str(message)
+        is_id = not isinstance(message, bool) and message.bit_length() <= _ID_BITS_MAX
+        name = str(message) if is_id else ""
     else:
         sender, seq = getattr(message, "sender", None), getattr(message, "seq", None)
         name = "" if sender is None or seq is None else f"{sender}:{seq}"
     if not name:
-        msg = f"message is {message!r}; give its id as a non-empty string or a MessageId"
+        msg = f"message is {shown(message)}; give its id as a non-empty string or a MessageId"
         raise UsageError(msg)
     return name
 
 
+def _as_path(path: object) -> Path:
+    """Return a path; refuse what names no file on any system."""
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    try:
+        if isinstance(text, str) and b"\0" not in os.fsencode(text):
+            return Path(text)
+    except UnicodeEncodeError:
+        pass
+    msg = f"path is {shown(path)}; give the name of a file as text, without NUL or surrogates"
+    raise UsageError(msg)
+
+
 def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
     """Write ``events`` of any processes as a new log, whole or not at all."""
-    target = Path(path)
+    target = _as_path(path)
     is_csv = target.suffix == ".csv"
     part = Path(f"{target}.part")
     with ours("write the event log", target):
@@ -229,10 +244,15 @@ def _last_seq(path: Path, process: str) -> int:
 
 def _check_header(path: Path, line: str) -> None:
     """Refuse a CSV file with other columns than ours: its readers would mix them up."""
-    if line and next(csv.reader([line]), []) != list(EVENT_COLUMNS):
+    if not _is_torn(line.encode()) and next(csv.reader([line]), []) != list(EVENT_COLUMNS):
         reason = f"its columns are {shown(line.strip())}, not {', '.join(EVENT_COLUMNS)}"
         msg = f"cannot append to the event log {str(path)!r}: {reason}; log to a new file"
         raise LogError(msg, path=path, reason=reason)
+
+
+def _is_torn(start: bytes) -> bool:
+    """Tell whether a file holds only the beginning of our header: the disk was full."""
+    return _CSV_HEADER.encode().startswith(start)
 
 
 def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from antecede.core.groups import as_flag, as_name, distinct_names
 from antecede.core.messages import Packet
 from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import DIGEST_BYTES, Roster
+from antecede.core.validation import shown
 from antecede.errors import PeerError, UnknownProcessError, UsageError
 from antecede.wire.packets import (
     HEAD_BYTES_MAX,
@@ -106,7 +107,10 @@ class Codec:
             msg = f"payload is {type(content).__name__}; expected bytes"
             raise UsageError(msg)
         carried = content if payload else b""
-        data = self._now.head(packet, carried) or self._head(packet, self._now) + carried
+        try:
+            data = self._now.head(packet, carried) or self._head(packet, self._now) + carried
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _not_encodable(packet) from error
         if len(data) > CONTROL_BYTES_MAX or not payload:
             self._check_size(len(data) - len(carried), len(content))
         return data
@@ -179,15 +183,24 @@ class Codec:
 
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""
-        length = self._now.control_bytes(packet)
-        if length is not None:
-            return length
-        out = bytearray()
-        put_control(out, packet.control, _scope(packet, self._now.wire))
+        if not isinstance(packet, Packet):
+            msg = f"cannot measure {type(packet).__name__}; expected a Packet"
+            raise UsageError(msg)
+        try:
+            length = self._now.control_bytes(packet)
+            if length is not None:
+                return length
+            out = bytearray()
+            put_control(out, packet.control, _scope(packet, self._now.wire))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _not_encodable(packet) from error
         return len(out)
 
     def snapshot(self, endpoint: Endpoint) -> bytes:
         """Return the whole state of an endpoint as bytes."""
+        if not isinstance(endpoint, Endpoint):
+            msg = f"cannot take a snapshot of {type(endpoint).__name__}; expected an Endpoint"
+            raise UsageError(msg)
         return make_snapshot(endpoint, self._now.wire)
 
     def restore(self, data: bytes, *, resumed: bool = False) -> Endpoint:
@@ -254,6 +267,22 @@ def _as_bytes(data: object) -> bytes:
         msg = f"cannot decode {type(data).__name__}; expected bytes"
         raise UsageError(msg)
     return bytes(data)
+
+
+def _not_encodable(packet: Packet) -> UsageError:
+    """Return the error for a packet that was made by hand, of parts that no packet has."""
+    parts = (
+        ("source", packet.source),
+        ("dest", packet.dest),
+        ("message", packet.message),
+        ("dests", packet.dests),
+        ("protocol", packet.protocol),
+    )
+    return UsageError(
+        f"packet has {', '.join(f'{name} {shown(part)}' for name, part in parts)}; expected names, "
+        "a MessageId (or None), a tuple of names and a protocol's name: encode packets as "
+        "endpoints return them"
+    )
 
 
 def _scope(packet: Packet, roster: WireRoster) -> Scope:
