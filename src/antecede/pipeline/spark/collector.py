@@ -9,7 +9,7 @@ from collections.abc import Iterator
 #: After how many calls a worker has loaded what it needs.
 CALLS = 3
 
-_calls = 0
+_calls = iter(range(CALLS))
 
 
 @contextlib.contextmanager
@@ -30,8 +30,6 @@ def spare_what_is_loaded() -> None:
     Call it after some work. Spark's workers search for cycles after every task; with PyArrow and
     Numba loaded, that took longer than the task of a small batch.
     """
-    global _calls  # noqa: PLW0603 - one count per process
-    if _calls < CALLS:
-        _calls += 1
+    if next(_calls, None) is not None:
         gc.collect()
         gc.freeze()
