@@ -120,39 +120,66 @@ async def _serve(path: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
     async with made as running:
-        lines: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
-        Thread(target=_read_lines, args=(lines, loop), daemon=True).start()
-
-        async def obey(line: bytes) -> None:
-            try:
-                done = await _obey(running, line)
-            except AntecedeError as error:
-                done = {"kind": "refused", "reason": str(error)}
-            typer.echo(json.dumps(done))
-
-        async def send_all() -> None:
-            while line := await lines.get():
-                if b'"add"' in line or b'"remove"' in line:  # these may wait for long
-                    jobs.append(loop.create_task(obey(line)))
-                else:
-                    await obey(line)
-
-        async def print_all() -> None:
-            async for delivery in running:
-                row = {"kind": "delivered", "message": str(delivery.message)}
-                row |= {"source": delivery.source, **_shown(delivery.payload)}
-                typer.echo(json.dumps(row))
-                await delivery.done()
-
-        jobs = [loop.create_task(job) for job in (send_all(), print_all())]
-        waiting = loop.create_task(ended.wait())
-        await asyncio.wait([jobs[1], waiting], return_when=asyncio.FIRST_COMPLETED)
-        for task in (*jobs, waiting):
-            task.cancel()
-        await asyncio.gather(*jobs, waiting, return_exceptions=True)
+        jobs = _Jobs(running, ended)
+        jobs.start(jobs.send_all())
+        jobs.start(jobs.print_all()).add_done_callback(lambda _: ended.set())
+        await ended.wait()
+        errors = await jobs.stop()
+    if errors:
+        raise errors[0]
     if signal.SIGINT in signals[:1]:
         raise KeyboardInterrupt
     return 0
+
+
+class _Jobs:
+    """What goes on while a node runs; if a job dies, the node ends too, and with its error."""
+
+    def __init__(self, running: Node, ended: asyncio.Event) -> None:
+        self._running = running
+        self._ended = ended
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(job)
+        task.add_done_callback(self._end_if_died)
+        self._tasks.append(task)
+        return task
+
+    async def stop(self) -> list[Exception]:
+        """Cancel the jobs; return the errors of those that had died."""
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        return [result for result in results if isinstance(result, Exception)]
+
+    async def send_all(self) -> None:
+        lines: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+        loop = asyncio.get_running_loop()
+        Thread(target=_read_lines, args=(lines, loop), daemon=True).start()
+        while line := await lines.get():
+            if b'"add"' in line or b'"remove"' in line:  # these may wait for long
+                self.start(self._obey(line))
+            else:
+                await self._obey(line)
+
+    async def print_all(self) -> None:
+        async for delivery in self._running:
+            row = {"kind": "delivered", "message": str(delivery.message)}
+            row |= {"source": delivery.source, **_shown(delivery.payload)}
+            typer.echo(json.dumps(row))
+            await delivery.done()
+
+    async def _obey(self, line: bytes) -> None:
+        try:
+            done = await _obey(self._running, line)
+        except AntecedeError as error:
+            done = {"kind": "refused", "reason": str(error)}
+        typer.echo(json.dumps(done))
+
+    def _end_if_died(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._ended.set()
 
 
 def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
@@ -177,12 +204,28 @@ async def _obey(running: Node, line: bytes) -> dict[str, str]:
         if "remove" in row:
             await running.remove(row["remove"])
             return {"kind": "removed", "process": row["remove"]}
-        dests = row["dests"]
-        payload = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        dests, payload = _dests(row), _payload(row)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         msg = f'expected {{"dests": ["b"], "text": "hello"}} or base64 in place of text; {error!r}'
         raise UsageError(msg) from error
     return {"kind": "sent", "message": str(await running.send(dests, payload))}
+
+
+def _dests(row: dict[str, Any]) -> list[str] | str:
+    """Return the destinations: a list of names, or the name of a group."""
+    dests: list[str] | str = row["dests"]
+    names = dests if isinstance(dests, list) else [dests]
+    if not all(isinstance(name, str) for name in names):
+        msg = "dests is neither a list of names nor the name of a group"
+        raise TypeError(msg)
+    return dests
+
+
+def _payload(row: dict[str, Any]) -> bytes:
+    if "base64" in row:
+        return base64.b64decode(row["base64"], validate=True)
+    text: str = row["text"]
+    return text.encode()
 
 
 def _shown(payload: bytes) -> dict[str, str]:
