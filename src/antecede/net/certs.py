@@ -7,7 +7,9 @@ name is the process's name, and that it serves for clients and servers.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +23,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from antecede.errors import UsageError
 
 NAME_MAX: Final = 64
-"""X.509 allows no longer common name."""
+"""X.509 allows no longer common name, in bytes."""
+
+DAYS_MAX: Final = 36_500
+"""A hundred years; X.509 cannot write dates after the year 9999."""
 
 
 class Pair(NamedTuple):
@@ -36,35 +41,73 @@ def make_certificates(
 ) -> list[Path]:
     """Write an authority, unless the folder has one, and a certificate and key for each process.
 
-    Return the files written. Existing certificates are never replaced.
+    Return the files written. Existing files are never replaced; if not all can be written, none is.
     """
     wanted = list(names)
     target = Path(folder)
+    _check_days(days)
     for name in wanted:
         _check_name(target, name)
-    target.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    authority = _authority(target, days, written)
-    for name in wanted:
-        pair = _process_pair(name, authority, days)
-        _write(target, name, pair, written)
+    if len(set(wanted)) < len(wanted):
+        twice = next(name for name in wanted if wanted.count(name) > 1)
+        msg = f"{twice!r} is named twice; name each process once"
+        raise UsageError(msg)
+    made: list[Path] = []
+    try:
+        _make_folder(target, made)
+        written: list[Path] = []
+        authority = _authority(target, days, written, made)
+        for name in wanted:
+            _write(target, name, _process_pair(name, authority, days), written, made)
+    except BaseException as error:
+        _remove(made)
+        if isinstance(error, OSError):
+            msg = f"cannot write certificates to {str(target)!r}: {error.strerror or error}"
+            raise UsageError(msg) from error
+        raise
     return written
 
 
+def _check_days(days: int) -> None:
+    if not 1 <= days <= DAYS_MAX:
+        msg = f"days={days} is not possible; use 1 to {DAYS_MAX:,}"
+        raise UsageError(msg)
+
+
 def _check_name(folder: Path, name: str) -> None:
-    if not name or len(name) > NAME_MAX or Path(name).name != name or name == "ca":
-        msg = f"{name!r} cannot be a file and a common name; use 1 to {NAME_MAX} letters, not 'ca'"
+    is_plain = name.isprintable() and 0 < len(name.encode()) <= NAME_MAX
+    if not is_plain or Path(name).name != name or name == "ca" or name.endswith("-key"):
+        msg = (
+            f"{name!r} cannot be a file and a common name; "
+            f"use 1 to {NAME_MAX} bytes, not 'ca', and no '-key' at the end"
+        )
         raise UsageError(msg)
-    if (folder / f"{name}.pem").exists():
-        msg = f"{folder / name!s}.pem exists already; remove it first to replace it"
-        raise UsageError(msg)
+    for path in (folder / f"{name}.pem", folder / f"{name}-key.pem"):
+        if os.path.lexists(path):
+            msg = f"{path} exists already; remove it first to replace it"
+            raise UsageError(msg)
 
 
-def _authority(folder: Path, days: int, written: list[Path]) -> Pair:
+def _make_folder(folder: Path, made: list[Path]) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir()
+        made.append(path)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+
+def _remove(made: list[Path]) -> None:
+    for path in reversed(made):
+        with contextlib.suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _authority(folder: Path, days: int, written: list[Path], made: list[Path]) -> Pair:
     paths = folder / "ca.pem", folder / "ca-key.pem"
     if not any(path.exists() for path in paths):
         pair = _authority_pair(days)
-        _write(folder, "ca", pair, written)
+        _write(folder, "ca", pair, written, made)
         return pair
     try:
         certificate = x509.load_pem_x509_certificate(paths[0].read_bytes())
@@ -135,7 +178,7 @@ def _usage(*, is_authority: bool) -> x509.KeyUsage:
     )
 
 
-def _write(folder: Path, name: str, pair: Pair, written: list[Path]) -> None:
+def _write(folder: Path, name: str, pair: Pair, written: list[Path], made: list[Path]) -> None:
     """Write certificate and key; only the owner can read the key."""
     key_path, path = folder / f"{name}-key.pem", folder / f"{name}.pem"
     key_bytes = pair.key.private_bytes(
@@ -143,8 +186,10 @@ def _write(folder: Path, name: str, pair: Pair, written: list[Path]) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    file = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(file, "wb") as out:
-        out.write(key_bytes)
-    path.write_bytes(pair.certificate.public_bytes(serialization.Encoding.PEM))
+    certificate_bytes = pair.certificate.public_bytes(serialization.Encoding.PEM)
+    for target, mode, data in ((key_path, 0o600, key_bytes), (path, 0o666, certificate_bytes)):
+        file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        made.append(target)
+        with os.fdopen(file, "wb") as out:
+            out.write(data)
     written += [path, key_path]
