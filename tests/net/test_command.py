@@ -82,6 +82,8 @@ def test_two_nodes_talk_over_tls_from_toml_files(
         status, out, _ = called(capsys, "top", f"127.0.0.1:{metrics}", "--once")
         assert status == 0
         assert "delivered" in out
+        assert "oldest held [s]" in out
+        assert "store [bytes]" in out
         _, out, _ = called(capsys, "top", f"127.0.0.1:{metrics}", "--json")
         assert json.loads(out)["a"]["sent_total"] == 2
     finally:

@@ -239,9 +239,9 @@ def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool)
     if not addresses:
         msg = "top needs addresses of metrics: antecede node top 127.0.0.1:9101"
         raise UsageError(msg)
-    console = Console()
+    console = Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(width=250)
+        console = Console(width=250, markup=False, emoji=False)
     if as_json:
         found = asyncio.run(_look(addresses, is_strict=True))
         typer.echo(json.dumps(found))

@@ -140,7 +140,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from antecede.pipeline.studies.comparison import COMPARED, comparison_title
     from antecede.report.numbers import figure
 
-    console, result = Console(), summary["result"]
+    console, result = Console(markup=False, emoji=False), summary["result"]
     for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):
         compared = Table(title=comparison_title(result["comparison"], cast))
         compared.add_column("protocol", no_wrap=True)
