@@ -49,6 +49,14 @@ def told(process: Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
+def kill(process: Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
 @pytest.mark.timeout(120)
 def test_a_wrong_line_is_refused_and_the_next_one_is_obeyed(tmp_path: Path) -> None:
     node = alone(tmp_path)
@@ -64,3 +72,45 @@ def test_a_wrong_line_is_refused_and_the_next_one_is_obeyed(tmp_path: Path) -> N
         node.send_signal(signal.SIGTERM)
         assert node.wait(timeout=300) == 0
         node.communicate()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("is_input_open", [True, False])
+def test_a_node_whose_output_nobody_reads_ends_like_other_programs(
+    is_input_open: bool, tmp_path: Path
+) -> None:
+    node = alone(tmp_path)
+    assert node.stdout is not None
+    node.stdout.close()
+    try:
+        told(node, '{"dests": ["a"], "text": "hello"}')
+        if not is_input_open:
+            assert node.stdin is not None
+            node.stdin.close()
+        assert node.wait(timeout=60) == 141
+    finally:
+        kill(node)
+    assert "Traceback" not in (tmp_path / "a.stderr").read_text()
+
+
+@pytest.mark.timeout(120)
+def test_a_receiver_whose_output_nobody_reads_keeps_the_delivery(tmp_path: Path) -> None:
+    ports = dict(zip("ab", free_ports(2), strict=True))
+    for name, peer in ("ab", "ba"):
+        (tmp_path / f"{name}.toml").write_text(
+            f"process = '{name}'\nlisten = '127.0.0.1:{ports[name]}'\nstore = '{name}.db'\n"
+            f"[peers]\n{peer} = '127.0.0.1:{ports[peer]}'\n[limits]\nlinger_seconds = 0\n"
+        )
+    sender, receiver = (start(tmp_path / f"{name}.toml") for name in "ab")
+    try:
+        assert receiver.stdout is not None
+        receiver.stdout.close()
+        told(sender, '{"dests": ["b"], "text": "hello"}')
+        assert next_row(sender)["kind"] == "sent"
+        assert receiver.wait(timeout=60) == 141
+        kill(receiver)
+        receiver = start(tmp_path / "b.toml")
+        assert next_row(receiver)["text"] == "hello"
+    finally:
+        for node in (sender, receiver):
+            kill(node)
