@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from antecede.cli.node import _read_some
 from tests.net.test_command import next_row, start
 from tests.net.test_tcp import free_ports
 
@@ -114,3 +117,21 @@ def test_a_receiver_whose_output_nobody_reads_keeps_the_delivery(tmp_path: Path)
     finally:
         for node in (sender, receiver):
             kill(node)
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_input_that_cannot_be_read_is_told_and_ends_nothing(
+    is_closed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if is_closed:
+        monkeypatch.setattr("sys.stdin", None)
+        assert _read_some() == b""
+        assert not caplog.records
+        return
+    folder = os.open("/", os.O_RDONLY)
+    try:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(fileno=lambda: folder))
+        assert _read_some() == b""
+    finally:
+        os.close(folder)
+    assert "cannot read standard input" in caplog.text

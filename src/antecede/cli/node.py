@@ -186,12 +186,23 @@ def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) ->
     """Read standard input in a thread of its own: it may be a file, a pipe or a terminal."""
     with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
         rest = b""
-        while data := os.read(sys.stdin.fileno(), 1 << 16):
+        while data := _read_some():
             *whole, rest = (rest + data).split(b"\n")
             for line in filter(None, whole):
                 asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
         asyncio.run_coroutine_threadsafe(lines.put(rest), loop).result()
         asyncio.run_coroutine_threadsafe(lines.put(b""), loop).result()
+
+
+def _read_some() -> bytes:
+    """Return some input; none at its end, and if there is none, as for a service."""
+    if sys.stdin is None:
+        return b""
+    try:
+        return os.read(sys.stdin.fileno(), 1 << 16)
+    except OSError as error:  # such as a terminal that is gone: deliveries go on
+        logging.getLogger(__name__).warning("cannot read standard input: %s", error.strerror)
+        return b""
 
 
 async def _obey(running: Node, line: bytes) -> dict[str, str]:
