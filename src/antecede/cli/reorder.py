@@ -90,6 +90,7 @@ def reorder(
     """
     from antecede.pipeline.spark.session import session
     from antecede.pipeline.streams.noise import without_remarks
+    from antecede.pipeline.streams.places import claimed
 
     options: dict[str, Any] = {
         "on_missing": on_missing,
@@ -102,8 +103,8 @@ def reorder(
         packet = "packet"
     if packet is not None:
         options |= {"packet": packet, "members": _split(members), "readers": _split(readers)}
-    _require_places(source, out, waiting, form, checkpoint)
     with (
+        claimed(_require_places(source, out, waiting, form, checkpoint)),
         without_remarks(),
         session(master, app="antecede-reorder", memory=memory, wait=wait) as spark,
     ):
@@ -116,8 +117,8 @@ def reorder(
 
 def _require_places(
     source: str | None, out: str | None, waiting: Path | None, form: str, checkpoint: Path | None
-) -> None:
-    """Refuse missing folders before Spark starts."""
+) -> list[Path]:
+    """Refuse missing folders before Spark starts; return those that the query writes to."""
     from antecede.pipeline.streams.places import (
         require_checkpoint,
         require_folder,
@@ -126,7 +127,7 @@ def _require_places(
 
     if waiting is not None:
         require_checkpoint(waiting)
-        return
+        return []
     if source is None or out is None:
         msg = (
             "reorder needs two folders or streams, one to read and one to write; or --waiting "
@@ -142,6 +143,8 @@ def _require_places(
         if checkpoint is None:
             msg = f"{shown(out)} has no room for the query's state; give a folder by --checkpoint"
             raise UsageError(msg)
+        return [checkpoint]
+    return [Path(out), checkpoint or Path(out) / "checkpoint"]
 
 
 class _Job(NamedTuple):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from antecede.errors import UsageError
+from antecede.pipeline.runs import lock_folder
 
 #: The formats of files that are read, with the suffixes of their names.
 FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson")}
@@ -53,3 +57,17 @@ def require_stream(url: str) -> str:
         )
         raise UsageError(msg)
     return parse_url(url, ()).name
+
+
+@contextmanager
+def claimed(folders: Iterable[Path]) -> Iterator[None]:
+    """Create the folders that a query writes to, and keep other queries from them meanwhile.
+
+    Two queries would overwrite each other's batches. The locks end with this process, however it
+    ends, so a query that was killed can be started again at once.
+    """
+    with ExitStack() as locks:
+        for folder in dict.fromkeys(folder.resolve() for folder in folders):
+            folder.mkdir(parents=True, exist_ok=True)
+            locks.callback(os.close, lock_folder(folder, str(folder)))
+        yield

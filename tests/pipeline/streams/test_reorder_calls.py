@@ -1,0 +1,70 @@
+"""``antecede reorder`` before and after Spark: what is refused, and what the last line says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from antecede.cli.main import app
+from antecede.pipeline.streams.places import claimed
+
+#: Holds the folders of its arguments until it is killed.
+HOLD = """
+import sys, time
+from pathlib import Path
+from antecede.pipeline.streams.places import claimed
+with claimed(map(Path, sys.argv[1:])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder to read; no test here gets as far as to start Spark."""
+
+    def started(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("antecede.pipeline.spark.session.session", started)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "rows.json").write_text('{"id": "x", "dest": "p"}\n')
+    return folder
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """Return the one line that a call ends with."""
+    with pytest.raises(SystemExit) as ended:
+        app(["reorder", "--format", "json", "--once", *map(str, words)])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1, told
+    return told
+
+
+def test_a_second_query_into_the_same_folders_is_refused_until_the_first_dies(
+    come: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, state = tmp_path / "out", tmp_path / "state"
+    words = [sys.executable, "-c", HOLD, out, out / "checkpoint"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "held\n"
+        assert f"another run is writing to {out};" in refusal(capsys, come, out)
+        # Another checkpoint would not do: its batches have the same numbers.
+        assert "another run is writing" in refusal(capsys, come, out, "--checkpoint", state)
+        other = refusal(capsys, come, tmp_path / "other", "--checkpoint", out / "checkpoint")
+        assert f"another run is writing to {out / 'checkpoint'};" in other
+        first.kill()
+    with claimed([out, out / "checkpoint"]):
+        pass
+
+
+def test_one_folder_can_be_both_result_and_checkpoint(tmp_path: Path) -> None:
+    for _ in range(2):
+        with claimed([tmp_path / "out", tmp_path / "out" / ".." / "out"]):
+            pass
