@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,7 +18,7 @@ from antecede.pipeline.streams.places import is_url, shown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from antecede.pipeline.streams.files import Figures
+    from antecede.pipeline.streams.files import Figures, Totals
 
 #: How many held rows the terminal lists.
 SHOWN = 20
@@ -189,11 +190,21 @@ def _run(
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
-        place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
-        typer.echo(
-            f"{totals.rows_in:,} rows in, {totals.rows_out:,} out, {totals.duplicates:,} "
-            f"duplicates, {totals.rejected:,} rejected; ordered rows: {place}"
-        )
+        typer.echo(_told(totals, job))
+
+
+def _told(totals: Totals, job: _Job) -> str:
+    """Return the last lines of a query: how many rows went where, and how to see those held."""
+    place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
+    held = f", {totals.held:,} held" if totals.held else ""
+    text = (
+        f"{totals.rows_in:,} rows in, {totals.rows_out:,} out, {totals.duplicates:,} duplicates, "
+        f"{totals.rejected:,} rejected{held}; ordered rows: {place}"
+    )
+    if totals.held:
+        state = shlex.quote(str(job.checkpoint))
+        text += f"\nto see what is held, and for what: antecede reorder --waiting {state}"
+    return text
 
 
 def _show(figures: Figures) -> None:

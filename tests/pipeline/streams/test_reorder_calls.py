@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from antecede.cli.main import app
+from antecede.cli.reorder import _Job, _told
+from antecede.pipeline.streams.files import Totals
 from antecede.pipeline.streams.places import claimed
 
 #: Holds the folders of its arguments until it is killed.
@@ -50,7 +52,7 @@ def test_a_second_query_into_the_same_folders_is_refused_until_the_first_dies(
     come: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, state = tmp_path / "out", tmp_path / "state"
-    words = [sys.executable, "-c", HOLD, out, out / "checkpoint"]
+    words = [sys.executable, "-c", HOLD, str(out), str(out / "checkpoint")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == "held\n"
@@ -68,3 +70,15 @@ def test_one_folder_can_be_both_result_and_checkpoint(tmp_path: Path) -> None:
     for _ in range(2):
         with claimed([tmp_path / "out", tmp_path / "out" / ".." / "out"]):
             pass
+
+
+def test_the_last_line_tells_of_held_rows_and_how_to_see_them() -> None:
+    job = _Job("in", "my out", "json", Path("my out/checkpoint"), None, None)
+    totals = Totals(print, rows_in=1_011, rows_out=1_005, rejected=5)
+    assert "held" not in _told(totals, job)
+    totals._held.update({0: 1, 3: 0})
+    first, second = _told(totals, job).splitlines()
+    assert first == (
+        "1,011 rows in, 1,005 out, 0 duplicates, 5 rejected, 1 held; ordered rows: my out/ordered"
+    )
+    assert second.endswith("antecede reorder --waiting 'my out/checkpoint'")
