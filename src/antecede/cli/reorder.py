@@ -45,7 +45,7 @@ def reorder(
         Path | None, typer.Option(help="Folder of the query's state. Default: OUT/checkpoint.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between batches.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between batches.")] = 1.0,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
@@ -57,7 +57,7 @@ def reorder(
     horizon: Annotated[
         float, typer.Option(help="Seconds for which delivered ids are remembered.")
     ] = 600.0,
-    buckets: Annotated[int, typer.Option(help="Units of parallel work.")] = 8,
+    buckets: Annotated[int, typer.Option(min=1, help="Units of parallel work.")] = 8,
     name: Annotated[
         list[str] | None,
         typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),

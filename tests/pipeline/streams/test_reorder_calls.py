@@ -82,3 +82,23 @@ def test_the_last_line_tells_of_held_rows_and_how_to_see_them() -> None:
         "1,011 rows in, 1,005 out, 0 duplicates, 5 rejected, 1 held; ordered rows: my out/ordered"
     )
     assert second.endswith("antecede reorder --waiting 'my out/checkpoint'")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--buckets", "0"), ("--every", "-1")])
+def test_numbers_that_spark_would_refuse_are_refused_at_once(
+    option: str, value: str, come: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refusal(capsys, come, come.parent / "out", option, value)
+    assert f"Invalid value for '{option}'" in told
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(
+    come: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = come / "rows.json"
+    assert f"{file} is not a folder; reorder writes" in refusal(capsys, come, file)
+    assert f"cannot write to {file / 'out'} (" in refusal(capsys, come, file / "out")
+    # Not even root writes here.
+    assert "cannot write to /proc (" in refusal(capsys, come, "/proc")
+    told = refusal(capsys, come, come.parent / "out", "--checkpoint", "/proc/none")
+    assert "cannot write to /proc/none (" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -68,6 +69,20 @@ def claimed(folders: Iterable[Path]) -> Iterator[None]:
     """
     with ExitStack() as locks:
         for folder in dict.fromkeys(folder.resolve() for folder in folders):
-            folder.mkdir(parents=True, exist_ok=True)
+            _create(folder)
             locks.callback(os.close, lock_folder(folder, str(folder)))
         yield
+
+
+def _create(folder: Path) -> None:
+    """Create a folder, or refuse it in one line if nothing can be written there."""
+    if folder.exists() and not folder.is_dir():
+        msg = f"{folder} is not a folder; reorder writes into a folder"
+        raise UsageError(msg)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        msg = f"cannot write to {folder} ({error.strerror or error}); choose another folder"
+        raise UsageError(msg) from None
