@@ -229,6 +229,14 @@ def test_advice_has_a_row_per_protocol_and_a_choice(tmp_path: Path) -> None:
     assert said["reason"].startswith(said["recommendation"])
 
 
+def test_advice_refuses_a_seed_that_no_generator_takes(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", LATE)
+    done = call("advise", path, "--local", "--seed", -1, "--out", tmp_path / "a")
+    assert isinstance(done.exception, UsageError)
+    assert "--seed -1 is out of range" in str(done.exception)
+    assert not (tmp_path / "a").exists()
+
+
 def test_the_terminal_shows_the_bytes_that_the_advice_compares(tmp_path: Path) -> None:
     path = write(tmp_path / "l.jsonl", LATE)
     words = ("--local", "--protocol", "optimal", "--protocol", "phases", "--out", tmp_path / "a")
