@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from antecede.cli.options import AsJson, Master, Wait
+from antecede.cli.options import AsJson, Master, Wait, named
 from antecede.errors import UsageError
 from antecede.pipeline.streams.places import is_url, shown
 
@@ -31,6 +31,14 @@ Out = Annotated[
     str | None,
     typer.Argument(help="Folder for ordered/ and rejected/ (Parquet), or nats://HOST/STREAM."),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        parser=named,
+        metavar="PATH",
+        help="Folder of the query's state. Default: OUT/checkpoint.",
+    ),
+]
 Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
 
 
@@ -41,9 +49,7 @@ def reorder(
     form: Annotated[str, typer.Option("--format", help="Format of the files: parquet, json.")] = (
         "parquet"
     ),
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder of the query's state. Default: OUT/checkpoint.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
     every: Annotated[float, typer.Option(min=0, help="Seconds between batches.")] = 1.0,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
@@ -135,6 +141,8 @@ def _require_places(
             "CHECKPOINT"
         )
         raise UsageError(msg)
+    for place in (source, out):
+        named(place)
     if is_url(source):
         require_stream(source)
     else:

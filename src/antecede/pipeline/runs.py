@@ -84,6 +84,9 @@ class RunFolder:
         is not to be resumed. The result of an earlier run of the same verb is replaced when the new
         one is complete.
         """
+        if out == "":  # A path made of it would be the current folder.
+            msg = "--out is empty; name a folder, or give . for the current one"
+            raise UsageError(msg)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = Path(out) if out is not None else _unused(Path("antecede-out") / f"{verb}-{stamp}")
         folder = cls(path, verb, dict(options), seed, resumable=resumable, resumed=resume)

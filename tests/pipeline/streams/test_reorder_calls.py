@@ -102,3 +102,12 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(
     assert "cannot write to /proc (" in refusal(capsys, come, "/proc")
     told = refusal(capsys, come, come.parent / "out", "--checkpoint", "/proc/none")
     assert "cannot write to /proc/none (" in told
+
+
+def test_an_empty_path_is_not_the_current_folder(
+    come: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(come)
+    for words in (("", "out"), (".", ""), (".", "out", "--checkpoint", "")):
+        assert "the path is empty" in refusal(capsys, *words)
+    assert [path.name for path in come.iterdir()] == ["rows.json"]
