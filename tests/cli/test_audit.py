@@ -15,8 +15,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from antecede import eventlog
+from antecede.cli.options import named
 from antecede.errors import UsageError
 from antecede.eventlog import Event
+from antecede.pipeline.runs import RunFolder
 from antecede.report.numbers import figure
 
 LATE = [
@@ -227,6 +229,31 @@ def test_advice_has_a_row_per_protocol_and_a_choice(tmp_path: Path) -> None:
     assert rows["phases"]["status"] == "skipped"
     assert said["recommendation"] in rows
     assert said["reason"].startswith(said["recommendation"])
+
+
+@pytest.mark.parametrize("verb", ["audit", "advise", "report"])
+def test_an_empty_path_is_not_the_current_folder(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what a shell makes of a variable that is not set."""
+    write(tmp_path / "l.jsonl", LATE)
+    monkeypatch.chdir(tmp_path)
+    for words in ([""], ["l.jsonl", ""], ["l.jsonl", "--out", ""]):
+        done = call(verb, *words)
+        assert isinstance(done.exception, UsageError)
+        assert "the path is empty" in str(done.exception)
+    with pytest.raises(UsageError, match="--out is empty"):
+        RunFolder.open("", verb, options={})
+    assert [path.name for path in tmp_path.iterdir()] == ["l.jsonl"]
+    assert named(".") == Path()
+
+
+def test_advice_refuses_a_seed_that_no_generator_takes(tmp_path: Path) -> None:
+    path = write(tmp_path / "l.jsonl", LATE)
+    done = call("advise", path, "--local", "--seed", -1, "--out", tmp_path / "a")
+    assert isinstance(done.exception, UsageError)
+    assert "--seed -1 is out of range" in str(done.exception)
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_terminal_shows_the_bytes_that_the_advice_compares(tmp_path: Path) -> None:

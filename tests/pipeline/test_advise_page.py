@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.cli.main import app
+from antecede.pipeline.advice.costs import Cost, Status
+from antecede.pipeline.advice.results import summarise
+from antecede.pipeline.advice.traffic import schedule_of
 from antecede.pipeline.advice.wording import caveat
-from antecede.pipeline.logs.sources import table_of
+from antecede.pipeline.logs.sources import Log, table_of
 from tests.pipeline.histories import Shape, history
 
 LOG = history(Shape(processes=5, sends=60, fan_out=1, delay=0.5, own=0.0), 3)
@@ -20,6 +23,21 @@ LOG = history(Shape(processes=5, sends=60, fan_out=1, delay=0.5, own=0.0), 3)
 def test_a_log_that_is_too_short_to_choose_by_says_so(messages: int, processes: int) -> None:
     assert "too few to choose a protocol by" in caveat(messages, processes)
     assert caveat(10 * messages + 100, processes) == ""
+
+
+@pytest.mark.parametrize(("sends", "chosen"), [(60, "optimal"), (150, "lean")])
+def test_a_short_log_is_advised_as_its_caveat_says(sends: int, chosen: str) -> None:
+    events = table_of(history(Shape(processes=5, sends=sends, fan_out=1, own=0.0), 3))
+    log = Log(events, events.slice(0, 0), form="parquet")
+    costs = [
+        Cost(protocol=name, status=Status.RUN, model_bytes_per_copy=size, added_delay_mean=0)
+        for name, size in (("lean", 8.0), ("optimal", 90.0))
+    ]
+    said = summarise(schedule_of(log.events), costs, log)
+    assert said["recommendation"] == chosen
+    assert said["reason"].startswith(chosen)
+    assert ("Begin with optimal" in said["caveat"]) is (chosen == "optimal")
+    assert "lean costs 8 bytes a copy" in said["reason"]
 
 
 def test_the_page_says_that_a_log_is_short_and_sorts_every_chart(tmp_path: Path) -> None:

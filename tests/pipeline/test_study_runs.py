@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,20 @@ def test_bounded_runs_the_others_once_per_schedule() -> None:
     free = [case for case in cases if case.options.get("k") == case.arguments["n"] ** 2]
     assert {case.facet for case in free} == {"unicast", "multicast"}
     assert executed(free[0])["extra_packets_per_message"] == 0
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_bounded_takes_few_processes(n: int) -> None:
+    """Each k is one that the protocol takes, and none is run twice."""
+    cases = bounded.cases(replace(QUICK, points=8, seeds=(1,), side=20, chosen_sizes=(n,)))
+    limited = [case for case in cases if case.protocol == "bounded"]
+    runs = [(case.facet, case.series, str(case.options["k"])) for case in limited]
+    assert len(runs) == len(set(runs))
+    for case in limited:
+        k = case.options["k"]
+        assert all(n < one <= n * n for one in (k if isinstance(k, list) else [k]))
+        assert executed(case, "bounded")["deliveries"] > 0
+    assert {case.x for case in limited if case.options["k"] == n * n} == {float(n)}
 
 
 def test_an_experiment_measures_its_runs_and_a_foreign_row_is_a_plain_run() -> None:

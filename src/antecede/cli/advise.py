@@ -75,7 +75,9 @@ def advise(
     from antecede.pipeline.logs.sources import read, titled
     from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
+    from antecede.sim.workloads import check_seed
 
+    check_seed(seed)
     sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     options = {
         **log_options(sources),

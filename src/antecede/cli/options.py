@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.errors import UsageError
 from antecede.pipeline.logs.formats import FORMATS
 
 if TYPE_CHECKING:
     from antecede.pipeline.logs.base import Source
 
+
+def named(text: str) -> Path:
+    """Return a path; an empty one, as of a variable that is not set, would be this folder."""
+    if not text:
+        msg = "the path is empty; name a file or folder, or give . for this folder"
+        raise UsageError(msg)
+    return Path(text)
+
+
 Logs = Annotated[
     list[Path],
     typer.Argument(
+        parser=named,
         metavar="LOG",
         help="The log: files (also .gz, .zst and .bz2), folders of them, or - for standard input. "
         "Several are one log.",
@@ -66,7 +77,12 @@ Wait = Annotated[
     float, typer.Option(help="Seconds to wait for a Spark master to answer and to run a task.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="Folder for the results. Default: antecede-out/VERB-TIME.")
+    Path | None,
+    typer.Option(
+        parser=named,
+        metavar="PATH",
+        help="Folder for the results. Default: antecede-out/VERB-TIME.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the same results.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]

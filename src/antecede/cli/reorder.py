@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from antecede.cli.options import AsJson, Master, Wait
+from antecede.cli.options import AsJson, Master, Wait, named
 from antecede.errors import UsageError
 from antecede.pipeline.streams.places import is_url, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from antecede.pipeline.streams.files import Figures
+    from antecede.pipeline.streams.files import Figures, Totals
 
 #: How many held rows the terminal lists.
 SHOWN = 20
@@ -30,6 +31,14 @@ Out = Annotated[
     str | None,
     typer.Argument(help="Folder for ordered/ and rejected/ (Parquet), or nats://HOST/STREAM."),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        parser=named,
+        metavar="PATH",
+        help="Folder of the query's state. Default: OUT/checkpoint.",
+    ),
+]
 Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
 
 
@@ -40,11 +49,9 @@ def reorder(
     form: Annotated[str, typer.Option("--format", help="Format of the files: parquet, json.")] = (
         "parquet"
     ),
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder of the query's state. Default: OUT/checkpoint.")
-    ] = None,
+    checkpoint: Checkpoint = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between batches.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between batches.")] = 1.0,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
@@ -56,7 +63,7 @@ def reorder(
     horizon: Annotated[
         float, typer.Option(help="Seconds for which delivered ids are remembered.")
     ] = 600.0,
-    buckets: Annotated[int, typer.Option(help="Units of parallel work.")] = 8,
+    buckets: Annotated[int, typer.Option(min=1, help="Units of parallel work.")] = 8,
     name: Annotated[
         list[str] | None,
         typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),
@@ -90,6 +97,7 @@ def reorder(
     """
     from antecede.pipeline.spark.session import session
     from antecede.pipeline.streams.noise import without_remarks
+    from antecede.pipeline.streams.places import claimed
 
     options: dict[str, Any] = {
         "on_missing": on_missing,
@@ -102,8 +110,8 @@ def reorder(
         packet = "packet"
     if packet is not None:
         options |= {"packet": packet, "members": _split(members), "readers": _split(readers)}
-    _require_places(source, out, waiting, form, checkpoint)
     with (
+        claimed(_require_places(source, out, waiting, form, checkpoint)),
         without_remarks(),
         session(master, app="antecede-reorder", memory=memory, wait=wait) as spark,
     ):
@@ -116,8 +124,8 @@ def reorder(
 
 def _require_places(
     source: str | None, out: str | None, waiting: Path | None, form: str, checkpoint: Path | None
-) -> None:
-    """Refuse missing folders before Spark starts."""
+) -> list[Path]:
+    """Refuse missing folders before Spark starts; return those that the query writes to."""
     from antecede.pipeline.streams.places import (
         require_checkpoint,
         require_folder,
@@ -126,13 +134,15 @@ def _require_places(
 
     if waiting is not None:
         require_checkpoint(waiting)
-        return
+        return []
     if source is None or out is None:
         msg = (
             "reorder needs two folders or streams, one to read and one to write; or --waiting "
             "CHECKPOINT"
         )
         raise UsageError(msg)
+    for place in (source, out):
+        named(place)
     if is_url(source):
         require_stream(source)
     else:
@@ -142,6 +152,8 @@ def _require_places(
         if checkpoint is None:
             msg = f"{shown(out)} has no room for the query's state; give a folder by --checkpoint"
             raise UsageError(msg)
+        return [checkpoint]
+    return [Path(out), checkpoint or Path(out) / "checkpoint"]
 
 
 class _Job(NamedTuple):
@@ -186,11 +198,21 @@ def _run(
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
-        place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
-        typer.echo(
-            f"{totals.rows_in:,} rows in, {totals.rows_out:,} out, {totals.duplicates:,} "
-            f"duplicates, {totals.rejected:,} rejected; ordered rows: {place}"
-        )
+        typer.echo(_told(totals, job))
+
+
+def _told(totals: Totals, job: _Job) -> str:
+    """Return the last lines of a query: how many rows went where, and how to see those held."""
+    place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
+    held = f", {totals.held:,} held" if totals.held else ""
+    text = (
+        f"{totals.rows_in:,} rows in, {totals.rows_out:,} out, {totals.duplicates:,} duplicates, "
+        f"{totals.rejected:,} rejected{held}; ordered rows: {place}"
+    )
+    if totals.held:
+        state = shlex.quote(str(job.checkpoint))
+        text += f"\nto see what is held, and for what: antecede reorder --waiting {state}"
+    return text
 
 
 def _show(figures: Figures) -> None:

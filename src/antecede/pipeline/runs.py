@@ -84,6 +84,9 @@ class RunFolder:
         is not to be resumed. The result of an earlier run of the same verb is replaced when the new
         one is complete.
         """
+        if out == "":  # A path made of it would be the current folder.
+            msg = "--out is empty; name a folder, or give . for the current one"
+            raise UsageError(msg)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = Path(out) if out is not None else _unused(Path("antecede-out") / f"{verb}-{stamp}")
         folder = cls(path, verb, dict(options), seed, resumable=resumable, resumed=resume)
@@ -215,17 +218,7 @@ class RunFolder:
 
     def _take_lock(self) -> None:
         """Lock the folder itself until the run or its process ends; this leaves no file behind."""
-        self._lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            msg = (
-                f"another run is writing to --out {self.path}; wait until it ends, "
-                "or choose another folder"
-            )
-            raise UsageError(msg) from None
-        except OSError:  # This file system has no such locks, as some network file systems.
-            return
+        self._lock = lock_folder(self.path, f"--out {self.path}")
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -259,6 +252,24 @@ class RunFolder:
                 f"choose another folder, or remove {self.stage}"
             )
             raise UsageError(msg)
+
+
+def lock_folder(path: Path, name: str) -> int:
+    """Lock a folder for this process; return the descriptor to close when its run has ended.
+
+    The system removes the lock when the process dies. Another run that has it is an error, in which
+    the folder is called ``name``.
+    """
+    lock = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        msg = f"another run is writing to {name}; wait until it ends, or choose another folder"
+        raise UsageError(msg) from None
+    except OSError:  # This file system has no such locks, as some network file systems.
+        pass
+    return lock
 
 
 def provenance() -> dict[str, str]:

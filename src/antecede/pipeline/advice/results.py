@@ -8,7 +8,7 @@ from typing import Any
 from antecede.pipeline.advice.costs import Cost, Status, table_of
 from antecede.pipeline.advice.recommendation import PACKET_BYTES, Traffic
 from antecede.pipeline.advice.traffic import left_out
-from antecede.pipeline.advice.wording import caveat, recommend
+from antecede.pipeline.advice.wording import caveat, for_now, recommend
 from antecede.pipeline.logs.sources import Log
 from antecede.pipeline.runs import RunFolder
 from antecede.report.advise_page import advise_page, messages_in_words
@@ -34,10 +34,13 @@ def summarise(schedule: Schedule, costs: Sequence[Cost], log: Log) -> dict[str, 
     is_whole = result["messages"] == result["log_messages"]
     messages = "this traffic" if is_whole else messages_in_words(result)
     advice = recommend(costs, traffic, messages=messages)
+    doubt = caveat(schedule.messages, schedule.n)
+    if doubt:
+        advice = for_now(advice)
     partial = [cost for cost in costs if cost.is_partial]
     return result | {
         "recommendation": advice.protocol,
-        "caveat": caveat(schedule.messages, schedule.n),
+        "caveat": doubt,
         "reason": advice.reason,
         "otherwise": advice.otherwise,
         "not_chosen": [cost.protocol for cost in costs if cost.faults],

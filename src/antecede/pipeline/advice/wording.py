@@ -11,6 +11,8 @@ from antecede.pipeline.advice.recommendation import Choice, Traffic, added_delay
 #: With fewer messages than this, or than so many for each process, no protocol shows what it costs
 #: once every process has heard of the others.
 FEW_MESSAGES, FEW_EACH = 100, 10
+#: What to begin with then.
+FIRST = "optimal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,17 @@ def caveat(messages: int, processes: int) -> str:
     log = "One message is" if messages == 1 else f"{messages:,} messages are"
     return (
         f"{log} too few to choose a protocol by: what they cost grows until every process has "
-        "heard of the others, and another may then be the best. Begin with optimal, or give a "
-        "longer log."
+        "heard of the others, and another may then be the best. "
+        f"Begin with {FIRST}, or give a longer log."
     )
+
+
+def for_now(advice: Recommendation) -> Recommendation:
+    """Return the advice on a log that is too short to choose by: what its caveat says."""
+    if advice.protocol == FIRST:
+        return advice
+    reason = f"{FIRST} is recommended until there is a longer log. So far: {advice.reason}"
+    return Recommendation(FIRST, reason, advice.otherwise)
 
 
 def _because(choice: Choice, traffic: Traffic, messages: str) -> str:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from antecede.errors import UsageError
+from antecede.pipeline.runs import lock_folder
 
 #: The formats of files that are read, with the suffixes of their names.
 FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson")}
@@ -53,3 +58,31 @@ def require_stream(url: str) -> str:
         )
         raise UsageError(msg)
     return parse_url(url, ()).name
+
+
+@contextmanager
+def claimed(folders: Iterable[Path]) -> Iterator[None]:
+    """Create the folders that a query writes to, and keep other queries from them meanwhile.
+
+    Two queries would overwrite each other's batches. The locks end with this process, however it
+    ends, so a query that was killed can be started again at once.
+    """
+    with ExitStack() as locks:
+        for folder in dict.fromkeys(folder.resolve() for folder in folders):
+            _create(folder)
+            locks.callback(os.close, lock_folder(folder, str(folder)))
+        yield
+
+
+def _create(folder: Path) -> None:
+    """Create a folder, or refuse it in one line if nothing can be written there."""
+    if folder.exists() and not folder.is_dir():
+        msg = f"{folder} is not a folder; reorder writes into a folder"
+        raise UsageError(msg)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        msg = f"cannot write to {folder} ({error.strerror or error}); choose another folder"
+        raise UsageError(msg) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
@@ -32,10 +32,20 @@ def cases(scale: Scale) -> list[Case]:
         arguments = scale.arguments(n=n, cast=cast, delay=scale.delay_or(DELAY), side=True)
         for seed in scale.seeds:
             found += [Case(name, "paper", arguments, seed, name, 0.0, cast) for name in (KS, RST)]
-            for factor in (*scale.thin(FACTORS), float(n)):
-                options = {"k": max(n + 1, round(factor * n))}
-                found.append(Case("bounded", "paper", arguments, seed, SAME, factor, cast, options))
+            for x, k in _limits(n, (*scale.thin(FACTORS), float(n))).items():
+                found.append(Case("bounded", "paper", arguments, seed, SAME, x, cast, {"k": k}))
     return found + _uneven_cases(scale)
+
+
+def _limits(n: int, factors: Iterable[float]) -> dict[float, int]:
+    """Return each k once, under its multiple of n; few processes leave no room for all factors."""
+    found: dict[int, list[float]] = {}
+    for factor in factors:
+        found.setdefault(min(max(n + 1, round(factor * n)), n * n), []).append(factor)
+    return {
+        some[0] if len(some) == 1 and round(some[0] * n) == k else k / n: k
+        for k, some in found.items()
+    }
 
 
 def _uneven_cases(scale: Scale) -> list[Case]:
@@ -47,14 +57,11 @@ def _uneven_cases(scale: Scale) -> list[Case]:
         for seed in scale.seeds:
             place = ("paper", arguments, seed)
             found.append(Case(KS, *place, KS, 0.0, facet))
-            for factor in _UNEVEN_FACTORS:
-                k = round(factor * n)
-                spread = min(k - n - 1, n * n - k)
-                mixed = [k + (spread if i % 2 else -spread) for i in range(n)]
-                found += [
-                    Case("bounded", *place, series, factor, facet, {"k": limit})
-                    for series, limit in ((SAME, k), (MIXED, mixed))
-                ]
+            for x, k in _limits(n, _UNEVEN_FACTORS).items():
+                found.append(Case("bounded", *place, SAME, x, facet, {"k": k}))
+                if spread := min(k - n - 1, n * n - k):
+                    mixed = [k + (spread if i % 2 else -spread) for i in range(n)]
+                    found.append(Case("bounded", *place, MIXED, x, facet, {"k": mixed}))
     return found
 
 
