@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.cli.test_audit import call
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+SHOP = Path(__file__).parents[2] / "examples" / "shop.jsonl"
 CLOCKS = """a {"a":1}
 send A
 b {"b":2, "a":2}
@@ -73,3 +71,15 @@ def test_a_log_that_lacks_a_delivery_is_undecidable_unless_assumed_complete(
     result = json.loads((tmp_path / "two" / "summary.json").read_text())
     assert result["options"]["assume_complete"] is True
     assert (result["result"]["paired_sends"], result["result"]["messages"]) == (2, 3)
+
+
+@pytest.mark.parametrize("first", ["", '{"process": "shop"}\n'], ids=["missing", "rejected"])
+def test_a_broken_log_does_not_become_ordered_by_the_loss_of_a_send(
+    tmp_path: Path, first: str
+) -> None:
+    assert call("audit", SHOP, "--local", "--out", tmp_path / "all").exit_code == 1
+    log = tmp_path / "x.jsonl"
+    log.write_text(first + "".join(SHOP.read_text().splitlines(keepends=True)[1:]))
+    done = call("audit", log, "--local", "--out", tmp_path / "rest")
+    assert done.exit_code == 2
+    assert "may have delivered order-17 (seq 2) after an effect" in " ".join(done.output.split())

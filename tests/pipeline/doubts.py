@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.core.tables import CONTRADICTORY_SEQ
+from antecede.core.tables import CONTRADICTORY_SEQ, DELIVERY_WITHOUT_SEND
 from tests.pipeline.oracles import RETURNED, Order, oracle, order_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ def verdict(events: list[Event]) -> str:
 def hides(order: Order) -> bool:
     """Return whether events that a log lacks can hide a violation; see ``hidden`` for the rule."""
     log, after = order.log, order.after
+    unsent = [u for u, why in order.alone.items() if why == DELIVERY_WITHOUT_SEND]
+    if any(log[i].process == log[u].process and i < u for u in unsent for i in order.paired):
+        return True
     clocked = {i for i, e in enumerate(log) if tells_everything(e)}
     sure: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):

@@ -12,6 +12,10 @@ hidden where a process delivered one message and then another, and the send of t
 happened before that of the first. If there is no such place, the log is as good as complete. What
 may be is taken generously: two things may both be possible here that exclude each other.
 
+A message without its send may have been sent before any other: nothing says when, and a clock does
+not count what the log lacks. So its delivery may be late wherever the process had delivered a
+message that has its send.
+
 Everything is checked in this process, over the whole log, in as many passes as it takes until no
 further order may be.
 """
@@ -25,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from antecede.core.tables import DELIVERY_AMBIGUOUS
 from antecede.pipeline.audits.windows.copies import Settled
 from antecede.pipeline.audits.windows.edges import CLOCK_HERE, anchors
 from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, inline, jit
@@ -82,22 +87,29 @@ def find_hidden(
     none = np.empty(0, np.int64)
     m = match(events, names, closed=True, wanted=none, patch=settled.patch)
     strays = m.link < ALONE
-    silent = np.array([key for key, why in settled.alone.items() if why is None], np.int64)
-    strays &= ~np.isin(m.key, silent)
+    strays &= ~np.isin(m.key, _alone(settled, None))
     m.link[m.link < ALONE] = ALONE
+    late = _first_late(m, strays & ~np.isin(m.key, _alone(settled, DELIVERY_AMBIGUOUS)))
+    if late >= 0:
+        return Hidden(_place(m, late))
     source, target = _pairs(m, settled, undelivered)
     if source.size > PAIRS_MAX:
         return Hidden(None)
     if not strays.any() and not source.size:
         return None
-    flags = strays, _clocked(m, events)
+    return _exposed(m, (strays, _clocked(m, events)), source, target)
+
+
+def _exposed(m: Matched, flags: tuple[Flags, Flags], source: Ints, target: Ints) -> Hidden | None:
+    """Return where a message that has its send may be late, or None."""
+    n = m.start.size - 1
     sources, number = np.unique(source, return_inverse=True)
-    vectors, exposed = _pass(m, flags, sources, _no_maybe(names.size), None)
+    vectors, exposed = _pass(m, flags, sources, _no_maybe(n), None)
     if exposed >= 0:
         return Hidden(_place(m, exposed))
     after = vectors[number, 0, target].astype(np.int64)
     order = np.lexsort((after, target))
-    start = np.searchsorted(target[order], np.arange(names.size + 1))
+    start = np.searchsorted(target[order], np.arange(n + 1))
     maybe = _Maybe(target[order], after[order], number[order], start)
     known = np.zeros_like(vectors)
     for _ in range(PASSES_MAX):
@@ -108,6 +120,21 @@ def find_hidden(
             return None
         known = vectors
     return Hidden(None)
+
+
+def _alone(settled: Settled, why: str | None) -> Ints:
+    """Return the keys of deliveries that stand alone for this reason."""
+    return np.array([key for key, reason in settled.alone.items() if reason == why], np.int64)
+
+
+def _first_late(m: Matched, unsent: Flags) -> int:
+    """Return the first delivery without a send that follows one with a send, or -1."""
+    after = np.full(m.start.size - 1, m.kind.size, np.int64)
+    paired = np.flatnonzero((m.kind == DELIVER) & (m.link >= 0))
+    np.minimum.at(after, m.who[paired], paired)
+    strays = np.flatnonzero(unsent)
+    late = strays[strays > after[m.who[strays]]]
+    return int(late[0]) if late.size else -1
 
 
 def _place(m: Matched, i: int) -> Place:
