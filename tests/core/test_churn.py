@@ -51,6 +51,11 @@ def test_scripts_that_found_mistakes(protocol: str, seed: int) -> None:
     run(protocol, drawn(seed))
 
 
+def test_a_held_packet_may_name_one_who_was_forgotten_since() -> None:
+    """Restoring the state then refused it whole, and all that was held was lost."""
+    run("matrix", drawn(70003025))
+
+
 def test_the_oracle_notices_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are posted without waiting for acknowledgements."""
     monkeypatch.setattr(Buffered, "_can_post", lambda *_: True)

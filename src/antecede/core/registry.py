@@ -12,7 +12,7 @@ from antecede.core.groups import as_flag, distinct_names
 from antecede.core.info import CITATION_FORM, Citation, ProtocolInfo
 from antecede.core.messages import ControlSize, Packet
 from antecede.core.validation import listed, shown
-from antecede.errors import UsageError
+from antecede.errors import UnknownProcessError, UsageError
 
 if TYPE_CHECKING:
     from antecede.core.endpoint import Endpoint
@@ -143,8 +143,12 @@ def _check_packets(made: Endpoint, state: State) -> None:
         kept.extend(parked.values())
     for packet in kept:
         check_address(made, packet)
-        check_message(made, packet)
-        made._check(packet)
+        try:
+            check_message(made, packet)
+            made._check(packet)
+        except UnknownProcessError:  # it may name one who has been forgotten since it arrived
+            if not made.INFO.dynamic:
+                raise
     made.waiting()
 
 
