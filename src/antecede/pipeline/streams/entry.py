@@ -33,8 +33,6 @@ COUNT_MAX = 1 << 16
 HORIZON = 600.0
 #: The name under which a query's observed metrics appear in its progress.
 METRICS = "reorder"
-#: Of how many buckets the metrics tell what each holds.
-OBSERVED_MAX = 256
 
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -157,31 +155,37 @@ def _on_stream(rows: DataFrame, policy: Policy, number: Number) -> DataFrame:
     pack = partial(packing.pack, number=number, keeps_rejected=keeps_rejected)
     # Without timers Spark need not run a batch when nothing has come.
     mode = "none" if policy.timeout is None else "processingTime"
-    # Spark writes the time of the batch into the code that it generates, and so compiles that code
-    # again for each batch. So the time joins the few packed rows, where that costs nothing.
-    now = F.unix_micros(F.current_timestamp()).alias(packing.NOW)
     emitted = (
         rows.mapInArrow(pack, packing.PACKED)
-        .select("*", now)
+        .select("*", _time_of_batch().alias(packing.NOW))
         .groupBy("bucket")
         .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
     )
-    count = min(json.loads(policy.fixed)["buckets"], OBSERVED_MAX)
-
-    def by_bucket(name: str) -> list[Column]:
-        return [F.max(F.when(F.col("bucket") == at, F.col(name))) for at in range(count)]
-
+    # Few expressions: Spark writes code for them in every task.
+    has_figures = F.col("came").isNotNull()
     observed = emitted.observe(
         METRICS,
         F.sum("came").alias("rows_in"),
         F.sum("went").alias("rows_out"),
         F.sum("duplicates").alias("duplicates"),
         F.sum("rejected").alias("rejected"),
-        # By bucket, null where nothing changed; so a listener can add up what is held.
-        F.array(*by_bucket("held")).alias("held"),
-        F.array(*by_bucket("oldest")).alias("oldest"),
+        # Only the buckets with something to do, so a listener adds up what it last heard of each.
+        F.collect_list(F.when(has_figures, F.struct("bucket", "held", "oldest"))).alias("buckets"),
     )
     return observed.select("rows").mapInArrow(packing.unpack, schema)
+
+
+def _time_of_batch() -> Column:
+    """Return the time of the batch in microseconds, the same if the batch is repeated.
+
+    Spark writes the time into the code that it generates, and would compile that code again for
+    each batch, on the driver and in the tasks. It generates none for ``array_sort`` and what that
+    sorts.
+    """
+    from pyspark.sql import functions as F
+
+    now = F.unix_micros(F.current_timestamp())
+    return F.array_sort(F.array(now))[0]
 
 
 def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool) -> DataFrame:

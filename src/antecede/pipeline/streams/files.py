@@ -71,9 +71,8 @@ class Totals:
         found = progress.observedMetrics.get(METRICS)
         if found is None or found.rows_in is None:
             return
-        for bucket, held in enumerate(found.held):
-            if held is not None:
-                self._held[bucket], self._since[bucket] = held, found.oldest[bucket]
+        for row in found.buckets:
+            self._held[row.bucket], self._since[row.bucket] = row.held, row.oldest
         self.rows_in += found.rows_in
         self.rows_out += found.rows_out
         self.duplicates += found.duplicates
