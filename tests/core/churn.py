@@ -158,12 +158,18 @@ class Group:
         self._take(who, effects)
 
     def _arrive(self, packet: Packet) -> None:
-        """Hand a packet over; one that names a process still to be added is offered again."""
+        """Hand a packet over.
+
+        One that does not fit, or names a process still to be added, is offered again.
+        """
         end = self.ends.get(packet.dest)
         if end is None:
             return
         try:
             effects = end.receive(packet)
+        except antecede.HoldFullError:
+            self.flying.append(packet)
+            return
         except antecede.UnknownProcessError:
             news = self.news[packet.dest]
             if packet.source not in self.gone or ("add", packet.source) in news:

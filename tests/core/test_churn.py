@@ -38,6 +38,16 @@ def test_the_contract_holds_on_drawn_scripts(protocol: str, options: dict[str, o
     run_all(protocol, 120, **options)
 
 
+@pytest.mark.parametrize("protocol", [name for name, info in PROTOCOLS.items() if info.dynamic])
+def test_the_contract_holds_where_only_one_packet_can_be_held(protocol: str) -> None:
+    run_all(protocol, 40, held_max=1)
+
+
+@pytest.mark.parametrize("seed", [3735, 4266])
+def test_what_does_not_fit_is_not_waited_for_in_a_circle(seed: int) -> None:
+    run("vectors", drawn(seed), held_max=1)
+
+
 #: Scripts that found mistakes: overtaking on a channel and waiting for ever after a removal, held
 #: messages renamed by a restore, a held message overtaken by what its sender's restart hid, a
 #: message to oneself that hid what it rests on, a wait for the incarnation before a restart where

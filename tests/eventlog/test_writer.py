@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ SUFFIXES = pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 HEADER = ",".join(EVENT_COLUMNS) + "\n"
 WRITER = """
 import sys
+import threading
 from antecede.eventlog import EventLog
 path, process = sys.argv[1:]
 sys.stdin.readline()
@@ -250,3 +253,23 @@ def test_several_processes_share_a_file(tmp_path: Path, suffix: str) -> None:
         own = [event for event in found if event.process == process]
         assert [event.seq for event in own] == list(range(1, 301))
         assert own[-1].message == f"{process}, 299: " + process * (299 * 50)
+
+
+@SUFFIXES
+def test_a_line_that_is_still_being_written_is_not_torn(tmp_path: Path, suffix: str) -> None:
+    """Another process may be between two pages of its line: ours must wait for the rest."""
+    path = tmp_path / f"log.{suffix}"
+    with EventLog(path, process="b") as other:
+        other.local()
+    line = path.read_bytes().splitlines(keepends=True)[-1].replace(b"b", b"c", 1)
+    with EventLog(path, process="a") as log, path.open("ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(line[:5])
+        thread = threading.Thread(target=log.local)
+        thread.start()
+        thread.join(0.05)
+        file.write(line[5:])
+        fcntl.flock(file, fcntl.LOCK_UN)
+        thread.join()
+    assert [event.process for event in eventlog.read(path)] == ["b", "c", "a"]
+    assert b"\n\n" not in path.read_bytes()

@@ -1,5 +1,9 @@
 """vectors after a removal: questions, answers, and what is said to be lost."""
 
+from typing import Any
+
+import pytest
+
 import antecede
 from antecede import Endpoint, Need, Packet
 
@@ -106,3 +110,54 @@ def test_a_removal_asks_nobody_if_all_is_delivered_and_else_each_once() -> None:
         a.receive(b.send(["a"]).packets[0])
     effects = a.remove("r")
     assert (len(effects.deliveries), effects.packets) == (20, ())
+
+
+def crowd(**limits: Any) -> tuple[Endpoint, Endpoint, Endpoint]:
+    """Return a, b and c; what r told a is lost, and b's messages ask for events of c."""
+    names = ("a", "b", "c", "r")
+    a, b, c, r = (
+        antecede.endpoint("vectors", process=name, members=names, **limits) for name in names
+    )
+    r.receive(c.send(["r"]).packets[0])
+    b.receive(next(packet for packet in r.send(["a", "b"]).packets if packet.dest == "b"))
+    for end in (a, b, c):
+        end.remove("r")
+    return a, b, c
+
+
+def test_a_full_buffer_takes_a_message_that_answers_for_what_is_held() -> None:
+    a, b, c = crowd(held_max=1)
+    to_a, to_c = b.send(["a", "c"], b"x").packets
+    (question,) = a.receive(to_a).packets
+    c.receive(to_c)
+    (after,) = c.send(["a"], b"y").packets
+    (answer,) = c.receive(question).packets
+    assert payloads(a, answer, after) == [b"x", b"y"]
+    assert a.held == 0
+
+
+def test_what_is_refused_for_lack_of_space_answers_for_what_is_offered_next() -> None:
+    a, b, c = crowd(held_max=1)
+    to_a, to_c = b.send(["a", "c"], b"x").packets
+    (held,) = b.send(["a"], b"z").packets
+    c.receive(to_c)
+    (after,) = c.send(["a"], b"y").packets
+    a.receive(held)
+    before = a.state()
+    for packet in (to_a, after):
+        with pytest.raises(antecede.HoldFullError):
+            a.receive(packet)
+        assert a.state() == before
+    assert payloads(a, to_a, after) == [b"x", b"z", b"y"]
+
+
+def test_what_is_too_large_for_the_buffer_answers_for_what_is_held() -> None:
+    a, b, c = crowd(held_bytes_max=1)
+    to_a, to_c = b.send(["a", "c"], b"x").packets
+    a.receive(to_a)
+    c.receive(to_c)
+    (after,) = c.send(["a"], b"large").packets
+    with pytest.raises(antecede.HoldFullError):
+        a.receive(after)
+    assert [one.payload for one in a.send(["b"]).deliveries] == [b"x"]
+    assert payloads(a, after) == [b"large"]

@@ -80,19 +80,21 @@ class Second:
             dests = dests or [i for i in range(len(self.members)) if i != source]
         news: list[tuple[str, ...]] = []
         if has_news:
-            left, done = self.mask(), self.mask()
-            assert left
-            assert set(done) <= set(left)
-            news = [self.spelt(left), self.spelt(done)]
+            news = [self.spelt(self.mask()), self.spelt(self.mask())]
+            assert set(news[1]) <= set(news[0]) != set()
+        head = (self.name(source), seq), self.spelt(dests)
         counting = {"broadcast": self.heard, "matrix": self.sent, "vectors": self.times}
         counting["newcomer"] = self.sent  # a test adds matrix by this name
         if protocol in counting:
+            if is_empty:
+                self.members = tuple([self.name(number) for number in self.mask()])
             control = counting[protocol]()
+            control = (None, *news, control) if news else control
         else:
             entries, needs = ({}, []) if is_empty else self.stamp(seq)
             control = self.logged(protocol, dest, entries, needs)
             control = (control, *news) if news and protocol == "pruned" else control
-        return (self.name(source), seq), self.spelt(dests), control
+        return *head, control
 
     def logged(
         self, protocol: str, dest: int, entries: Entries, needs: list[tuple[int, int]]
@@ -221,8 +223,7 @@ class Second:
         return [i for i in reversed(range(len(self.members))) if self.take(1)]
 
     def byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
+        return self.raw(1)[0]
 
     def raw(self, length: int) -> bytes:
         self.at += length

@@ -149,7 +149,8 @@ class EventLog:
             event = Event(self.process, place, kind, message, dests, when)
             line = _line(event, is_csv=self._csv)
             self._seq = place  # Even if the write fails: what it leaves may read as an event.
-            self._put(line)
+            with _exclusive(self._file):
+                self._put(line)
             return self._seq
 
 
@@ -285,7 +286,10 @@ def _seq_of(raw: bytes, process: str, *, is_csv: bool) -> int | None:
 
 @contextmanager
 def _exclusive(file: int) -> Iterator[None]:
-    """Lock out other writers that open the file, where the system can (Windows cannot)."""
+    """Lock out other writers, where the system can (Windows cannot).
+
+    Else a line that another process is still writing looks torn: it would be ended by a blank line.
+    """
     try:
         import fcntl
 

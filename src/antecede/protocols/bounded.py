@@ -134,50 +134,56 @@ class Bounded(Endpoint):
 
     def _trim(self) -> None:
         """Send extra messages until at most k entries are left."""
-        while self.kept_entries() > self._k:
+        excess = self.kept_entries() - self._k
+        while excess > 0:
             dest = self._chosen_column()
+            excess -= len(self._columns[dest]) - 1
             self._emit_control(self.members[dest], self._entries_of((dest,)))
             self._stand_in(dest)
 
     def _chosen_column(self) -> int:
         """Return a column that would shrink; one exists, because k is more than n."""
+        if self._choice == "fullest":
+            sizes = list(map(len, self._columns))
+            return sizes.index(max(sizes))
         wide = [dest for dest, column in enumerate(self._columns) if len(column) > 1]
         if self._choice == "rotating":
             chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
             self._turn = (chosen + 1) % len(self.members)
             return chosen
-        sign = -1 if self._choice == "fullest" else 1
-        return min(wide, key=lambda dest: (sign * len(self._columns[dest]), dest))
+        return min(wide, key=lambda dest: (len(self._columns[dest]), dest))
 
     def _entries_of(self, dests: Iterable[int]) -> tuple[Entry, ...]:
-        cells = sorted((k, dest, n) for dest in dests for k, n in self._columns[dest].items())
-        return tuple((self.members[k], self.members[dest], n) for k, dest, n in cells)
+        columns, names = self._columns, self.members
+        cells = sorted([(k, dest, n) for dest in dests for k, n in columns[dest].items()])
+        return tuple([(names[k], names[dest], n) for k, dest, n in cells])
 
     def _check(self, packet: Packet) -> None:
         entries = packet.control
-        if type(entries) is not tuple or not _are_entries(entries):
+        columns = _columns_of(entries) if type(entries) is tuple else None
+        if columns is None:
             raise malformed(packet, "entries (sender, destination, count)")
-        senders, dests, _ = zip(*entries, strict=True) if entries else ((), (), ())
-        positions = self._positions
+        senders, dests, numbers = columns
+        positions, me, source = self._positions, self.process, packet.source
         if not positions.keys() >= {*senders, *dests}:
             self._check_names(packet, (*senders, *dests))
-        cells = [(positions[a], positions[b]) for a, b, _ in entries]
-        if sorted(set(cells)) != cells:
+        place, pairs = positions.__getitem__, zip(senders, dests, strict=True)
+        counts = dict(zip(pairs, numbers, strict=True))
+        cells = list(zip(map(place, senders), map(place, dests), strict=True))
+        if sorted(cells) != cells or len(counts) != len(cells):
             raise malformed(packet, "entries sorted by member position, each once")
-        if packet.source in dests or any(map(eq, senders, dests)):
-            raise malformed(packet, f"no constraint on {packet.source!r} or by one on itself")
-        if packet.kind == "control" and any(dest != self.process for _, dest, _ in entries):
-            raise malformed(packet, f"constraints on {self.process!r} only")
-        me, source, sent = self.process, packet.source, 0
-        for sender, dest, number in entries:
-            if sender == me:
-                check_claim(
-                    self, packet, number, self._columns[positions[dest]].get(positions[me], 0)
-                )
-            elif sender == source:
-                if number == COUNT_MAX:
-                    raise malformed(packet, f"counts of {sender!r} below {COUNT_MAX}")
-                sent = number if dest == me else sent
+        if source in dests or any(map(eq, senders, dests)):
+            raise malformed(packet, f"no constraint on {source!r} or by one on itself")
+        if packet.kind == "control" and dests.count(me) != len(dests):
+            raise malformed(packet, f"constraints on {me!r} only")
+        if me in senders:
+            for (sender, dest), number in counts.items():
+                if sender == me:
+                    made = self._columns[positions[dest]].get(positions[me], 0)
+                    check_claim(self, packet, number, made)
+        if COUNT_MAX in numbers and (source, COUNT_MAX) in zip(senders, numbers, strict=True):
+            raise malformed(packet, f"counts of {source!r} below {COUNT_MAX}")
+        sent = counts.get((source, me), 0)
         if sent + 1 != packet.n:
             raise malformed(packet, f"{packet.n - 1} packets before it on this channel, not {sent}")
 
@@ -189,10 +195,11 @@ class Bounded(Endpoint):
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         carried: list[Column] = [{} for _ in self.members]
+        positions = self._positions
         for sender, dest, number in cast("tuple[Entry, ...]", packet.control):
-            carried[self._positions[dest]][self._positions[sender]] = number
-        me, source = self._positions[self.process], self._positions[packet.source]
-        dests = {self._positions[dest] for dest in packet.dests}
+            carried[positions[dest]][positions[sender]] = number
+        me, source = positions[self.process], positions[packet.source]
+        dests = {positions[dest] for dest in packet.dests}
         for place, theirs in enumerate(carried):
             if place in (me, source):
                 continue
@@ -244,18 +251,24 @@ def _limit(k: object, n: int) -> int:
 def _larger(one: Column, two: Column) -> Column:
     if not one or not two:
         return one or two
-    return {k: max(one.get(k, 0), two.get(k, 0)) for k in sorted(one.keys() | two.keys())}
+    result = one | two
+    for k in one.keys() & two.keys():
+        result[k] = max(one[k], two[k])
+    return dict(sorted(result.items()))
 
 
-def _are_entries(entries: tuple[object, ...]) -> bool:
+def _columns_of(
+    entries: tuple[object, ...],
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None:
+    """Return senders, destinations and counts of entries, or None if they are malformed."""
     if not entries:
-        return True
+        return (), (), ()
     if set(map(type, entries)) != {tuple}:
-        return False
-    rows = cast("tuple[tuple[object, ...], ...]", entries)
+        return None
+    rows = cast("tuple[Entry, ...]", entries)
     if set(map(len, rows)) != {3}:
-        return False
+        return None
     senders, dests, numbers = zip(*rows, strict=True)
-    if set(map(type, (*senders, *dests))) != {str} or not is_counts(numbers, len(numbers)):
-        return False
-    return all(number >= 1 for number in numbers)
+    if set(map(type, senders)) != {str} or set(map(type, dests)) != {str}:
+        return None
+    return (senders, dests, numbers) if is_counts(numbers, len(rows)) and min(numbers) else None

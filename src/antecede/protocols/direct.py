@@ -119,6 +119,8 @@ class Direct(Endpoint):
         self._own_slot = as_choice("own_slot", self.options["own_slot"], OWN_SLOTS)
         self._known: dict[str, Pairs] = {member: {} for member in self.members}
         self._barriers: dict[str, Pairs] = {member: {} for member in self.members}
+        self._read: tuple[object, list[Pairs]] = (None, [])
+        """The control that was checked last, and its sets; mostly it is absorbed at once."""
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
         before = tuple(tuple(sorted(self._barriers[member].items())) for member in self.members)
@@ -143,6 +145,7 @@ class Direct(Endpoint):
         carried = _carried(sets) if type(sets) is tuple and len(sets) == n else None
         if packet.kind != "data" or carried is None:
             raise malformed(packet, f"{n} sorted sets of pairs (process, number)")
+        self._read = sets, carried
         names = set().union(*carried)
         if not self._positions.keys() >= names:
             self._check_names(packet, sorted(names))
@@ -158,8 +161,10 @@ class Direct(Endpoint):
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         me, source, seq = self.process, packet.source, packet.message_id.seq
-        sets, dests = cast("Sets", packet.control), packet.dests
-        before = dict(sets[self._positions[source]])  # the direct predecessors of this message
+        sets, dests = self._read[1], packet.dests
+        if packet.control is not self._read[0]:
+            sets = list(map(dict, cast("Sets", packet.control)))
+        before = sets[self._positions[source]]  # the direct predecessors of this message
         self._known[me][source] = seq
         self._known[source] = union_max(self._known[source], before)
         newest, barriers, known = {source: seq}, self._barriers, self._known
@@ -168,9 +173,9 @@ class Direct(Endpoint):
                 continue
             kept = barriers[member]
             if member in dests and member != source:
-                kept = union_max(self._pruned(kept, dict(pairs), before), newest)
+                kept = union_max(self._pruned(kept, pairs, before), newest)
             elif pairs and member != source:
-                kept = union_max(kept, dict(pairs))
+                kept = union_max(kept, pairs)
             # Drop what is known to be delivered there.
             barriers[member] = minus(kept, known[member])
         barriers[me] = union_max(minus(barriers[me], before), newest)
@@ -207,7 +212,7 @@ def union_max(left: Pairs, right: Pairs) -> Pairs:
         return left or right
     result = dict(left)
     for process, seq in right.items():
-        if seq > result.get(process, 0):
+        if process not in result or seq > result[process]:
             result[process] = seq
     return result
 
@@ -216,5 +221,4 @@ def minus(left: Pairs, right: Pairs) -> Pairs:
     """Return the pairs of ``left`` that are newer than those of ``right``, process by process."""
     if not left or not right:
         return left
-    find = right.get
-    return {process: seq for process, seq in left.items() if seq > find(process, 0)}
+    return {p: seq for p, seq in left.items() if p not in right or seq > right[p]}

@@ -11,8 +11,7 @@ Causal order; a message waits only while a real cause of it is missing.
 Assumes
 -------
 Every packet arrives eventually; the network may reorder and duplicate packets. Processes may join
-and leave. While one is departing, the holding buffer must not fill: if a message before an answer
-is refused for lack of space, and waits for what waits for the answer, all of them wait forever.
+and leave.
 
 Cost
 ----
@@ -43,7 +42,7 @@ for events of others that no message to this process will ever bring. So a recei
 message which rests on a lost one asks the others, by a control packet, and they answer with their
 clock; a message with no gap before it is an answer too. Everything that they sent before has a
 smaller number on the channel. When all of that has arrived, nothing more can come from events up to
-that clock.
+that clock. See :mod:`antecede.core.assured`.
 
 References
 ----------
@@ -56,32 +55,27 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, cast
 
+from antecede.core.assured import ASK, PROMISE, Assured
 from antecede.core.casts import Targets
-from antecede.core.counted import Counted
 from antecede.core.counted_membership import aligned
 from antecede.core.counts import Counts, larger
 from antecede.core.info import Formula, ProtocolInfo
 from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Effects, Need, Packet
+from antecede.core.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Need, Packet
 from antecede.core.registry import register
 from antecede.core.times import Control, Times, Vector, is_stamp
 from antecede.core.validation import check_claim, is_count, is_counts, malformed
 
-ASK, PROMISE = "ask", "promise"
-
 
 @register
-class Vectors(Counted):
+class Vectors(Assured):
     """One process's clock, and the latest vector time of a message to each other process."""
 
     INFO: ClassVar = ProtocolInfo(
         name="vectors",
         idea="a vector clock and one vector per destination",
         paper="Schiper, Eggli, Sandoz 1989",
-        assumptions=(
-            "every packet arrives eventually; processes may join and leave; "
-            "a holding buffer that does not fill after a removal"
-        ),
+        assumptions="every packet arrives eventually; processes may join and leave",
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         dynamic=True,
@@ -96,14 +90,11 @@ class Vectors(Counted):
             cubic=True,
         ),
     )
-    STATE: ClassVar = Counted.STATE | {
+    STATE: ClassVar = Assured.STATE | {
         "_clock": (int, ...),
         "_latest": {NAME: (int, ...)},
         "_lost_events": {NAME: [int]},
         "_passed": {NAME: [int]},
-        "_asked": {NAME: int},
-        "_promised": {NAME: (int, int)},
-        "_assured": {NAME: int},
     }
     UNIT: ClassVar = "event"
     STAMP: ClassVar = Times
@@ -115,13 +106,7 @@ class Vectors(Counted):
         """Of those who left: events whose messages to us are lost, and on which something rests."""
         self._passed: dict[str, list[int]] = {}
         """Of those who left: levels of messages that were delivered, not of what is lost."""
-        self._refiled: list[int] = []
-        """What was filed since something last left this endpoint; not part of the state."""
-        self._asked: dict[str, int] = {}
-        self._promised: dict[str, tuple[int, int]] = {}
-        """Answers that arrived before earlier packets of their channel: their number and clock."""
-        self._assured: dict[str, int] = {}
-        """The clock up to which everything that a process sent us has arrived."""
+        super()._start()
 
     def _count_sends(self, to: Targets) -> Counts:
         self._tick()
@@ -270,91 +255,11 @@ class Vectors(Counted):
         place = bisect_right(events, level)
         return events[place - 1] if place else 0
 
-    def _is_assured(self, process: str, level: int) -> bool:
-        return self._assured.get(process, 0) >= level
-
-    def _refile(self, arrivals: Iterable[int]) -> None:
-        arrivals = list(arrivals)
-        super()._refile(arrivals)
-        if self._removed:
-            self._refiled.extend(arrivals)
-
-    def _flush(self, event: int | None = None) -> Effects:
-        if self._refiled:
-            self._inquire()
-        return super()._flush(event)
-
-    def _inquire(self) -> None:
-        """Ask others how far they have come, if what is still held rests on what is lost.
-
-        This is done once, when all that could be delivered is: each is asked for the highest level.
-        """
-        levels: dict[str, int] = {}
-        for arrival in self._refiled:
-            packet = self._hold.packets.get(arrival)
-            wanted = {} if packet is None else dict(self._wanted(packet))
-            if not self._removed.isdisjoint(wanted):
-                for name, level in wanted.items():
-                    levels[name] = max(level, levels.get(name, 0))
-        self._refiled.clear()
-        for name, level in levels.items():
-            known = max(self._assured.get(name, 0), self._asked.get(name, 0))
-            if name not in self._removed and level > known:
-                self._asked[name] = level
-                self._emit_control(name, (ASK, level))
-
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        source = packet.source
-        word, clock = cast("tuple[str, int]", packet.control)
-        if word == ASK:
-            self._emit_control(source, (PROMISE, self._clock[self._me]))
-        elif clock >= self._asked.get(source, clock + 1):  # else nobody asks, or not any more
-            self._promised[source] = (packet.n, clock)
-        return self._kept_promise(source)
-
-    def _is_blocked(self, packet: Packet) -> bool:
-        """Tell whether it must wait, even if it is itself what its source would answer."""
-        if not super()._is_blocked(packet):
-            return False
-        source = packet.source
-        if not self._removed or not self._channels.is_next(source, packet.n):
-            return True
-        return any(
-            name != source or self._newest_held(source, level) is not None
-            for name, level, _, _ in self._awaited_needs(packet)
-        )
-
-    def _on_data(self, packet: Packet) -> None:
-        source, level = packet.source, 0
-        if self._removed and self._channels.prefix.get(source, 0) >= packet.n:
-            # Whatever it sent before this message is here: it is as good as an answer.
-            level = self._level(packet)
-            self._assured[source] = max(level, self._assured.get(source, 0))
-        super()._on_data(packet)
-        if level and self._removed:
-            self._advance((Need(source, level, "event"),))
-        self._advance(self._kept_promise(source))
-
-    def _kept_promise(self, source: str) -> Iterable[Need]:
-        """Note, after any packet, if everything that a process sent before its answer is here."""
-        n, clock = self._promised.get(source, (0, 0))
-        if not n or self._channels.prefix.get(source, 0) < n:
-            return ()
-        del self._promised[source]
-        self._assured[source] = max(clock, self._assured.get(source, 0))
-        return (Need(source, clock, "event"),)
-
     # Membership.
 
     def _left(self, process: str) -> None:
-        for kept in (self._latest, self._asked, self._promised, self._assured):
-            kept.pop(process, None)
-
-    def _settled(self) -> None:
-        super()._settled()
-        self._asked.clear()
-        self._promised.clear()
-        self._assured.clear()
+        super()._left(process)
+        self._latest.pop(process, None)
 
     def _rename(self) -> None:
         super()._rename()

@@ -16,6 +16,7 @@ from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import DIGEST_BYTES, Roster
 from antecede.core.validation import shown
 from antecede.errors import PeerError, UnknownProcessError, UsageError
+from antecede.wire.counted import has_stamps
 from antecede.wire.packets import (
     HEAD_BYTES_MAX,
     get_packet,
@@ -24,7 +25,7 @@ from antecede.wire.packets import (
     read_packet,
     read_route,
 )
-from antecede.wire.quick import MARK, Quick, has_stamps, quick_of
+from antecede.wire.quick import MARK, Quick, quick_of
 from antecede.wire.roster import Scope, WireRoster
 from antecede.wire.snapshots import get_snapshot, make_snapshot
 from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, Reader, check_mark

@@ -13,7 +13,7 @@ from typing import Final
 
 from antecede.core.counts import Counts
 from antecede.core.messages import INCARNATION_SHIFT, Packet, numbered_packet
-from antecede.core.registry import PROTOCOLS, protocol_class, protocol_of_number
+from antecede.core.registry import PROTOCOLS
 from antecede.core.roster import Roster
 from antecede.core.stamps import Stamp, Translation, new_stamp
 from antecede.core.validation import COUNT_MAX, are_names
@@ -22,11 +22,17 @@ from antecede.wire.counted import (
     BITS,
     DESTS,
     LIST,
+    NEWS,
     OTHERS,
+    Odd,
     counted_body,
     counted_head,
     counted_packet,
     counting_packet,
+    kind_of,
+    kind_of_tag,
+    odd_control,
+    odd_head,
 )
 from antecede.wire.lanes import ColumnError, read_varint, varint
 from antecede.wire.packets import STAMPED, TAGS
@@ -60,6 +66,8 @@ class Quick:
         self._stamps = Stamps(wire.roster)
         self._starts: dict[type[Stamp], dict[int, bytes]] = defaultdict(dict)
         self.counted_starts: dict[tuple[str, int], bytes] = {}
+        self.odd: tuple[type[Stamp], object, Odd | None] | None = None
+        """The last control that was not about exactly the members: copies share it."""
         self.dests: dict[int, tuple[int, bytes]] = {}
         self._tag_at = 1 + len(wire.identity)
         self._kinds: dict[int, tuple[type[Stamp], int]] = {}
@@ -77,9 +85,10 @@ class Quick:
         """Return a packet with this payload, or None if it is of another kind."""
         roster = self.roster
         if packet.roster is not roster:
-            adopted = self._adopted(packet)
+            kind = kind_of(packet.protocol)
+            adopted = None if kind is None else self._adopted(packet, kind)
             if adopted is None:
-                return None
+                return None if kind is None else odd_head(self, packet, kind, payload)
             packet = adopted
         stamp = packet.stamp
         if not stamp.IS_LOG:
@@ -98,8 +107,8 @@ class Quick:
             how += DESTS
             needs = b""
         if stamp.news is not None:
-            how += 2 * DESTS
-            listed += self._put_news(stamp.news)
+            how += NEWS
+            listed += self.put_news(stamp.news)
         start = self._starts[type(stamp)].get((how << 16 | packet.source_no) << 16 | dest)
         if start is None:
             start = self._start(packet, how)
@@ -109,9 +118,11 @@ class Quick:
     def control_bytes(self, packet: Packet) -> int | None:
         """Return the length of a control, or None if it is of another kind."""
         if packet.roster is not self.roster:
-            adopted = self._adopted(packet)
+            kind = kind_of(packet.protocol)
+            adopted = None if kind is None else self._adopted(packet, kind)
             if adopted is None:
-                return None
+                odd = None if kind is None else odd_control(self, kind, packet.control)
+                return None if odd is None else len(odd.body)
             packet = adopted
         stamp = packet.stamp
         if not stamp.IS_LOG:
@@ -148,8 +159,13 @@ class Quick:
             put_varint(out, dest)
         return bytes(out)
 
-    def _put_news(self, news: tuple[int, int]) -> bytes:
-        return b"".join([mask.to_bytes(self._set_bytes, "little") for mask in news])
+    def put_news(self, news: tuple[int, int]) -> bytes:
+        """Return who left and who is done, as bits."""
+        return self.put_set(news[0]) + self.put_set(news[1])
+
+    def put_set(self, mask: int) -> bytes:
+        """Return members as bits."""
+        return mask.to_bytes(self._set_bytes, "little")
 
     def listed(self, mask: int, source: int) -> tuple[int, bytes]:
         """Return the form of several destinations of a message by ``source``, and these."""
@@ -168,14 +184,14 @@ class Quick:
         self.dests[mask] = result
         return result
 
-    def _adopted(self, packet: Packet) -> Packet | None:
+    def _adopted(self, packet: Packet, kind: type[Stamp]) -> Packet | None:
         """Return a packet by our numbers, or None if no endpoint would send it."""
         numbers, roster = self.roster.numbers, packet.roster
         source, dest = numbers.get(packet.source), numbers.get(packet.dest)
         if source is None or dest is None:
             return None
         if roster is None:
-            return self._numbered(packet, source, dest)
+            return self._numbered(packet, kind, source, dest)
         if isinstance(packet.stamp, Counts):
             counts = packet.stamp.moved(roster, self.roster)
             return None if counts is None else counting_packet(self, packet, (source, dest), counts)
@@ -191,10 +207,10 @@ class Quick:
             self.roster, source, dest, packet.n, packet.seq, dests, packet.payload, stamp, needs
         )
 
-    def _numbered(self, packet: Packet, source: int, dest: int) -> Packet | None:
+    def _numbered(self, packet: Packet, kind: type[Stamp], source: int, dest: int) -> Packet | None:
         """Return a packet that was made from names by our numbers, if an endpoint would send it."""
-        kind, message, roster = _kind_of(packet.protocol), packet.message, self.roster
-        if kind is None or message is None or message.sender != packet.source:
+        message, roster = packet.message, self.roster
+        if message is None or message.sender != packet.source:
             return None
         if issubclass(kind, Counts):
             counts = kind.read(packet.control, roster)
@@ -224,7 +240,7 @@ class Quick:
                 return self._packet(data, found[0], found[1])
             tag, at = read_varint(data, self._tag_at)
             form = tag % TAGS - STAMPED
-            kind = _kind_of_tag(tag) if form >= 0 else None
+            kind = kind_of_tag(tag) if form >= 0 else None
             if kind is None:
                 return None
             if issubclass(kind, Counts):
@@ -290,15 +306,20 @@ class Quick:
             if dests == only:
                 msg = "lists its destination although it has no other"
                 raise ColumnError(msg)
-        if form >= 2 * DESTS:
-            form -= 2 * DESTS
-            news, at = self._get_news(data, at)
+        if form >= NEWS:
+            form -= NEWS
+            news, at = self.get_news(data, at)
         return dests, news, form, at
 
-    def _get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
-        middle, end = at + self._set_bytes, at + 2 * self._set_bytes
-        left = int.from_bytes(data[at:middle], "little")
-        done = int.from_bytes(data[middle:end], "little")
+    def get_set(self, data: bytes, at: int) -> tuple[int, int]:
+        """Read bits, which may end too early, and return the place behind them."""
+        end = at + self._set_bytes
+        return int.from_bytes(data[at:end], "little"), end
+
+    def get_news(self, data: bytes, at: int) -> tuple[tuple[int, int], int]:
+        """Read who left and who is done, and return the place behind them."""
+        left, at = self.get_set(data, at)
+        done, end = self.get_set(data, at)
         if end > len(data) or not left or left >> self._count or done & ~left:
             msg = "has news that end too early, or are not about members that left"
             raise ColumnError(msg)
@@ -339,27 +360,6 @@ class Quick:
         if mask >> self._count or not mask:
             return 0, end, False
         return mask, end, (self.dests.get(mask) or self.put_dests(mask)) == (how, data[at:end])
-
-
-def has_stamps(protocol: str) -> bool:
-    """Tell whether packets of a protocol usually have the form that is read here."""
-    return _kind_of(protocol) is not None
-
-
-def _kind_of(protocol: str) -> type[Stamp] | None:
-    """Return the stamps of a protocol whose control is a log or counts."""
-    if protocol not in PROTOCOLS:
-        return None
-    kind: type[Stamp] | None = getattr(protocol_class(protocol), "STAMP", None)
-    if kind is None or not PROTOCOLS[protocol].wire_number:
-        return None
-    return kind if kind.IS_LOG or issubclass(kind, Counts) else None
-
-
-def _kind_of_tag(tag: int) -> type[Stamp] | None:
-    number, form = divmod(tag, TAGS)
-    name = protocol_of_number(number)
-    return None if form < STAMPED or name is None else _kind_of(name)
 
 
 def _is_fine(packet: Packet, entries_max: int) -> bool:
