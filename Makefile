@@ -27,7 +27,7 @@ study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
 	@$(BIN)/antecede study $(ARGS)
 
 test: setup ## run the tests (at most 10 minutes on two cores)
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 3 $(ARGS)
 
 coverage: setup ## measure the branch coverage of core, protocols, check, wire and net (half an hour)
 	@$(BIN)/python -m coverage run --branch --source=src/antecede -m pytest -q tests/core \
