@@ -60,6 +60,7 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 
 soak: setup ## run the protocols and nodes for long: state that must not grow, kills, faults (slow)
 	@$(BIN)/python -m tests.protocols.soak
+	@$(BIN)/python -m tests.core.test_churn_size 10000
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600
