@@ -27,7 +27,7 @@ study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
 	@$(BIN)/antecede study $(ARGS)
 
 test: setup ## run the tests (at most 10 minutes on two cores)
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 3 $(ARGS)
 
 coverage: setup ## measure the branch coverage of core, protocols, check, wire and net (half an hour)
 	@$(BIN)/python -m coverage run --branch --source=src/antecede -m pytest -q tests/core \
@@ -60,6 +60,7 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 
 soak: setup ## run the protocols and nodes for long: state that must not grow, kills, faults (slow)
 	@$(BIN)/python -m tests.protocols.soak
+	@$(BIN)/python -m tests.core.test_churn_size 10000
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600

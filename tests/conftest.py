@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.workers import Scheduling, needs_spark
+
 settings.register_profile(
     "antecede",
     deadline=None,
@@ -19,19 +21,18 @@ settings.register_profile(
 settings.load_profile("antecede")
 
 TESTS = Path(__file__).resolve().parent
-# Files that come before all others. The first two workers get the first two files, then the third
-# and the fourth; whoever is done gets the next. Kernels are compiled by one worker while the other
-# does something else, so that nothing is compiled twice. The rest take long: started last, they
-# would leave a core idle.
+# Files that come before all others; whoever is done gets the next. Kernels are compiled by one
+# worker while the others do something else, so that nothing is compiled twice. The rest take long:
+# started last, they would leave a core idle.
 FIRST = (
     "docs/test_benchmarks_page.py",  # compiles the kernels of studies and most of the audit
-    "net/test_soak.py",  # mostly waits
-    "sim/test_benchmarks.py",  # compiles the other kernels
     "core/test_compiled.py",
+    "net/test_soak.py",  # mostly waits
     "check/test_explore.py",
+    "pipeline/streams/test_reorder_cli.py",
+    "sim/test_benchmarks.py",  # compiles the other kernels
     "pipeline/test_audit_windows.py",  # compiles the rest of the audit
     "pipeline/test_cluster.py",
-    "pipeline/streams/test_reorder_cli.py",
     "pipeline/test_study_cli.py",
     "pipeline/streams/test_nats_spark.py",
     "pipeline/test_audit_spark.py",
@@ -49,9 +50,13 @@ def shared() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files named in `FIRST` before all others."""
+    """Put the files named in `FIRST` before all others, then those that not every worker gets."""
     places = {TESTS / name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path, len(FIRST)))
+
+    def place_of(item: pytest.Item) -> tuple[int, bool]:
+        return places.get(item.path, len(FIRST)), not needs_spark(item.path)
+
+    items.sort(key=place_of)
 
 
 def pytest_collection_finish() -> None:
@@ -63,13 +68,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Hand whole files to the workers, in order: the tests of a file share clusters and builds."""
+    """Hand whole files to the workers, in order."""
     if config.getvalue("dist") != "load":
         return None
-    from xdist.scheduler import LoadFileScheduling
-
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -88,6 +88,8 @@ def owed(folder: Path, members: set[str]) -> list[tuple[str, str]]:
             labels[name] = words[1]
         elif words[0] == "handled" and len(words) == 3:
             handled.add((words[2], words[1]))
+    if late := sorted(members - labels.keys()):
+        return [(name, "that it is up") for name in late]
     here = {labels[name] for name in members}
     missing = []
     for row in eventlog.read(folder / "events.jsonl"):

@@ -12,11 +12,13 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from antecede.pipeline.spark import settings
 from antecede.pipeline.spark.java import find_java, java_home
 from antecede.pipeline.spark.session import session
 
@@ -29,11 +31,28 @@ if TYPE_CHECKING:
 WORKERS = 2
 
 
+@cache
+def light_jvm() -> str:
+    """Return the flags of a light JVM, which here does not verify the classes of Spark either.
+
+    That is a sixth of its work until the first tables are there. Java after 21 warns of the flag.
+    """
+    flags = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    return f"{settings._LIGHT_JVM} {flags if find_java().major <= 21 else ''}".strip()
+
+
+def lighten() -> str:
+    """Return a line of code that gives the light sessions of another process these flags."""
+    return f"import antecede.pipeline.spark.settings as s; s._LIGHT_JVM = {light_jvm()!r}"
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the one embedded session that all tests of a worker share."""
-    with session("local[2]", app="antecede-tests", memory="1g", light=True) as started:
-        yield started
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "_LIGHT_JVM", light_jvm())
+        with session("local[2]", app="antecede-tests", memory="1g", light=True) as started:
+            yield started
 
 
 @dataclass
@@ -160,7 +179,7 @@ def cluster() -> Iterator[Cluster]:
     environment = _clean() | {
         "SPARK_HOME": str(home),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": light_jvm(),
         "SPARK_LOCAL_DIRS": str(base / "local"),
         "TMPDIR": str(base / "tmp"),
     }

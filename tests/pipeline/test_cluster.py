@@ -24,6 +24,7 @@ import pytest
 import antecede
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.logs.sources import table_of
+from tests.pipeline.conftest import light_jvm, lighten
 from tests.pipeline.streams.cases import audited, check_order, rows_table, stream
 from tests.pipeline.test_audit_spark import hard_log, write_in_time
 
@@ -37,6 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 DRIVER = """
     import json, sys
     sys.path.insert(0, {source!r})
+    {lighten}
     from antecede.pipeline.spark.session import session
 
     def say(value):
@@ -47,10 +49,6 @@ DRIVER = """
             exec(json.loads(line), {{"__name__": "__main__", "spark": spark, "say": say}})
             say("done")
 """
-CONFIG = {
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "2",
-}
 
 
 @dataclass
@@ -81,7 +79,13 @@ class Driver:
 @pytest.fixture(scope="module")
 def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     source = str(Path(antecede.__path__[0]).parent)
-    code = textwrap.dedent(DRIVER).format(source=source, master=cluster.master, config=CONFIG)
+    config = {
+        "spark.executor.extraJavaOptions": light_jvm(),
+        "spark.sql.shuffle.partitions": "2",
+    }
+    code = textwrap.dedent(DRIVER).format(
+        source=source, lighten=lighten(), master=cluster.master, config=config
+    )
     errors = tmp_path_factory.mktemp("driver") / "errors"
     with (
         errors.open("w", encoding="utf-8") as stream,

@@ -17,6 +17,7 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.pipeline.spark import java, session, settings, ship
+from tests.pipeline.conftest import lighten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -218,7 +219,7 @@ def test_a_master_that_listens_and_says_nothing_is_given_up() -> None:
         silent.listen()
         master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
         answer = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), master],
+            [sys.executable, "-c", f"{lighten()}\n{textwrap.dedent(code)}", master],
             capture_output=True,
             text=True,
             timeout=1800,

@@ -23,6 +23,7 @@ from antecede.errors import UsageError
 from antecede.pipeline.runs import RunFolder
 from antecede.pipeline.studies.measures import unpack
 from antecede.pipeline.studies.request import Request
+from tests.pipeline.conftest import lighten
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
 CODE = (
@@ -125,7 +126,16 @@ def test_doctor_names_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
 
 def _start(out: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, "--out", str(out), "--master", "local[2]", *words],
+        [
+            sys.executable,
+            "-c",
+            f"{lighten()}\n{CODE}",
+            "--out",
+            str(out),
+            "--master",
+            "local[2]",
+            *words,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

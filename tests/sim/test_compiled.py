@@ -88,7 +88,7 @@ def test_a_kernel_is_loaded_from_the_cache(tmp_path: Path) -> None:
 from antecede import sim
 from antecede.sim.kernels import loop
 from antecede.sim.workloads import paper
-sim.run("buffered", paper(n=2, received=2), engine="kernel")
+sim.run("broadcast", paper(n=2, cast="broadcast", received=2), engine="kernel")
 print(sum(loop.run.stats.cache_hits.values()))
 """
     hits = [python(program, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip() for _ in range(2)]

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from antecede.cli.main import command_line
 from antecede.cli.reorder import _show_waiting
 from antecede.errors import UsageError
-from tests.pipeline.conftest import family
+from tests.pipeline.conftest import family, lighten
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ app(sys.argv[1:])
 
 
 def call(*words: object) -> list[str]:
-    return [sys.executable, "-c", CALL, "reorder", *map(str, words)]
+    return [sys.executable, "-c", f"{lighten()}\n{CALL}", "reorder", *map(str, words)]
 
 
 def end_all(query: subprocess.Popen[str], rng: random.Random) -> None:
