@@ -16,8 +16,6 @@ import typer
 from antecede.cli.options import AsJson, Master, Out, Wait
 from antecede.cli.progress import progress
 
-_INTERRUPTED = 130
-
 
 def study(
     *,
@@ -91,8 +89,8 @@ def study(
         kept = "interrupted before the first run was finished; nothing is kept"
         if campaign.folder.has_parts:
             kept = f"interrupted; to resume: antecede study --resume --out {path}"
-        typer.echo(f"antecede: {kept}", err=True)
-        raise typer.Exit(getattr(stop, "status", _INTERRUPTED)) from None
+        stop.add_note(kept)
+        raise
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
