@@ -28,6 +28,7 @@ from antecede.cli.options import (
     Strict,
     Wait,
     log_options,
+    require_no_spark,
     say_rejected,
     sources_of,
 )
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def advise(
+    ctx: typer.Context,
     logs: Logs,
     *,
     form: Form = None,
@@ -78,6 +80,8 @@ def advise(
     from antecede.sim.workloads import check_seed
 
     check_seed(seed)
+    if local:
+        require_no_spark(ctx)
     sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     options = {
         **log_options(sources),

@@ -26,6 +26,7 @@ from antecede.cli.options import (
     Strict,
     Wait,
     log_options,
+    require_no_spark,
     say_rejected,
     sources_of,
 )
@@ -61,6 +62,7 @@ EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
 def audit(
+    ctx: typer.Context,
     logs: Logs,
     *,
     form: Form = None,
@@ -101,6 +103,8 @@ def audit(
     ignored = compiled(ignore or [])
     if windows is not None:
         require_windows(windows)
+    if local:
+        require_no_spark(ctx)
     options = {
         **log_options(sources),
         "execution": execution,

@@ -88,6 +88,20 @@ Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the sa
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Tell whether a parameter was given on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def require_no_spark(ctx: typer.Context) -> None:
+    """Refuse options of Spark beside --local, which would have no effect."""
+    given = [name for name in ("master", "wait", "memory", "windows") if is_given(ctx, name)]
+    if given:
+        msg = f"--local works without Spark; leave --local or --{given[0]} out"
+        raise UsageError(msg)
+
+
 def sources_of(
     logs: list[Path],
     form: str | None,

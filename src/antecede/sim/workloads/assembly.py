@@ -5,7 +5,6 @@ A workload is a function that makes a schedule; the same arguments give the same
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecede.errors import UsageError
+from antecede.memory import require_memory
 from antecede.sim.delays import Delay, delay
 from antecede.sim.schedule import EVERYTHING, Schedule
 
@@ -44,21 +44,8 @@ def check_size(n: int, **counts: float) -> None:
             msg = f"{name}={value:g} is not possible; use at least {least}"
             raise UsageError(msg)
     copies = n * (counts.get("received", 0) + counts.get("warm_up", 0))
-    needed, has = copies * _BYTES_PER_COPY / 2**30, _memory() / 2**30
-    if needed > has:
-        msg = (
-            f"{copies:,.0f} copies would take about {needed:,.0f} GiB of memory, but this machine "
-            f"has {has:,.0f} GiB; use fewer processes or a smaller --received"
-        )
-        raise UsageError(msg)
-
-
-def _memory() -> float:
-    """Return the bytes of memory of this machine, infinite if unknown."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
+    mend = "use fewer processes or a smaller --received"
+    require_memory(copies * _BYTES_PER_COPY, f"{copies:,.0f} copies", mend)
 
 
 def assemble(
