@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.shown import say
 from antecede.errors import UsageError
 from antecede.pipeline.logs.formats import FORMATS
 
@@ -145,4 +146,4 @@ def say_rejected(result: Mapping[str, Any]) -> None:
     from antecede.report.rejected import rejected_in_words
 
     if result["rejected"]:
-        typer.echo(f"{rejected_in_words(result)}.")
+        say(f"{rejected_in_words(result)}.")

@@ -274,21 +274,20 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
 
 def _show(runs: list[sim.Run], path: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from antecede.cli.shown import print_table, say
     from antecede.report.numbers import figure
     from antecede.report.simulate_page import LABELS
 
     names = " ".join(each.protocol for each in runs)
     engine = f" ({runs[0].engine} engine)" if len(runs) == 1 else ""
-    table = Table(title=f"antecede simulate {names}{engine}", show_header=len(runs) > 1)
-    table.add_column("")
-    for each in runs:
-        table.add_column(each.protocol, justify="right" if len(runs) > 1 else "left")
-    for name, label in LABELS.items():
-        values = [each.metrics.get(name) for each in runs]
-        if any(value is not None for value in values):
-            table.add_row(label, *map(figure, values))
-    console = Console(markup=False)
-    console.print(table)
-    console.print(f"page: {path / 'index.html'}", soft_wrap=True)
+    values = {label: [each.metrics.get(name) for each in runs] for name, label in LABELS.items()}
+    print_table(
+        Console(markup=False),
+        ["", *(each.protocol if len(runs) > 1 else "" for each in runs)],
+        [[label, *map(figure, own)] for label, own in values.items() if set(own) != {None}],
+        left=(0,) if len(runs) > 1 else (0, 1),
+        title=f"antecede simulate {names}{engine}",
+        show_header=len(runs) > 1,
+    )
+    say(f"page: {path / 'index.html'}")
