@@ -177,7 +177,8 @@ def _run(
             spark, job.source, most=job.messages, names=options, packets="packet" in options
         )
     else:
-        stream = read_files(spark, Path(job.source), job.form, files=job.files)
+        causes = options.get("causes", "causes")
+        stream = read_files(spark, Path(job.source), job.form, files=job.files, causes=causes)
     out = stream_writer(job.out, options) if is_url(job.out) else Path(job.out)
     totals = run_files(
         stream, out, checkpoint=job.checkpoint, options=options, every=every, show=_show
