@@ -116,6 +116,8 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["optimal", "-n", "1"], "n=1 processes"),
+        (["optimal", "--received", "9" * 400], "is not possible; use at least 1, below 1e+18"),
+        (["optimal", "--received", "0"], "received=0 is not possible; use at least 1"),
         (["optimal", "--workload", "pape"], "unknown workload 'pape'"),
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
         (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),

@@ -24,6 +24,7 @@ MEAN_DELAY = 0.05
 _CHUNK = 1 << 20
 # Measured at the peak of a run without its event log: 218 to 255 bytes.
 _BYTES_PER_COPY = 200
+_COUNT_MAX = 1e18
 
 
 def as_delay(value: Delay | str | float) -> Delay:
@@ -40,8 +41,10 @@ def check_size(n: int, **counts: float) -> None:
         raise UsageError(msg)
     for name, value in counts.items():
         least = 1 if name == "received" else 0  # A run without messages measures nothing.
-        if not np.isfinite(value) or value < least:
-            msg = f"{name}={value:g} is not possible; use at least {least}"
+        if not least <= value < _COUNT_MAX:  # NaN is not either
+            msg = (
+                f"{name}={value!r:.30} is not possible; use at least {least}, below {_COUNT_MAX:g}"
+            )
             raise UsageError(msg)
     copies = n * (counts.get("received", 0) + counts.get("warm_up", 0))
     mend = "use fewer processes or a smaller --received"
