@@ -94,8 +94,9 @@ def print_table(
         bare = cells.table(shown, [1] * len(shown), left, {**style, "title": None})
         return console.measure(bare, options=wide).maximum - len(shown)
 
-    start = 1
-    while start == 1 or start < len(heads):
+    start = 0
+    while start < len(heads):
+        start = max(start, 1)
         shown = [0, *range(start, min(start + 1, len(heads)))]
         while shown[-1] + 1 < len(heads):
             more = [*shown, shown[-1] + 1]
