@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import antecede
 from antecede.pipeline import reorder
 from antecede.pipeline.spark.session import session
+from antecede.pipeline.streams.entry import SESSION
 from benchmarks._tables import judge, record
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def main(*, quick: bool) -> bool:
     folder = Path(tempfile.mkdtemp(prefix="antecede-bench-"))
     begun = time.perf_counter()
     try:
-        with session("local[2]", app="antecede-bench", memory="2g") as spark:
+        with session("local[2]", app="antecede-bench", memory="2g", config=SESSION) as spark:
             # A stream runs for days: what Java still compiles is not counted for either query.
             warm = folder / "warm"
             write_batches(warm / "in", make_rows(rows, 10, 20), batches)

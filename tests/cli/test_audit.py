@@ -150,6 +150,22 @@ def test_a_file_that_is_not_there_or_not_whole_is_told_as_such(tmp_path: Path, v
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("audit", ["--windows", "4"]),
+        ("audit", ["--master", "local[1]"]),
+        ("audit", ["--memory", "4g"]),
+        ("advise", ["--wait", "5"]),
+    ],
+)
+def test_options_of_spark_are_refused_beside_local(
+    tmp_path: Path, verb: str, words: list[str]
+) -> None:
+    told = refused(verb, write(tmp_path / "l.jsonl", LATE), "--local", *words)
+    assert told == f"--local works without Spark; leave --local or {words[0]} out"
+
+
 def test_a_list_of_events_is_recognised_and_told_what_it_needs(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     path.write_text(f"[{','.join(UNPAIRED.strip().splitlines())}]")

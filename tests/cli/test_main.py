@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from antecede.cli.main import app
 
@@ -81,6 +82,22 @@ def test_an_interrupt_is_one_line_and_a_status_of_its_own(verb: str) -> None:
                 process.wait(60)
         assert process.stderr.read() == b"antecede: stopped\n"
     assert process.returncode == 130
+
+
+def test_an_interrupt_before_the_verb_begins_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    early = typer.Typer()
+
+    @early.command()
+    def stop(_words: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("antecede.cli.main.command_line", lambda _: early)
+    with pytest.raises(SystemExit) as ended:
+        app(["protocols"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "antecede: stopped\n"
 
 
 @pytest.mark.parametrize("words", [["protocols"], ["protocols", "--json"]])

@@ -58,6 +58,7 @@ def _call(*words: str) -> None:
         (("--resume",), "--resume needs --out"),
         (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),
         (("--n", "1"), "--n 1: processes cannot exchange messages"),
+        (("--experiment", "overhead", "--n", "90000"), "90,000 processes would take about "),
         (("--seeds", "0"), "--seeds 0: there is nothing to run"),
         (("--delay", "slow"), "delay 'slow' is not understood"),
         (("--delay", "constant:1", "--experiment", "growth"), "varies the delay itself"),

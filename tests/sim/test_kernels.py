@@ -14,6 +14,7 @@ import antecede
 from antecede import sim
 from antecede.core.info import Options
 from antecede.sim import kernels
+from antecede.sim.kernels.loop import State
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import WORKLOADS, paper
 from tests.sim.same import (
@@ -122,13 +123,31 @@ def test_growing_arrays_on_the_way_changes_nothing(protocol: str) -> None:
 def test_a_pause_for_the_progress_bar_changes_nothing(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antecede.sim.kernels.loop.CHUNK", 7)
     schedule = paper(n=5, cast=widest(protocol), received=40, seed=2)
+    whole = sim.run(protocol, schedule, engine="kernel")
+    monkeypatch.setattr("antecede.sim.kernels.loop.CHUNK", 7)
     seen: list[float] = []
     paused = sim.run(protocol, schedule, engine="kernel", progress=seen.append)
-    assert differences(paused.trace, sim.run(protocol, schedule, engine="kernel").trace) == []
+    assert differences(paused.trace, whole.trace) == []
     assert len(seen) > 10
     assert seen == sorted(seen)
+
+
+def test_a_run_that_shows_no_progress_can_be_interrupted_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python hears of Ctrl-C only when compiled code returns."""
+    calls: list[int] = []
+    proceed = State._continue
+
+    def noted(self: State) -> int:
+        calls.append(proceed(self))
+        return calls[-1]
+
+    monkeypatch.setattr(State, "_continue", noted)
+    monkeypatch.setattr("antecede.sim.kernels.loop.CHUNK", 7)
+    sim.run("matrix", paper(n=5, received=40, seed=2), engine="kernel")
+    assert len(calls) > 10
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -28,6 +28,7 @@ from antecede.cli.options import (
     Strict,
     Wait,
     log_options,
+    require_no_spark,
     say_rejected,
     sources_of,
 )
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def advise(
+    ctx: typer.Context,
     logs: Logs,
     *,
     form: Form = None,
@@ -78,6 +80,8 @@ def advise(
     from antecede.sim.workloads import check_seed
 
     check_seed(seed)
+    if local:
+        require_no_spark(ctx)
     sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     options = {
         **log_options(sources),
@@ -107,8 +111,8 @@ def advise(
 def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
+    from antecede.cli.shown import print_table, say
     from antecede.pipeline.advice.costs import Status
     from antecede.report import advise_page as page
     from antecede.report.advise_page import messages_in_words
@@ -118,24 +122,24 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     shown = [k for k, head in enumerate(page.HEADS) if head not in on_page]
     heads = page.heads(result)
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for k in shown:
-        justify: Any = "left" if heads[k] in {"protocol", "status"} else "right"
-        # Heads in several lines leave room for large numbers.
-        table.add_column(heads[k].replace(" ", "\n").replace("/", "\n/"), justify=justify)
     records = [cost.record for cost in costs if cost.status is not Status.SKIPPED]
-    for row in page.cells(records, result):
-        table.add_row(*(row[k] for k in shown))
-    Console(markup=False).print(table)
+    print_table(
+        Console(markup=False),
+        # Heads in several lines leave room for large numbers.
+        [heads[k].replace(" ", "\n").replace("/", "\n/") for k in shown],
+        [[row[k] for k in shown] for row in page.cells(records, result)],
+        left=[at for at, k in enumerate(shown) if heads[k] in {"protocol", "status"}],
+        title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False,
+    )  # fmt: skip
     for note in (*page.notes(result), page.left_out_in_words(result)):
         if note:
-            typer.echo(note)
+            say(note)
     skipped = [cost.protocol for cost in costs if cost.status is Status.SKIPPED]
     for words, names in (("Skipped", skipped), ("Not recommended", result["not_chosen"])):
         if names:
-            typer.echo(f"{words}: {', '.join(names)} (the page says why).")
+            say(f"{words}: {', '.join(names)} (the page says why).")
     say_rejected(result)
     for words in (result["caveat"], result["reason"], result["otherwise"]):
         if words:
-            typer.echo(words)
-    typer.echo(f"Table and page: {path / 'index.html'}")
+            say(words)
+    say(f"Table and page: {path / 'index.html'}")

@@ -26,9 +26,11 @@ from antecede.cli.options import (
     Strict,
     Wait,
     log_options,
+    require_no_spark,
     say_rejected,
     sources_of,
 )
+from antecede.cli.shown import say
 from antecede.core.tables import SENT_TWICE
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
 def audit(
+    ctx: typer.Context,
     logs: Logs,
     *,
     form: Form = None,
@@ -101,6 +104,8 @@ def audit(
     ignored = compiled(ignore or [])
     if windows is not None:
         require_windows(windows)
+    if local:
+        require_no_spark(ctx)
     options = {
         **log_options(sources),
         "execution": execution,
@@ -133,7 +138,7 @@ def audit(
     else:
         for result, one in zip(results, audited.values(), strict=True):
             _show(result, one, ignored, max_violations, is_one=len(results) == 1)
-        typer.echo(f"Tables and page: {folder.path / 'index.html'}")
+        say(f"Tables and page: {folder.path / 'index.html'}")
     raise typer.Exit(exit_code(results))
 
 
@@ -165,15 +170,15 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
 
     if rows:
         shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
-        typer.echo(f"{shown} (violations.csv has all):")
+        say(f"{shown} (violations.csv has all):")
     for row in rows[:WORST]:
         words = sentence(row, beyond_messages=result["beyond_messages"])
-        typer.echo(f"  {label(row)}. {words}")
+        say(f"  {label(row)}. {words}")
     if result["ignored"]:
-        typer.echo(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
+        say(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
     if result["allowed"]:
         count = f"{result['counted']:,}"
-        typer.echo(f"Violations that count: {count}; allowed: {most:,}; exit status 0.")
+        say(f"Violations that count: {count}; allowed: {most:,}; exit status 0.")
 
 
 def _show(
@@ -189,16 +194,16 @@ def _show(
     from antecede.report.audit_page import lateness_in_words, lead
 
     if not is_one:
-        typer.echo(f"{result['execution']} ({result['folder']}): {result['verdict']}")
+        say(f"{result['execution']} ({result['folder']}): {result['verdict']}")
     if result["verdict"] != "undecidable":
-        typer.echo(lead(result))
+        say(lead(result))
         if late := lateness_in_words(result):
-            typer.echo(late)
+            say(late)
     if result["findings"]:
         counts = result["findings_by_kind"].items()
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
-        typer.echo(f"Inconsistencies: {kinds}.")
+        say(f"Inconsistencies: {kinds}.")
         if SENT_TWICE in result["findings_by_kind"]:
-            typer.echo(RUN_BY_RUN)
+            say(RUN_BY_RUN)
     say_rejected(result)
     _show_violations(counted(audited.audit, "violations", ignored), result, most)

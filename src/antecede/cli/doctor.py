@@ -18,6 +18,7 @@ import typer
 
 from antecede import __version__
 from antecede.errors import UsageError
+from antecede.memory import GIB, machine_bytes
 
 _MEMORY_WANTED = 4.0
 
@@ -92,9 +93,8 @@ def _cores() -> Finding:
 
 
 def _memory() -> Finding:
-    try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    except (ValueError, OSError):
+    size = machine_bytes() / GIB
+    if size == float("inf"):
         return Finding("Memory", ok=True, needed=False, seen="unknown")
     seen, mend = f"{size:.1f} GiB", f"the pipeline works best with {_MEMORY_WANTED:.0f} GiB or more"
     return Finding("Memory", size >= _MEMORY_WANTED, needed=False, seen=seen, mend=mend)

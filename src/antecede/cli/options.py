@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from antecede.cli.shown import say
 from antecede.errors import UsageError
 from antecede.pipeline.logs.formats import FORMATS
 
@@ -88,6 +89,20 @@ Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the sa
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Tell whether a parameter was given on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def require_no_spark(ctx: typer.Context) -> None:
+    """Refuse options of Spark beside --local, which would have no effect."""
+    given = [name for name in ("master", "wait", "memory", "windows") if is_given(ctx, name)]
+    if given:
+        msg = f"--local works without Spark; leave --local or --{given[0]} out"
+        raise UsageError(msg)
+
+
 def sources_of(
     logs: list[Path],
     form: str | None,
@@ -131,4 +146,4 @@ def say_rejected(result: Mapping[str, Any]) -> None:
     from antecede.report.rejected import rejected_in_words
 
     if result["rejected"]:
-        typer.echo(f"{rejected_in_words(result)}.")
+        say(f"{rejected_in_words(result)}.")

@@ -6,11 +6,12 @@ import json
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.table import Table
 
 import antecede
+from antecede.cli.shown import print_table
 from antecede.core.registry import protocol_class
 from antecede.report.protocol_page import protocol_page
 
@@ -31,7 +32,7 @@ def protocols(
         rows = [_as_row(info) for info in chosen]
         typer.echo(json.dumps(rows if name is None else rows[0], indent=2))
     elif name is None:
-        _console().print(_table(chosen))
+        _print_table(chosen)
     else:
         _console().print(Markdown(protocol_page(chosen[0])))
 
@@ -53,16 +54,16 @@ def _as_row(info: antecede.ProtocolInfo) -> dict[str, object]:
     }
 
 
-def _table(infos: list[antecede.ProtocolInfo]) -> Table:
-    table = Table(title="Protocols", show_lines=False, pad_edge=False)
-    table.add_column("name", style="bold", no_wrap=True)
-    for column in ("paper", "casts", "guarantee", "cost"):
-        table.add_column(column, overflow="fold")
-    for info in infos:
-        mark = " *" if info.reconstruction else ""
-        table.add_row(
-            info.name + mark, info.paper, ", ".join(info.casts), info.guarantee, info.cost
-        )
-    if any(info.reconstruction for info in infos):
-        table.caption = "* reconstructed from an abstract"
-    return table
+def _print_table(infos: list[antecede.ProtocolInfo]) -> None:
+    heads = ("name", "paper", "casts", "guarantee", "cost")
+    rows = [
+        (info.name + "*" * info.reconstruction, info.paper, ", ".join(info.casts), info.guarantee,
+         info.cost)
+        for info in infos
+    ]  # fmt: skip
+    marked = any(info.reconstruction for info in infos)
+    caption = "* reconstructed from an abstract" if marked else None
+    print_table(
+        _console(), heads, rows, left=range(len(heads)), caption=caption, title="Protocols",
+        box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False,
+    )  # fmt: skip

@@ -96,6 +96,7 @@ def reorder(
     --members and --readers).
     """
     from antecede.pipeline.spark.session import session
+    from antecede.pipeline.streams.entry import SESSION
     from antecede.pipeline.streams.noise import without_remarks
     from antecede.pipeline.streams.places import claimed
 
@@ -113,7 +114,7 @@ def reorder(
     with (
         claimed(_require_places(source, out, waiting, form, checkpoint)),
         without_remarks(),
-        session(master, app="antecede-reorder", memory=memory, wait=wait) as spark,
+        session(master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait) as spark,
     ):
         if waiting is not None:
             _show_waiting(spark, waiting, as_json=as_json)
@@ -177,7 +178,8 @@ def _run(
             spark, job.source, most=job.messages, names=options, packets="packet" in options
         )
     else:
-        stream = read_files(spark, Path(job.source), job.form, files=job.files)
+        causes = options.get("causes", "causes")
+        stream = read_files(spark, Path(job.source), job.form, files=job.files, causes=causes)
     out = stream_writer(job.out, options) if is_url(job.out) else Path(job.out)
     totals = run_files(
         stream, out, checkpoint=job.checkpoint, options=options, every=every, show=_show

@@ -22,6 +22,7 @@ from antecede.cli.options import (
     say_rejected,
     sources_of,
 )
+from antecede.cli.shown import say
 
 
 def report(
@@ -69,6 +70,6 @@ def report(
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        typer.echo(drawing.text)
+        say(drawing.text)
         say_rejected(result)
-        typer.echo(f"Page: {folder.path / 'index.html'}")
+        say(f"Page: {folder.path / 'index.html'}")

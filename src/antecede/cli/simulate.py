@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.cli.options import AsJson, Out, Seed
+from antecede.cli.options import AsJson, Out, Seed, is_given
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from antecede.pipeline.runs import RunFolder
 
 
+#: Options that a replayed schedule or edge list settles itself.
+_SETTLED = {
+    "schedule": ("workload", "n", "cast", "received", "warm_up", "delay", "fifo", "seed"),
+    "edges": ("workload", "n", "cast", "received", "warm_up", "schedule"),
+}
+
+
 def simulate(
+    ctx: typer.Context,
     protocols: Annotated[list[str], typer.Argument(metavar="PROTOCOL...", help="One or more names "
                                                    "that `antecede protocols` lists.")],
     *,
@@ -75,7 +83,8 @@ def simulate(
         "schedule": schedule and str(schedule), "wire_sample": wire_sample, "events": events,
     }  # fmt: skip
     options = _options_of(names, _options(asked["option"]))
-    made = _schedule(asked, seed)
+    _require_no_contradiction(ctx, asked)
+    made = _checked_schedule(asked, options, seed)
     skipped = warm_up if edges is None and schedule is None else 0
     folder = RunFolder.open(out, "simulate", options=asked, seed=seed)
     with folder:
@@ -96,6 +105,43 @@ def simulate(
         raise typer.Exit(1)
 
 
+def _require_no_contradiction(ctx: typer.Context, asked: dict[str, Any]) -> None:
+    """Refuse options that another one makes void, instead of passing over them."""
+    given = {
+        parameter.name: max(parameter.opts, key=len)
+        for parameter in ctx.command.params
+        if parameter.name and is_given(ctx, parameter.name)
+    }
+    for place, settled in _SETTLED.items():
+        void = [given[name] for name in settled if name in given]
+        if asked[place] and void:
+            msg = (
+                f"--{place} replays its own messages, so {void[0]} has no effect; "
+                f"leave --{place} or {void[0]} out"
+            )
+            raise UsageError(msg)
+    if "payload" in given and asked["bandwidth"] is None:
+        msg = "--payload matters only on links of limited --bandwidth; give both or neither"
+        raise UsageError(msg)
+
+
+def _checked_schedule(
+    asked: dict[str, Any], options: dict[str, dict[str, Any]], seed: int
+) -> sim.Schedule:
+    """Return the schedule; refuse what some protocol cannot do before any of them runs."""
+    from antecede.sim.engine import check_protocol, check_state, choose_engine
+
+    engines = {name: choose_engine(name, asked["engine"], own) for name, own in options.items()}
+    if not asked["edges"] and not asked["schedule"]:
+        for name, engine in engines.items():
+            check_state(name, asked["n"], engine)
+    made = _schedule(asked, seed)
+    for name, engine in engines.items():
+        check_state(name, made.n, engine)
+        check_protocol(name, made, options[name])
+    return made
+
+
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     from antecede.eventlog import left_out
     from antecede.eventlog.edges import title_of
@@ -109,9 +155,6 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     )
 
     check_seed(seed)
-    if asked["edges"] and asked["schedule"]:
-        msg = "--edges and --schedule exclude each other; give one of them"
-        raise UsageError(msg)
     if asked["schedule"]:
         made = Schedule.read(asked["schedule"])
     elif asked["edges"]:
@@ -231,21 +274,20 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
 
 def _show(runs: list[sim.Run], path: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from antecede.cli.shown import print_table, say
     from antecede.report.numbers import figure
     from antecede.report.simulate_page import LABELS
 
     names = " ".join(each.protocol for each in runs)
     engine = f" ({runs[0].engine} engine)" if len(runs) == 1 else ""
-    table = Table(title=f"antecede simulate {names}{engine}", show_header=len(runs) > 1)
-    table.add_column("")
-    for each in runs:
-        table.add_column(each.protocol, justify="right" if len(runs) > 1 else "left")
-    for name, label in LABELS.items():
-        values = [each.metrics.get(name) for each in runs]
-        if any(value is not None for value in values):
-            table.add_row(label, *map(figure, values))
-    console = Console(markup=False)
-    console.print(table)
-    console.print(f"page: {path / 'index.html'}", soft_wrap=True)
+    values = {label: [each.metrics.get(name) for each in runs] for name, label in LABELS.items()}
+    print_table(
+        Console(markup=False),
+        ["", *(each.protocol if len(runs) > 1 else "" for each in runs)],
+        [[label, *map(figure, own)] for label, own in values.items() if set(own) != {None}],
+        left=(0,) if len(runs) > 1 else (0, 1),
+        title=f"antecede simulate {names}{engine}",
+        show_header=len(runs) > 1,
+    )
+    say(f"page: {path / 'index.html'}")

@@ -16,8 +16,6 @@ import typer
 from antecede.cli.options import AsJson, Master, Out, Wait
 from antecede.cli.progress import progress
 
-_INTERRUPTED = 130
-
 
 def study(
     *,
@@ -91,8 +89,8 @@ def study(
         kept = "interrupted before the first run was finished; nothing is kept"
         if campaign.folder.has_parts:
             kept = f"interrupted; to resume: antecede study --resume --out {path}"
-        typer.echo(f"antecede: {kept}", err=True)
-        raise typer.Exit(getattr(stop, "status", _INTERRUPTED)) from None
+        stop.add_note(kept)
+        raise
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -135,27 +133,21 @@ def _announced() -> Iterator[None]:
 
 def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from antecede.cli.shown import print_table, say
     from antecede.pipeline.studies.comparison import COMPARED, comparison_title
     from antecede.report.numbers import figure
 
     console, result = Console(markup=False, emoji=False), summary["result"]
     for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):
-        compared = Table(title=comparison_title(result["comparison"], cast))
-        compared.add_column("protocol", no_wrap=True)
-        compared.add_column("n", justify="right")
-        for heading in COMPARED.values():
-            compared.add_column(heading, justify="right")
-        for row in result["comparison"]:
-            if row["cast"] == cast:
-                cells = (figure(row.get(metric)) for metric in COMPARED)
-                compared.add_row(row["protocol"], str(row["processes"]), *cells)
-        console.print(compared)
-    table = Table(title="antecede study", show_header=False)
-    table.add_row("experiments", ", ".join(result["experiments"]))
-    table.add_row("runs", f"{result['runs']:,}")
-    table.add_row("deliveries", f"{result['deliveries']:,}")
-    table.add_row("seconds", f"{summary['seconds']:,.1f}")
-    table.add_row("page", str(path / "index.html"))
-    console.print(table)
+        rows = [
+            (row["protocol"], str(row["processes"]), *(figure(row.get(name)) for name in COMPARED))
+            for row in result["comparison"]
+            if row["cast"] == cast
+        ]
+        title = comparison_title(result["comparison"], cast)
+        print_table(console, ("protocol", "n", *COMPARED.values()), rows, title=title)
+    counts = f"{result['runs']:,} runs, {result['deliveries']:,} deliveries"
+    say(f"Experiments: {', '.join(result['experiments'])}.")
+    say(f"{counts}, {summary['seconds']:,.1f} seconds.")
+    say(f"Page: {path / 'index.html'}")

@@ -11,6 +11,7 @@ import numpy as np
 
 import antecede
 from antecede.errors import UsageError
+from antecede.memory import require_memory
 from antecede.sim.beside import beside
 from antecede.sim.events import event_table
 from antecede.sim.kernels import loop, registry
@@ -74,6 +75,7 @@ def run(
     if warm_up < 0 or wire_sample < 0:
         msg = f"warm_up={warm_up}, wire_sample={wire_sample}; use at least 0"
         raise UsageError(msg)
+    check_state(protocol, schedule.n, chosen)
     check_protocol(protocol, schedule, options)
     begin = time.thread_time()  # runs share cores with each other
     model_bytes: NDArray[np.int64]
@@ -113,6 +115,26 @@ def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str
         msg = f"there is no kernel {why}; use engine='plain' or one of {', '.join(KERNELS)}"
         raise UsageError(msg)
     return "kernel" if can and engine != "plain" else "plain"
+
+
+def state_bytes_least(protocol: str, n: int, engine: str) -> float:
+    """Return the bytes that a run of ``n`` processes takes at least, whatever is sent.
+
+    Measured: kernels with a matrix per process take 5 to 10 bytes times n x n x n, other kernels at
+    least 8 times n x n, and endpoints at least 60 times n x n.
+    """
+    if engine == "plain":
+        return 60.0 * n**2
+    formula = antecede.PROTOCOLS[protocol].formula
+    is_cubic = formula is not None and formula.cubic
+    return 8.0 * n**2 + (5.0 * n**3 if is_cubic else 0.0)
+
+
+def check_state(protocol: str, n: int, engine: str) -> None:
+    """Refuse a run whose state does not fit into this machine's memory."""
+    what = f"{protocol} with {n:,} processes"
+    mend = "use fewer processes, or a protocol that keeps less"
+    require_memory(state_bytes_least(protocol, n, engine), what, mend)
 
 
 def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from antecede.core.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.eventlog.rule import require_columns
 from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of
-from antecede.pipeline.advice.formulas import computed, why_not_run
+from antecede.pipeline.advice.formulas import computed, why_not_run, why_too_large
 from antecede.pipeline.advice.replays import pack_schedule, promised_faults, replay
 from antecede.pipeline.advice.traffic import schedule_of
 from antecede.pipeline.spark.tasks import run_specs
@@ -90,5 +90,10 @@ def _without_running(info: ProtocolInfo, schedule: Schedule) -> Cost | None:
         note = f"supports {' and '.join(info.casts)}; the log has {schedule.cast}"
     else:
         why = why_not_run(info, schedule.n)
-        return None if why is None else computed(info, schedule.n, why, promised_faults(info))
+        if why is not None:
+            return computed(info, schedule.n, why, promised_faults(info))
+        too_large = why_too_large(info, schedule.n)
+        if too_large is None:
+            return None
+        note = too_large
     return Cost(protocol=info.name, status=Status.SKIPPED, note=note)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from antecede.core.info import ProtocolInfo
+from antecede.memory import GIB, machine_bytes
 from antecede.pipeline.advice.costs import Cost, Fault, Status
+from antecede.pipeline.audits.windows.rounds import BYTES_PER_PAIR
 from antecede.sim import KERNELS
+from antecede.sim.engine import state_bytes_least
 
 #: A kernel that keeps a matrix per process may use this much memory in all.
 CUBE_BYTES_MAX = 1 << 30
@@ -24,6 +27,19 @@ def why_not_run(info: ProtocolInfo, n: int) -> str | None:
     if info.name not in KERNELS and n > PLAIN_PROCESSES_MAX:
         return f"it has no kernel, and the plain engine is too slow for {n:,} processes"
     return None
+
+
+def why_too_large(info: ProtocolInfo, n: int) -> str | None:
+    """Return why a protocol cannot be run with ``n`` processes on this machine, or None."""
+    engine = "kernel" if info.name in KERNELS else "plain"
+    needed = max(state_bytes_least(info.name, n, engine), float(BYTES_PER_PAIR * n**2))
+    has = machine_bytes()
+    if needed <= has:
+        return None
+    return (
+        f"a run of {n:,} processes would take about {needed / GIB:,.0f} GiB of memory, but this "
+        f"machine has {has / GIB:,.0f} GiB"
+    )
 
 
 def computed(info: ProtocolInfo, n: int, why: str, faults: tuple[Fault, ...]) -> Cost:

@@ -51,6 +51,7 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
 def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, Declared]:
     """Return the rows with their names as strings, and what adds their numbers in Python.
 
+    A value that does not fit becomes null, so that its row is rejected and does not end the query.
     Nothing here may differ between batches, such as the time: Spark would write and compile new
     code for each.
     """
@@ -64,7 +65,7 @@ def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, D
     for field, kind in wanted.items():
         if types[own[field]] != kind:
             cast[field] = CAST + field
-            added.append(F.col(own[field]).cast(kind).alias(cast[field]))
+            added.append(F.col(own[field]).try_cast(kind).alias(cast[field]))
     columns = [F.col(f"`{column}`") for column in frame.columns]
     numbered = frame.select(*columns, *added) if added else frame
     return numbered, Declared(names, Names(**cast), buckets)

@@ -34,6 +34,10 @@ HORIZON = 600.0
 #: The name under which a query's observed metrics appear in its progress.
 METRICS = "reorder"
 
+#: What suits a session for ``reorder``: with a batch of rows in several parts, Spark reads one
+#: while Python packs another.
+SESSION = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

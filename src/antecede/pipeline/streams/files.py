@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from antecede.errors import UsageError
 from antecede.pipeline.streams.bucket import other_version
@@ -24,11 +26,13 @@ from antecede.pipeline.streams.places import FORMATS, require_folder
 from antecede.pipeline.streams.store import STATE_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: How often a query is started again when Spark lost patience with a Python process of its own.
 ATTEMPTS = 20
+#: The column in which Spark keeps a line that is not JSON.
+CORRUPT = "_corrupt_record"
 _IMPATIENT = "Python worker failed to connect back"
 #: What Spark says of a checkpoint whose state has the first layout, where the bucket was the key.
 _OLD_STATE = re.compile(
@@ -122,16 +126,42 @@ class _Listener(StreamingQueryListener):
         self.ended = True
 
 
-def read_files(spark: SparkSession, path: Path, form: str, *, files: int | None) -> DataFrame:
-    """Return the files of a folder as a stream; those that are there now tell the columns."""
+def read_files(
+    spark: SparkSession, path: Path, form: str, *, files: int | None, causes: str = "causes"
+) -> DataFrame:
+    """Return the files of a folder as a stream; all that are there now tell the columns."""
     require_folder(path, form)
     pattern = f"*{{{','.join(FORMATS[form])}}}"
     reader = spark.read.format(form).option("pathGlobFilter", pattern)
-    schema = reader.load(str(path.resolve())).schema
+    schema = _schema_of(reader, path, form, causes)
     stream = spark.readStream.format(form).schema(schema).option("pathGlobFilter", pattern)
     if files is not None:
         stream = stream.option("maxFilesPerTrigger", files)
     return stream.load(str(path.resolve()))
+
+
+def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> StructType:
+    """Return the columns of all files: each may lack some, but none may contradict another."""
+    try:
+        found = reader.option("mergeSchema", "true").load(str(path.resolve()))
+        schema = found.schema
+        told = set(schema.names) - {CORRUPT}
+        # Without a value Spark takes a column of JSON for text.
+        if form == "json" and told and dict(found.dtypes).get(causes) == "string":
+            is_empty = found.filter(found[causes].isNotNull()).isEmpty()
+            kind = ArrayType(StringType()) if is_empty else StringType()
+            fields = [StructField(f.name, kind) if f.name == causes else f for f in schema]
+            schema = StructType(fields)
+    except (PySparkException, Py4JJavaError) as error:
+        told_why = re.search(r"\[[A-Z_.]+\] ([^\n]+)", str(error))
+        reason = told_why[1] if told_why else str(error).strip().splitlines()[0]
+        msg = f"the files of {path} do not tell the same columns: {reason[:200].rstrip()}"
+        raise UsageError(msg) from None
+    if not told:
+        want = "JSON objects, one a line" if form == "json" else "columns"
+        msg = f"the files of {path} have no {want}; the first rows tell the columns"
+        raise UsageError(msg)
+    return schema
 
 
 def run_files(

@@ -15,6 +15,7 @@ from antecede.pipeline.studies.design import PRESETS, Experiment, Scale
 from antecede.pipeline.studies.experiments import chosen, require_known
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measures import pack_edges
+from antecede.sim.engine import check_state, choose_engine
 from antecede.sim.workloads import check_seed
 from antecede.sim.workloads import delay as parse_delay
 
@@ -76,6 +77,9 @@ class Request:
             names, protocols = (each.name for each in experiments), ", ".join(self.protocol)
             msg = f"nothing to run: none of {', '.join(names)} runs protocol {protocols}"
             raise UsageError(msg)
+        for protocol, n in dict.fromkeys((row["protocol"], row["n"]) for row in rows):
+            if n in self.n:  # those of the presets are known to fit
+                check_state(protocol, n, choose_engine(protocol, "auto", {}))
         return rows
 
     def options(self) -> dict[str, Any]:

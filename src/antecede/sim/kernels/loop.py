@@ -50,8 +50,10 @@ from antecede.sim.schedule import Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
 INLINED: Any = {"forceinline": True, **CALLED}
-# How many events run between two calls of the progress bar.
+# How many events run between two calls of the progress bar, and two looks whether Ctrl-C was
+# pressed: Python hears of it only when compiled code returns. An event may cost n * n steps.
 CHUNK = 1 << 18
+WORK = 1 << 28
 Own = Any  # a kernel's own arrays: a named tuple of its own type
 Figures = Callable[["Schedule", Trace, int], dict[str, Any]]
 
@@ -224,7 +226,7 @@ class State:
     def run(self, progress: Progress | None = None) -> None:
         """Run to the end, growing arrays as the loop asks for it."""
         total = len(self.trace.order)
-        chunk = CHUNK if progress is not None else total + 1
+        chunk = max(1, min(CHUNK, WORK // self.n**2))
         self.reg[LIMIT] = chunk
         while (answer := self._continue()) != DONE:
             if answer == GROW:

@@ -5,7 +5,6 @@ A workload is a function that makes a schedule; the same arguments give the same
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecede.errors import UsageError
+from antecede.memory import require_memory
 from antecede.sim.delays import Delay, delay
 from antecede.sim.schedule import EVERYTHING, Schedule
 
@@ -24,6 +24,7 @@ MEAN_DELAY = 0.05
 _CHUNK = 1 << 20
 # Measured at the peak of a run without its event log: 218 to 255 bytes.
 _BYTES_PER_COPY = 200
+_COUNT_MAX = 1e18
 
 
 def as_delay(value: Delay | str | float) -> Delay:
@@ -40,25 +41,14 @@ def check_size(n: int, **counts: float) -> None:
         raise UsageError(msg)
     for name, value in counts.items():
         least = 1 if name == "received" else 0  # A run without messages measures nothing.
-        if not np.isfinite(value) or value < least:
-            msg = f"{name}={value:g} is not possible; use at least {least}"
+        if not least <= value < _COUNT_MAX:  # NaN is not either
+            msg = (
+                f"{name}={value!r:.30} is not possible; use at least {least}, below {_COUNT_MAX:g}"
+            )
             raise UsageError(msg)
     copies = n * (counts.get("received", 0) + counts.get("warm_up", 0))
-    needed, has = copies * _BYTES_PER_COPY / 2**30, _memory() / 2**30
-    if needed > has:
-        msg = (
-            f"{copies:,.0f} copies would take about {needed:,.0f} GiB of memory, but this machine "
-            f"has {has:,.0f} GiB; use fewer processes or a smaller --received"
-        )
-        raise UsageError(msg)
-
-
-def _memory() -> float:
-    """Return the bytes of memory of this machine, infinite if unknown."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
+    mend = "use fewer processes or a smaller --received"
+    require_memory(copies * _BYTES_PER_COPY, f"{copies:,.0f} copies", mend)
 
 
 def assemble(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from antecede.memory import require_memory
 from antecede.pipeline.audits.windows.clocks import codes_of
 from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.stitch import Needs, ask, decide, first_rise, resolve
@@ -98,6 +99,9 @@ class Joined:
         if self.needs:
             return
         n = names.size
+        crossing = sum(window.open_vector.shape[0] for window in windows)
+        what = f"the clocks of {crossing:,} messages that cross cuts, of {n:,} processes,"
+        require_memory(8 * n * crossing, what, "use fewer windows, as with --windows 1")
         start = np.zeros(n, np.int64), np.zeros((n, n), np.int64), np.zeros((n, n), np.int64)
         for window in windows:
             start = self._step(window, *start)

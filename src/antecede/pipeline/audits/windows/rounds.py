@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from antecede.memory import require_memory
 from antecede.pipeline.audits.windows.copies import Copies, Settled, settle
 from antecede.pipeline.audits.windows.hidden import EVENTS_MAX, Hidden, find_hidden
 from antecede.pipeline.audits.windows.jit import Ints
@@ -24,6 +25,8 @@ from antecede.pipeline.audits.windows.window import Request, Window, find_chains
 
 #: After this many rounds the log is checked as one window.
 ROUNDS_MAX = 12
+#: The least bytes that a window and the join take for each pair of processes.
+BYTES_PER_PAIR = 40
 
 Group = tuple[int, int]  # the first and the last window of a group
 
@@ -197,6 +200,9 @@ class _Questions:
 
 def check(arrangement: Arrangement) -> Answer:
     """Check a log in as many rounds as it takes."""
+    n = len(arrangement.names)
+    mend = "name processes by service, not by request or session, or audit a part of the log"
+    require_memory(BYTES_PER_PAIR * n**2, f"the vector clocks of {n:,} processes", mend)
     questions = _Questions(arrangement)
     rounds = 0
     while True:

@@ -1,0 +1,111 @@
+"""Tables and sentences on terminals of any width: no word is broken or cut."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.cells import cell_len
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def say(text: str) -> None:
+    """Print sentences; on a terminal, which would break words, in lines that fit."""
+    if not sys.stdout.isatty():
+        typer.echo(text)
+        return
+    width = shutil.get_terminal_size().columns
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines = textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        typer.echo("\n".join(lines))
+
+
+class _Cells:
+    """The columns of a table, with how narrow each can be and how wide it would like to be."""
+
+    def __init__(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.heads, self.rows = heads, rows
+        columns = [[head, *(row[at] for row in rows)] for at, head in enumerate(heads)]
+        lines = [[line for cell in cells for line in cell.splitlines()] for cells in columns]
+        self.widest = [max(map(cell_len, each), default=0) for each in lines]
+        words = [[word for line in each for word in line.split()] for each in lines]
+        self.least = [max(map(cell_len, each), default=0) for each in words]
+
+    def widths(self, shown: Sequence[int], room: int) -> list[int]:
+        """Return the widths of columns: whole words, and what room is left where it helps most."""
+        widths = [self.least[column] for column in shown]
+        wishes = [self.widest[column] for column in shown]
+        for _ in range(room - sum(widths)):
+            lacks = [wish - width for wish, width in zip(wishes, widths, strict=True)]
+            if max(lacks) <= 0:
+                break
+            widths[lacks.index(max(lacks))] += 1
+        return widths
+
+    def table(
+        self,
+        shown: Sequence[int],
+        widths: Sequence[int],
+        left: Sequence[int],
+        style: dict[str, Any],
+    ) -> Table:
+        table = Table(**style)
+        for column, width in zip(shown, widths, strict=True):
+            justify: Any = "left" if column in left else "right"
+            table.add_column(self.heads[column], justify=justify, width=width, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(row[column] for column in shown))
+        return table
+
+
+def print_table(
+    console: Console,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Sequence[int] = (0,),
+    caption: str | None = None,
+    **style: Any,  # noqa: ANN401 - as many types as Rich has options
+) -> None:
+    """Print a table whose words stay whole.
+
+    One that is too wide is printed in parts, each with the first column. ``left`` are the columns
+    that begin at the left; ``style`` is that of Rich's tables.
+    """
+    cells = _Cells(heads, rows)
+    wide = console.options.update(max_width=10_000)
+
+    def frame(shown: Sequence[int]) -> int:
+        """Return the width of lines and spaces between columns."""
+        bare = cells.table(shown, [1] * len(shown), left, {**style, "title": None})
+        return console.measure(bare, options=wide).maximum - len(shown)
+
+    start = 0
+    while start < len(heads):
+        start = max(start, 1)
+        shown = [0, *range(start, min(start + 1, len(heads)))]
+        while shown[-1] + 1 < len(heads):
+            more = [*shown, shown[-1] + 1]
+            if frame(more) + sum(cells.least[column] for column in more) > console.width:
+                break
+            shown = more
+        start = shown[-1] + 1
+        widths = cells.widths(shown, console.width - frame(shown))
+        table = cells.table(shown, widths, left, style)
+        table.caption = caption if start >= len(heads) else None
+        console.print(table)
+        style["title"] = None

@@ -1,0 +1,71 @@
+"""Tables and sentences on narrow terminals: words stay whole, and lines fit."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+import antecede
+from antecede.cli import protocols
+from antecede.cli.shown import print_table, say
+from antecede.pipeline.studies.comparison import COMPARED
+
+WIDTHS = (60, 80, 250)
+
+
+def printed(width: int, *words: object, **options: object) -> str:
+    file = io.StringIO()
+    print_table(Console(width=width, file=file), *words, **options)  # type: ignore[arg-type] # any
+    return file.getvalue()
+
+
+def words_of(*cells: str) -> set[str]:
+    return {word for cell in cells for word in cell.split()}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_words_stay_whole_and_lines_fit(width: int) -> None:
+    heads = ["protocol", "n", *COMPARED.values()]
+    rows = [["semantic_optimal", "1,000", "123,456,789", "5", "6", "0.0123", "8"], ["x"] * 7]
+    text = printed(width, heads, rows, title="What a title says of a table", caption="* a remark")
+    assert words_of(*heads, *rows[0], "What", "* a remark") <= words_of(text)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("What a title") == text.count("a remark") == 1
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+
+
+def test_what_does_not_fit_comes_in_parts_with_the_first_column() -> None:
+    text = printed(28, ["name", "one", "two"], [["a-long-name", "1" * 8, "2" * 8]])
+    assert text.count("a-long-name") == 2
+    assert text.count("1" * 8) == text.count("2" * 8) == 1
+    assert printed(28, ["name"], [["lone"]]).count("lone") == 1
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_list_of_protocols_has_every_word(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(protocols, "_console", lambda: Console(width=width, file=file))
+    infos = list(antecede.PROTOCOLS.values())
+    protocols._print_table(infos)
+    text = file.getvalue()
+    for info in infos:
+        assert words_of(info.paper, info.guarantee, info.cost) <= words_of(text)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_sentences_break_between_words_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "  the-first-word and some/other/path and then a word\nanother line"
+    say(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    say(text)
+    told = capsys.readouterr().out.splitlines()
+    assert told == [
+        "  the-first-word and", "  some/other/path", "  and then a word", "another line",
+    ]  # fmt: skip
