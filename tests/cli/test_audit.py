@@ -277,7 +277,8 @@ def test_the_terminal_shows_the_bytes_that_the_advice_compares(tmp_path: Path) -
     words = ("--local", "--protocol", "optimal", "--protocol", "phases", "--out", tmp_path / "a")
     shown = call("advise", path, *words).output
     row = pq.read_table(tmp_path / "a" / "advice.parquet").to_pylist()[0]
-    (line,) = (line.split() for line in shown.splitlines() if line.startswith(" optimal "))
+    words_of = [line.split() for line in shown.splitlines()]
+    (line,) = (line for line in words_of if line[:2] == ["optimal", "run"])
     model, wire = row["model_bytes_per_copy"], row["wire_bytes_per_copy"]
     assert line[1:4] == ["run", figure(model), figure(wire)]
     assert "Skipped: phases" in shown

@@ -109,7 +109,6 @@ def advise(
 
 
 def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
 
     from antecede.cli.shown import print_table, say
@@ -129,8 +128,9 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
         [heads[k].replace(" ", "\n").replace("/", "\n/") for k in shown],
         [[row[k] for k in shown] for row in page.cells(records, result)],
         left=[at for at, k in enumerate(shown) if heads[k] in {"protocol", "status"}],
-        title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False,
-    )  # fmt: skip
+        title=title,
+        framed=False,
+    )
     for note in (*page.notes(result), page.left_out_in_words(result)):
         if note:
             say(note)

@@ -6,7 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
 
@@ -63,7 +62,7 @@ def _print_table(infos: list[antecede.ProtocolInfo]) -> None:
     ]  # fmt: skip
     marked = any(info.reconstruction for info in infos)
     caption = "* reconstructed from an abstract" if marked else None
+    left = range(len(heads))
     print_table(
-        _console(), heads, rows, left=range(len(heads)), caption=caption, title="Protocols",
-        box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False,
-    )  # fmt: skip
+        _console(), heads, rows, title="Protocols", left=left, caption=caption, framed=False
+    )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 
@@ -32,6 +33,10 @@ def say(text: str) -> None:
             break_on_hyphens=False,
         )
         typer.echo("\n".join(lines))
+
+
+#: Lines below the heads alone.
+_BARE = {"box": SIMPLE_HEAD, "pad_edge": False, "collapse_padding": True, "show_edge": False}
 
 
 class _Cells:
@@ -77,35 +82,36 @@ def print_table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
+    title: str | None = None,
     left: Sequence[int] = (0,),
     caption: str | None = None,
-    **style: Any,  # noqa: ANN401 - as many types as Rich has options
+    framed: bool = True,
 ) -> None:
     """Print a table whose words stay whole.
 
     One that is too wide is printed in parts, each with the first column. ``left`` are the columns
-    that begin at the left; ``style`` is that of Rich's tables.
+    that begin at the left. Heads that are all empty are left out.
     """
     cells = _Cells(heads, rows)
+    style: dict[str, Any] = {"show_header": any(heads)} | ({} if framed else _BARE)
     wide = console.options.update(max_width=10_000)
 
     def frame(shown: Sequence[int]) -> int:
         """Return the width of lines and spaces between columns."""
-        bare = cells.table(shown, [1] * len(shown), left, {**style, "title": None})
+        bare = cells.table(shown, [1] * len(shown), left, style)
         return console.measure(bare, options=wide).maximum - len(shown)
 
-    start = 0
-    while start < len(heads):
-        start = max(start, 1)
-        shown = [0, *range(start, min(start + 1, len(heads)))]
-        while shown[-1] + 1 < len(heads):
-            more = [*shown, shown[-1] + 1]
-            if frame(more) + sum(cells.least[column] for column in more) > console.width:
-                break
-            shown = more
-        start = shown[-1] + 1
+    def least(shown: Sequence[int]) -> int:
+        return frame(shown) + sum(cells.least[column] for column in shown)
+
+    parts = [[0]]
+    for column in range(1, len(heads)):
+        if len(parts[-1]) > 1 and least([*parts[-1], column]) > console.width:
+            parts.append([0])
+        parts[-1].append(column)
+    for shown in parts:
         widths = cells.widths(shown, console.width - frame(shown))
         table = cells.table(shown, widths, left, style)
-        table.caption = caption if start >= len(heads) else None
+        table.title = title if shown is parts[0] else " "
+        table.caption = caption if shown is parts[-1] else None
         console.print(table)
-        style["title"] = None

@@ -288,6 +288,5 @@ def _show(runs: list[sim.Run], path: Path) -> None:
         [[label, *map(figure, own)] for label, own in values.items() if set(own) != {None}],
         left=(0,) if len(runs) > 1 else (0, 1),
         title=f"antecede simulate {names}{engine}",
-        show_header=len(runs) > 1,
     )
     say(f"page: {path / 'index.html'}")
