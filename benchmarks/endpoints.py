@@ -35,7 +35,7 @@ BASE = "7c5a6ab"
 """The last commit before endpoints were rebuilt for speed."""
 
 SIZES, CASTS = (3, 10, 30, 50, 200), ("unicast", "multicast")
-ROUNDS, SLICE_SECONDS, WARM_SECONDS = 5, 0.1, 4.0
+ROUNDS, SLICE_SECONDS, SLICE_STEPS, WARM_SECONDS = 5, 0.1, 20, 2.0
 MORE_ROUNDS = 15  # for optimal, whose ratios have bounds
 
 # Bounds for optimal: new against old, by number of processes.
@@ -107,11 +107,11 @@ def measure(
     goal, done, seconds = (30 if quick else (10 * n + 200) * (1 + 1 / copies)), 0, 0.0
     first, *others = workers.values()
     while done < goal and seconds < WARM_SECONDS:
-        seconds += first.ask(steps=50, codec=False)["seconds"]
-        done += 50
+        seconds += first.ask(steps=SLICE_STEPS, codec=False)["seconds"]
+        done += SLICE_STEPS
     for worker in others:
         worker.ask(steps=done, codec=False)
-    steps = 50 if quick else max(50, min(20_000, int(SLICE_SECONDS * done / seconds)))
+    steps = 50 if quick else max(SLICE_STEPS, min(20_000, int(SLICE_SECONDS * done / seconds)))
     found: dict[str, dict[bool, list[dict[str, float]]]] = {
         label: {False: [], True: []} for label in workers
     }

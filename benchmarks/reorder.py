@@ -2,9 +2,9 @@
 
 Rows come from Parquet files, one file a batch, and go to Parquet. Each row names the row before it
 at its destination and one of the last ten. With small disorder a row is at most some twenty places
-away from where it belongs, with large disorder a fifth of a batch. Both queries run in turn, several
-times, and first without being measured, until Java has compiled what they use most. The median
-batch counts.
+away from where it belongs, with large disorder a fifth of a batch. Both queries run in turn,
+several times, and first without being measured, until Java has compiled what they use most. The
+median batch counts.
 
 Rows with packets are compared with what the Codec and an endpoint make of them in one process.
 """
