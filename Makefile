@@ -58,9 +58,10 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
 	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
 
-soak: setup ## run the protocols and nodes for long: state that must not grow, kills, faults (slow)
+soak: setup ## run protocols, nodes and reorder for long: state that must not grow, kills (slow)
 	@$(BIN)/python -m tests.protocols.soak
 	@$(BIN)/python -m tests.core.test_churn_size 10000
+	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/pipeline/streams/test_reorder_cli.py -k killed
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600

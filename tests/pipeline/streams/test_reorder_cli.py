@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 #: More kills for a soak: the environment sets the number.
-KILLS = int(os.environ.get("ANTECEDE_KILLS", "2"))
+KILLS = int(os.environ.get("ANTECEDE_KILLS", "1"))
 # The JVM starts some seconds sooner if it compiles less. Tests that run in the background may have
 # been told to ignore interrupts, and so would this.
 CALL = """
