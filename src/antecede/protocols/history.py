@@ -122,9 +122,11 @@ class History(Endpoint):
 
     def _check_room(self, packet: Packet) -> None:
         """Only pull mode holds messages, and there a packet may bring several."""
+        if not self.pull:
+            return
         entries = [e for e in _all(packet) if self._is_fresh(e) and self.process in e[2]]
         fresh, size = len(entries), sum(len(payload) for *_, payload in entries)
-        if self.pull and fresh and not self._has_room(packet.source, fresh, size):
+        if fresh and not self._has_room(packet.source, fresh, size):
             mine = self._tally.counts_of.get(packet.source, 0)
             msg = (
                 f"packet {packet.n} from {packet.source!r} brings {fresh} messages ({size} bytes) "
@@ -164,12 +166,12 @@ class History(Endpoint):
                 for sender, seq in pairs:
                     if seq > known.get(sender, 0):
                         known[sender] = seq
-        carried = _all(packet)
+        carried, seen = _all(packet), self._seen
         for place, entry in enumerate(carried):
-            if not self._is_fresh(entry):
-                continue
             sender, seq, dests, payload = entry
-            self._seen[sender] = seq
+            if seq <= seen.get(sender, 0):
+                continue
+            seen[sender] = seq
             self._past[MessageId(sender, seq)] = (dests, payload)
             if self.process in dests:
                 before = tuple(earlier for earlier in carried[:place] if self._is_missing(earlier))
@@ -192,11 +194,15 @@ class History(Endpoint):
 
     def _prune(self) -> None:
         """Drop the messages that all their destinations are known to have delivered."""
-        self._past = {
-            message: (dests, payload)
-            for message, (dests, payload) in self._past.items()
-            if not all(self._is_known(dest, *message) for dest in dests)
-        }
+        known, nothing = self._known, dict[str, int]()
+        kept = {}
+        for message, (dests, payload) in self._past.items():
+            sender, seq = message
+            for dest in dests:
+                if known.get(dest, nothing).get(sender, 0) < seq:
+                    kept[message] = (dests, payload)
+                    break
+        self._past = kept
 
     @classmethod
     def measure(cls, packet: Packet) -> ControlSize:
