@@ -105,7 +105,9 @@ class Hierarchy(Relayed):
         roots = tuple(_plant(tree, self._parent, self._below) for tree in trees)
         self._root = {name: root for root in roots for name in self._below[root]}
         self._relay = self._parent.get(self.process, self.process)
-        self._children = [name for name, above in self._parent.items() if above == self.process]
+        children = [name for name, above in self._parent.items() if above == self.process]
+        self._children = {child: place for place, child in enumerate(children)}
+        self._branch = {name: child for child in children for name in self._below[child]}
         self._inner_name = as_choice("inner", self.options["inner"], INNERS)
         self._inner: Endpoint | None = None
         if self._relay == self.process:
@@ -143,9 +145,10 @@ class Hierarchy(Relayed):
         """Pass a message on to where it has destinations, except where it came from."""
         assert content.message is not None
         due = frozenset(content.dests) - {content.message.sender}
-        for child in self._children:
-            if child != source and due & self._below[child]:
-                self._emit(child, None, content)
+        branches = {self._branch[dest] for dest in due if dest in self._branch}
+        branches.discard(source)
+        for child in sorted(branches, key=self._children.__getitem__):
+            self._emit(child, None, content)
         if source not in self._below[self.process]:
             return  # it comes from above
         if self._inner is None:
