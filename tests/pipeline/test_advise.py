@@ -359,11 +359,10 @@ def test_results_name_units_marks_and_what_was_left_out(
     }  # fmt: skip
     assert "1 copy to its own sender." in shown
     total = result["total_bytes_per_copy"]["optimal"]
-    rows = [line.split() for line in shown.splitlines()]
-    (line,) = (row for row in rows if row[:2] == ["optimal", "run"])
-    assert line[4] == figure(total)
+    rows = {tuple(row[:2]): row for row in map(str.split, shown.splitlines())}
+    assert rows["optimal", "run"][4] == figure(total)
     assert f"costs {total:.3g} bytes a copy" in result["reason"] + result["otherwise"]
-    assert ["central", "run†"] in [row[:2] for row in rows]
+    assert ("central", "run†") in rows
     assert f"Ran only on the first {result['beginning_messages']:,} messages" in shown
     page = (tmp_path / "o" / "index.html").read_text()
     for head in ("model bytes/copy", "wire bytes/copy", "total bytes/copy", "added ms/copy"):
