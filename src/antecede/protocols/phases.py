@@ -103,6 +103,7 @@ class Phases(Endpoint):
     def _start(self) -> None:
         self._groups = as_groups(self.options["groups"], self.members)
         self.options["groups"] = self._groups
+        self._known_groups: dict[tuple[str, tuple[str, ...]], str] = {}
         self._clock = 0
         self._stamps = dict.fromkeys(self._groups, 0)
         self._heard: dict[str, int] = {}
@@ -110,8 +111,7 @@ class Phases(Endpoint):
         self._pending: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
 
     def _stamp(self, sending: Sending) -> dict[str, object]:
-        group = group_of(self._groups, self.process, sending.others)
-        assert group is not None
+        group = self._group(self.process, sending.others)
         self._clock += 1
         control: Control = (self._clock, tuple(self._stamps.values()))
         self._stamps[group] = self._clock
@@ -129,7 +129,7 @@ class Phases(Endpoint):
         stamp, stamps = control
         if not is_count(stamp, 1) or not is_counts(stamps, len(self._groups)):
             raise malformed(packet, f"a stamp, and one for each of {', '.join(self._groups)}")
-        if max(stamps) >= stamp or group_of(self._groups, packet.source, packet.dests) is None:
+        if max(stamps) >= stamp or not self._group(packet.source, packet.dests):
             raise malformed(packet, "a stamp above those of its past, and a group's members")
         self._check_jump(packet, stamp)
 
@@ -139,13 +139,13 @@ class Phases(Endpoint):
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         _, stamps = cast("Control", packet.control)
+        heard = self._heard
+        excepted = (self.process, packet.source)  # the packet itself comes with a higher stamp
         for (name, group), stamp in zip(self._groups.items(), stamps, strict=True):
             if stamp == 0 or self.process not in group:
                 continue
             for member in group:
-                if member in (self.process, packet.source):
-                    continue  # the packet itself comes with a higher stamp
-                if self._heard.get(member, 0) < stamp:
+                if heard.get(member, 0) < stamp and member not in excepted:
                     yield Need(member, stamp, "stamp")
             pending = self._pending[name]
             if pending and pending[0][0] <= stamp:
@@ -157,7 +157,9 @@ class Phases(Endpoint):
         held: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
         for _, packet in self._hold:
             stamp, _ = cast("Control", packet.control)
-            bisect.insort(held[self._group(packet)], (stamp, *packet.message_id))
+            bisect.insort(
+                held[self._group(packet.source, packet.dests)], (stamp, *packet.message_id)
+            )
         if held != self._pending:
             msg = f"pending messages of {self.process!r} that are not those it holds"
             raise ValueError(msg)
@@ -165,7 +167,9 @@ class Phases(Endpoint):
     def _on_data(self, packet: Packet) -> None:
         stamp, _ = cast("Control", packet.control)
         self._heard[packet.source] = stamp
-        bisect.insort(self._pending[self._group(packet)], (stamp, *packet.message_id))
+        bisect.insort(
+            self._pending[self._group(packet.source, packet.dests)], (stamp, *packet.message_id)
+        )
         for need in self._unmet(packet):
             if need.unit == "stamp" and self._asked.get(need.process, 0) < need.number:
                 self._asked[need.process] = need.number
@@ -184,7 +188,7 @@ class Phases(Endpoint):
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         stamp, stamps = cast("Control", packet.control)
-        group = self._group(packet)
+        group = self._group(packet.source, packet.dests)
         self._pending[group].remove((stamp, *packet.message_id))
         self._clock = max(self._clock, stamp)
         for name, known in zip(self._groups, stamps, strict=True):
@@ -192,7 +196,12 @@ class Phases(Endpoint):
         self._stamps[group] = max(self._stamps[group], stamp)
         return (Need(*packet.message_id),)
 
-    def _group(self, packet: Packet) -> str:
-        group = group_of(self._groups, packet.source, packet.dests)
-        assert group is not None
-        return group
+    def _group(self, source: str, dests: tuple[str, ...]) -> str:
+        """Return the group that a source and its destinations form, or an empty string."""
+        known = self._known_groups.get((source, dests))
+        if known is None:
+            known = group_of(self._groups, source, dests)
+            if known is None:
+                return ""
+            self._known_groups[source, dests] = known
+        return known

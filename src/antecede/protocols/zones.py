@@ -91,6 +91,10 @@ class Zones(Endpoint):
             if self.process in zone
         }
         self._shared = {name: place for place, vector in self._vectors.items() for name in vector}
+        self._ranks = {
+            place: {name: rank for rank, name in enumerate(vector)}
+            for place, vector in self._vectors.items()
+        }
 
     def _post(self, sending: Sending) -> None:
         for place in self._vectors:
@@ -109,20 +113,25 @@ class Zones(Endpoint):
         message = packet.message
         if packet.kind != "data" or message is None or packet.source not in self._shared:
             raise malformed(packet, "a broadcast of a process in the same zone")
-        vector = self._vectors[self._shared[packet.source]]
-        if not is_counts(packet.control, len(vector)):
+        place = self._shared[packet.source]
+        vector, ranks = self._vectors[place], self._ranks[place]
+        counts = packet.control
+        if not is_counts(counts, len(vector)):
             raise malformed(packet, f"counts of {', '.join(vector)}")
-        is_counted = self._carried(packet)[packet.source] >= 1
+        carried = cast("tuple[int, ...]", counts)
+        is_counted = carried[ranks[packet.source]] >= 1
         if not is_counted or message.sender == self.process or self.process not in packet.dests:
             raise malformed(packet, "a message of another process for this one, counted")
-        check_claim(self, packet, self._carried(packet)[self.process], vector[self.process])
+        check_claim(self, packet, carried[ranks[self.process]], vector[self.process])
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
-        place = self._shared[packet.source]
-        for member, count in self._carried(packet).items():
-            wanted = count - 1 if member == packet.source else count
-            if self._vectors[place][member] < wanted:
-                yield Need(member, wanted, "count", f"zone {place + 1}")
+        place, source = self._shared[packet.source], packet.source
+        carried = cast("tuple[int, ...]", packet.control)
+        for (member, reached), count in zip(self._vectors[place].items(), carried, strict=True):
+            if reached < count:
+                wanted = count - 1 if member == source else count
+                if reached < wanted:
+                    yield Need(member, wanted, "count", f"zone {place + 1}")
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         place = self._shared[packet.source]
@@ -132,10 +141,6 @@ class Zones(Endpoint):
             if other != place:
                 self._spread(other, packet)
         return (Need(packet.source, vector[packet.source], "count", f"zone {place + 1}"),)
-
-    def _carried(self, packet: Packet) -> dict[str, int]:
-        vector = self._vectors[self._shared[packet.source]]
-        return dict(zip(vector, cast("tuple[int, ...]", packet.control), strict=True))
 
 
 def _check_tree(zones: tuple[Names, ...]) -> None:
