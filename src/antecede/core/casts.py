@@ -90,7 +90,9 @@ class TargetCache:
         check_message(self._endpoint, packet)
         message, dests = packet.message, packet.dests
         if message is not None:
-            self._endpoint._check_names(packet, (message.sender, *dests))
+            members = self._endpoint._positions.keys()
+            if message.sender not in members or not members >= set(dests):
+                self._endpoint._check_names(packet, (message.sender, *dests))
             if len(self._served) >= TARGETS_MAX:
                 self._served.clear()
             self._served.add(dests)

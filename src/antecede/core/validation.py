@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import lt
 from typing import TYPE_CHECKING, Final, cast
 
 from antecede.core.messages import MessageId, Packet
@@ -190,7 +191,7 @@ def are_names(value: object) -> bool:
     """Tell whether ``value`` is a tuple of names, sorted, each once."""
     if type(value) is not tuple or not set(map(type, value)) <= {str}:
         return False
-    return len(value) <= 1 or sorted(set(value)) == list(value)
+    return all(map(lt, value, value[1:]))
 
 
 def is_pairs(value: object) -> bool:

@@ -144,13 +144,16 @@ class Hierarchy(Relayed):
     def _pass_on(self, content: Sending | Packet, source: str) -> None:
         """Pass a message on to where it has destinations, except where it came from."""
         assert content.message is not None
+        is_from_above = source not in self._below[self.process]
+        if is_from_above and not self._branch:
+            return  # a process without others below it
         due = frozenset(content.dests) - {content.message.sender}
         branches = {self._branch[dest] for dest in due if dest in self._branch}
         branches.discard(source)
         for child in sorted(branches, key=self._children.__getitem__):
             self._emit(child, None, content)
-        if source not in self._below[self.process]:
-            return  # it comes from above
+        if is_from_above:
+            return
         if self._inner is None:
             if due - self._below[self.process]:
                 self._emit(self._relay, None, content)
@@ -174,7 +177,7 @@ class Hierarchy(Relayed):
                 raise malformed(packet, f"a message from {source!r} or below it")
         elif source != self._relay or message.sender in self._below[self.process]:
             raise malformed(packet, "a message by way of the representative")
-        elif not self._below[self.process] & frozenset(packet.dests):
+        elif self._below[self.process].isdisjoint(packet.dests):
             raise malformed(packet, f"a message for {self.process!r} or below it")
 
     def _check_above(self, packet: Packet) -> None:

@@ -40,6 +40,8 @@ References
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import lt
 from typing import ClassVar, cast
 
 from antecede.core.endpoint import Endpoint
@@ -82,7 +84,7 @@ class TwoHop(Endpoint):
         controls: dict[str, object] = {}
         for dest in sending.others:
             column = self._positions[dest]
-            controls[dest] = (before, tuple(sent[column] for sent in self._sent))
+            controls[dest] = (before, tuple([sent[column] for sent in self._sent]))
         for dest in sending.others:
             row[self._positions[dest]] = sending.message.seq
         return controls
@@ -98,9 +100,9 @@ class TwoHop(Endpoint):
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         _, wanted = cast("Control", packet.control)
-        for member, newest, seq in zip(self.members, self._newest, wanted, strict=True):
-            if newest < seq:
-                yield Need(member, seq)
+        needs = zip(self.members, wanted, strict=True)
+        for member, seq in compress(needs, map(lt, self._newest, wanted)):
+            yield Need(member, seq)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         seq, source = packet.message_id.seq, self._positions[packet.source]
@@ -108,9 +110,9 @@ class TwoHop(Endpoint):
         row = self._sent[source]
         row[:] = map(max, row, sent)
         for dest in packet.dests:
-            if dest != packet.source:
-                column = self._positions[dest]
-                row[column] = max(row[column], seq)
+            column = self._positions[dest]
+            if row[column] < seq and column != source:
+                row[column] = seq
         self._newest[source] = seq
         return (Need(packet.source, seq),)
 
