@@ -173,6 +173,9 @@ class Direct(Endpoint):
                 continue
             kept = barriers[member]
             if member in dests and member != source:
+                if self._prune == "direct":
+                    barriers[member] = _renewed(kept, pairs, before, newest, known[member])
+                    continue
                 kept = union_max(self._pruned(kept, pairs, before), newest)
             elif pairs and member != source:
                 kept = union_max(kept, pairs)
@@ -182,11 +185,9 @@ class Direct(Endpoint):
         return (Need(source, seq),)
 
     def _pruned(self, mine: Pairs, theirs: Pairs, before: Pairs) -> Pairs:
-        """Return the barrier that remains at a destination of this message, by option ``prune``."""
+        """Return what ``prune`` leaves of a barrier at a destination, unless it is "direct"."""
         if self._prune == "literal":
             return union_max(mine, minus(theirs, before))
-        if self._prune == "direct":
-            return union_max(minus(mine, before), minus(theirs, before))
         return minus(minus(mine, before), theirs)
 
 
@@ -204,6 +205,18 @@ def _carried(sets: tuple[object, ...]) -> list[Pairs] | None:
     carried: list[Pairs] = list(map(dict, cast("Sets", sets)))
     are_sorted = list(map(tuple, map(sorted, cast("Sets", sets)))) == list(sets)
     return carried if are_sorted and sum(map(len, carried)) == len(pairs) else None
+
+
+def _renewed(mine: Pairs, theirs: Pairs, before: Pairs, newest: Pairs, known: Pairs) -> Pairs:
+    """Return (mine - before) + (theirs - before) + newest - known in one go: it is done so often."""
+    kept = {p: seq for p, seq in mine.items() if seq > before.get(p, 0) and seq > known.get(p, 0)}
+    for p, seq in theirs.items():
+        if seq > kept.get(p, 0) and seq > before.get(p, 0) and seq > known.get(p, 0):
+            kept[p] = seq
+    for p, seq in newest.items():
+        if seq > kept.get(p, 0) and seq > known.get(p, 0):
+            kept[p] = seq
+    return kept
 
 
 def union_max(left: Pairs, right: Pairs) -> Pairs:
