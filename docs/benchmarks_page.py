@@ -250,6 +250,7 @@ def sizes(page: Page) -> Iterator[str]:
         "How it grows: bytes of control per message on the wire, all its copies together, at load "
         "0.5: packets take half as long as a process waits between its sends. "
         "Packets that a protocol adds (acknowledgements, permits, relays) are counted apart. "
+        "Where there is no figure, no message was left to measure. "
         "[All n, casts and loads](measured/control_bytes.csv) are in one table, which `python -m "
         "benchmarks control_bytes --out FOLDER` writes."
     )
@@ -268,7 +269,9 @@ def sizes(page: Page) -> Iterator[str]:
 
 
 def per_message(row: Row) -> Row:
-    """Return a row with the wire bytes of all copies of a message."""
+    """Return a row with the wire bytes of all copies of a message, if there was one to measure."""
+    if row["model_bytes_per_message"] in ("", "None"):
+        return row | {"wire_per_message": ""}
     copy, model, message = (
         float(row[name] or 0)
         for name in ("wire_bytes_per_copy", "model_bytes_per_copy", "model_bytes_per_message")
