@@ -60,7 +60,10 @@ STATUS = {"audit": 1}
     "words", [line for line in LINES if line[0] not in ON_SPARK], ids=lambda words: words[0]
 )
 def test_the_lines_run_as_printed(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
@@ -68,6 +71,11 @@ def test_the_lines_run_as_printed(
     with pytest.raises(SystemExit) as ended:
         app(words)
     assert ended.value.code == STATUS.get(words[0], 0)
+    if words[0] == "audit":
+        said = " ".join(capsys.readouterr().out.split())
+        (shown,) = re.findall(r"```text\n(Causal.*?)```", README, flags=re.DOTALL)
+        for piece in " ".join(shown.split()).split("..."):
+            assert piece.strip() in said
 
 
 def test_every_verb_has_a_line() -> None:
