@@ -74,8 +74,9 @@ class Page:
         yield from ("$ make docs", "```", "")
         yield wrapped(
             "Absolute figures depend on the machine, and on what else it does. So every section "
-            "compares with something that was measured in the same run. A name runs one benchmark "
-            "alone and renews only its tables; `--quick` uses tiny inputs, to see that it works."
+            "compares with something that was measured in the same run. The name of a "
+            "benchmark after the command runs that one alone and renews only its tables; `--quick` "
+            "uses tiny inputs, to see that it works."
         )
         quick = sorted(name for name, run in self.runs.items() if run["quick"])
         if quick:
