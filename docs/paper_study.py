@@ -65,7 +65,7 @@ def _run(summary: dict[str, Any]) -> Iterator[str]:
     yield from (
         "## The run",
         "",
-        "This page was made by `python docs/paper_study.py FOLDER` from the folder of one whole run:",
+        _wrapped("This page was made by `python docs/paper_study.py FOLDER` from one whole run:"),
         "",
         "```console",
         f"$ antecede study --preset {options['preset']} --out FOLDER",
