@@ -17,8 +17,7 @@ def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None
     code, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("(Need(process='ann', number=1")
-    assert out[1:] == ["ann b'lunch?'", "bob b'yes!'"]
+    assert out == ["bob:1 waits for message 1 of ann", "ann b'lunch?'", "bob b'yes!'"]
 
 
 @pytest.mark.parametrize(
