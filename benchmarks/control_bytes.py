@@ -21,7 +21,7 @@ CASTS = ("unicast", "multicast", "broadcast")
 #: Messages each process receives before and while it is measured: in kernels, in the plain engine.
 LENGTHS = {True: (100, 300), False: (10, 20)}
 #: How many each process sends meanwhile at least, since a broadcast is received by many.
-SENT = (2, 12)
+SENT = (2, 20)
 SAMPLE = 100
 COLUMNS = (
     "entries_per_copy",
