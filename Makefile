@@ -77,4 +77,4 @@ lock: setup ## pin versions and hashes again, without addresses
 	  --no-header --no-annotate --all-extras --group dev pyproject.toml --output-file $(LOCK)
 
 clean: ## remove what was built, but no results
-	@rm -rf $(VENV) build site .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) build site .cache .mypy_cache .ruff_cache .pytest_cache

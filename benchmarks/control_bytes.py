@@ -20,6 +20,8 @@ SIZES, LOADS = (4, 10, 30), (0.1, 0.5, 2.0)
 CASTS = ("unicast", "multicast", "broadcast")
 #: Messages each process receives before and while it is measured: in kernels, in the plain engine.
 LENGTHS = {True: (100, 300), False: (10, 20)}
+#: How many each process sends meanwhile at least, since a broadcast is received by many.
+SENT = (2, 20)
 SAMPLE = 100
 COLUMNS = (
     "entries_per_copy",
@@ -35,7 +37,11 @@ def schedule_for(
     protocol: str, n: int, cast: str, load: float, *, engine: str
 ) -> tuple[sim.Schedule, int]:
     """Return traffic that a protocol can take, and how many deliveries per process warm it up."""
-    warm_up, received = LENGTHS[protocol in sim.KERNELS and engine != "plain"]
+    copies = {"unicast": 1, "multicast": n // 2, "broadcast": n - 1}[cast]
+    lengths = LENGTHS[protocol in sim.KERNELS and engine != "plain"]
+    warm_up, received = (
+        max(length, sent * copies) for length, sent in zip(lengths, SENT, strict=True)
+    )
     delay = load * MEAN_GAP
     if protocol == "server":
         return client_server(n=n, received=received + warm_up, seed=1, delay=delay), warm_up

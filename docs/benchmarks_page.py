@@ -74,8 +74,9 @@ class Page:
         yield from ("$ make docs", "```", "")
         yield wrapped(
             "Absolute figures depend on the machine, and on what else it does. So every section "
-            "compares with something that was measured in the same run. A name runs one benchmark "
-            "alone and renews only its tables; `--quick` uses tiny inputs, to see that it works."
+            "compares with something that was measured in the same run. The name of a "
+            "benchmark after the command runs that one alone and renews only its tables; `--quick` "
+            "uses tiny inputs, to see that it works."
         )
         quick = sorted(name for name, run in self.runs.items() if run["quick"])
         if quick:
@@ -174,10 +175,11 @@ def kernels(page: Page) -> Iterator[str]:
     """Yield the section on kernels."""
     yield from ("## Kernels against C", "")
     yield wrapped(
-        "`optimal` on the workload of [JPCY97], in million deliveries per processor second: the "
-        "plain engine, which drives real endpoints; the compiled kernel, alone and with its "
-        "schedule made first; and a C program of the same simulation (`benchmarks/yardstick.c`), "
-        "compiled with `-O3 -march=native` and run in turn with the kernel."
+        "`optimal` on the workload of [[JPCY97]](algorithms/pruned.md#references), in million "
+        "deliveries per processor second: the plain engine, which drives real endpoints; the "
+        "compiled kernel, alone and with its schedule made first; and a C program of the same "
+        "simulation (`benchmarks/yardstick.c`), compiled with `-O3 -march=native` and run in turn "
+        "with the kernel."
     )
     yield ""
     million = partial(count, scale=1e-6, digits=3)
@@ -250,6 +252,7 @@ def sizes(page: Page) -> Iterator[str]:
         "How it grows: bytes of control per message on the wire, all its copies together, at load "
         "0.5: packets take half as long as a process waits between its sends. "
         "Packets that a protocol adds (acknowledgements, permits, relays) are counted apart. "
+        "Where there is no figure, no message was left to measure. "
         "[All n, casts and loads](measured/control_bytes.csv) are in one table, which `python -m "
         "benchmarks control_bytes --out FOLDER` writes."
     )
@@ -268,7 +271,9 @@ def sizes(page: Page) -> Iterator[str]:
 
 
 def per_message(row: Row) -> Row:
-    """Return a row with the wire bytes of all copies of a message."""
+    """Return a row with the wire bytes of all copies of a message, if there was one to measure."""
+    if row["model_bytes_per_message"] in ("", "None"):
+        return row | {"wire_per_message": ""}
     copy, model, message = (
         float(row[name] or 0)
         for name in ("wire_bytes_per_copy", "model_bytes_per_copy", "model_bytes_per_message")

@@ -78,14 +78,20 @@ def index() -> str:
     lines = [
         "# The protocols",
         "",
-        "Each protocol has a page, which `make docs` writes from its record and its docstring.",
+        textwrap.fill(
+            f"There are {len(antecede.PROTOCOLS)} of them, and each has a page. [Choose a "
+            "protocol](../advise.md) says which to use. *Changes* says whether processes can "
+            "[join and leave](../membership.md) while it runs. `antecede protocols NAME` prints "
+            "the page of one.",
+            100,
+        ),
         "",
-        "| name | idea | paper | casts | cost |",
-        "| --- | --- | --- | --- | --- |",
+        "| name | idea | paper | casts | changes | cost |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     lines += [
         f"| [{info.name}]({info.name}.md) | {info.idea} | {info.paper} | {', '.join(info.casts)} "
-        f"| {info.cost} |"
+        f"| {'yes' if info.dynamic else 'no'} | {info.cost} |"
         for info in antecede.PROTOCOLS.values()
     ]
     return "\n".join(lines) + "\n"

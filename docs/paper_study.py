@@ -24,6 +24,10 @@ from antecede.report.page import Block, Claims, Figure, Section, Table, Text, fi
 DOCS = Path(__file__).parent
 PREFIX = "study-"
 COLUMNS = 100
+ABOUT = """\
+The protocols ran on the workloads of the papers, at their scale. This page says what causal order
+costs there, and whether each claim of the papers holds. [The study](study.md) says how it works,
+and [the run](#the-run) what it ran on."""
 
 
 def main() -> int:
@@ -42,24 +46,26 @@ def main() -> int:
     for picture in figures_of(page):
         svg, _ = draw(picture.specs)
         (DOCS / "figures" / f"{PREFIX}{picture.name}.svg").write_text(svg, encoding="utf-8")
-    lines = [*_head(summary, page.lead)]
+    lines = ["# The study at the papers' scale", "", ABOUT, "", _wrapped(page.lead)]
     for block in page.top:
         lines += _block(block)
     for section in page.sections:
         lines += ["", *_section(section)]
+    lines += ["", *_run(summary)]
     text = "\n".join(lines) + "\n"
     (DOCS / "paper-study.md").write_text(text, encoding="utf-8")
     return 0
 
 
-def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
+def _run(summary: dict[str, Any]) -> Iterator[str]:
+    """Tell what the figures come from."""
     about, options, took = summary["provenance"], summary["options"], round(summary["seconds"])
     versions = ", ".join(f"{name} {about[name]}" for name in ("numba", "numpy", "pyspark"))
     started = summary["started"][:16].replace("T", " ")
     yield from (
-        "# The study at the papers' scale",
+        "## The run",
         "",
-        "Made by `python docs/paper_study.py FOLDER` from the folder of one whole run:",
+        _wrapped("This page was made by `python docs/paper_study.py FOLDER` from one whole run:"),
         "",
         "```console",
         f"$ antecede study --preset {options['preset']} --out FOLDER",
@@ -71,8 +77,6 @@ def _head(summary: dict[str, Any], lead: str) -> Iterator[str]:
             f"{about['python']}, {versions}), started {started} UTC; the runs alone took "
             f"{figure(float(summary['result']['core_seconds']))} s of processor time."
         ),
-        "",
-        _wrapped(lead),
     )
 
 
@@ -109,8 +113,9 @@ def _block(block: Block) -> Iterator[str]:
 
 def _claims(claims: Claims) -> Iterator[str]:
     """Write the tally, the papers, a short line for each claim, and its whole result folded."""
-    tally = (f"{count} {verdict}" for verdict, (_, count) in claims.tally.items())
-    yield _wrapped(f"Verdicts on {len(claims.lines)} claims and questions: {', '.join(tally)}.")
+    told = "; ".join(f"{verdict}: {count}" for verdict, (_, count) in claims.tally.items())
+    told = told[:1].upper() + told[1:]
+    yield _wrapped(f"Verdicts on {len(claims.lines)} claims and questions. {told}.")
     yield ""
     for key, (name, link) in claims.papers.items():
         yield f"- {key}.x: " + (f"[{name}]({link})" if link else name)

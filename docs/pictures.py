@@ -1,19 +1,23 @@
-"""Pictures for the docs, drawn from the code: who imports whom, and when a fact may be dropped."""
+"""Pictures for the docs, drawn from the code: who imports whom, and small histories."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from antecede import NOTHING
 from antecede.check import World
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "antecede"
 INK, GREY, BLUE, PALE = "#1b1f24", "#8c959f", "#3c6eb4", "#eaf0f8"
+RED, AMBER = "#b3261e", "#8a6000"
 Place = tuple[float, float]
+PANEL = 255
 #: Where events stand: no line may run through the mark of another event.
 STEPS = ((80, 140, 275, 385, 465), (80, 155, 245, 345, 455))
 
@@ -21,7 +25,13 @@ STEPS = ((80, 140, 275, 385, 465), (80, 155, 245, 345, 455))
 def pictures() -> dict[Path, str]:
     """Return every picture by its file."""
     folder = Path(__file__).parent / "figures"
-    return {folder / "imports.svg": imports(), folder / "necessary.svg": necessary()}
+    return {
+        folder / "imports.svg": imports(),
+        folder / "necessary.svg": necessary(),
+        folder / "false-causality.svg": false_causality(),
+        folder / "lost-chain.svg": lost_chain(),
+        folder / "windows.svg": windows(),
+    }
 
 
 def imports() -> str:
@@ -73,53 +83,155 @@ def arrow(start: Place, end: Place, row: float) -> str:
 
 def necessary() -> str:
     """Return two small histories under ``optimal``, with what a process keeps after each event."""
-    height = 255
-    parts: list[str] = []
     titles = ("1. c has delivered m1, and b hears of it", "2. m2 goes to c and carries the fact")
     stories = (
-        [("send", "a", "bc"), ("at", "a", "b"), ("at", "a", "c"), ("send", "c", "b"),
+        [("send", "a", "bc", "m1"), ("at", "a", "b"), ("at", "a", "c"), ("send", "c", "b", "m2"),
          ("at", "c", "b")],
-        [("send", "a", "bc"), ("at", "a", "b"), ("send", "b", "c"), ("at", "b", "c"),
+        [("send", "a", "bc", "m1"), ("at", "a", "b"), ("send", "b", "c", "m2"), ("at", "b", "c"),
          ("at", "a", "c")],
     )  # fmt: skip
+    parts: list[str] = []
     for number, (title, story) in enumerate(zip(titles, stories, strict=True)):
-        parts += panel(number * height, title, story, STEPS[number])
-    return svg(520, 2 * height, parts)
+        world = World("optimal", "abc")
+        parts += Panel(world, number * PANEL, title, keeps=True).drawn(story, STEPS[number])
+    return svg(520, 2 * PANEL, parts)
 
 
-def panel(
-    top: float, title: str, story: list[tuple[str, str, str]], steps: tuple[int, ...]
-) -> list[str]:
-    """Draw one history; a held message is delivered at a later arrival."""
-    world = World("optimal", ["a", "b", "c"])
-    line = {name: top + 80 + 70 * number for number, name in enumerate("abc")}
-    parts = [text((14, top + 28), title, anchor="start", size=15)]
+def false_causality() -> str:
+    """Return one history under two protocols: the second is told that nothing depends on m1."""
+    titles = {
+        "optimal": "optimal: m2 waits for m1, though it has nothing to do with it",
+        "semantic": "semantic, after=NOTHING: m2 need not wait",
+    }
+    story = [("send", "a", "bc", "m1"), ("at", "a", "b"), ("send", "b", "c", "m2"),
+             ("at", "b", "c"), ("at", "a", "c")]  # fmt: skip
+    parts: list[str] = []
+    for number, (protocol, title) in enumerate(titles.items()):
+        world = World(protocol, "abc")
+        parts += Panel(world, number * PANEL, title).drawn(story, STEPS[1])
+    return svg(520, 2 * PANEL, parts)
+
+
+def lost_chain() -> str:
+    """Return the smallest history in which a removal costs order under ``optimal``."""
+    story = [
+        ("send", "d", "bc", "m1"),
+        ("send", "d", "r", "y"),
+        ("at", "d", "r"),
+        ("send", "r", "c", "x"),
+        ("send", "r", "b", "z"),
+        ("at", "d", "b"),
+        ("at", "r", "b"),
+        ("send", "b", "c", "m2"),
+        ("remove", "r", ""),
+        ("at", "b", "c"),
+        ("at", "d", "c"),
+    ]
+    steps = (60, 130, 200, 270, 340, 410, 480, 560, 625, 760, 850)
+    world = World("optimal", "dbrc", promises=())
+    panel = Panel(world, 0, "r fails, and x is lost with it: m2 comes before m1", right=900)
+    return svg(915, PANEL + 70, panel.drawn(story, steps))  # fmt: skip
+
+
+class Panel:
+    """One history, drawn while it happens in a world."""
+
+    def __init__(
+        self, world: World, top: float, title: str, *, keeps: bool = False, right: float = 505
+    ) -> None:
+        self.world, self.keeps = world, keeps
+        self.line = {name: top + 80 + 70 * at for at, name in enumerate(world.endpoints)}
+        self.parts = [text((14, top + 28), title, anchor="start", size=15)]
+        for name, y in self.line.items():
+            self.parts.append(text((14, y + 5), name, anchor="start", size=15))
+            self.parts.append(stroke((34, y), (right, y), GREY))
+        self.begun: dict[tuple[str, str], tuple[Place, str]] = {}
+        self.names: dict[object, str] = {}
+
+    def drawn(self, story: Sequence[tuple[str, ...]], steps: Sequence[int]) -> list[str]:
+        """Let each step of a story happen at its place, and return all that is drawn."""
+        marks = []
+        for x, (kind, process, others, *name) in zip(steps, story, strict=True):
+            where = others if kind == "at" else process
+            here = (x, self.line[where])
+            told = getattr(self, f"_{kind}")(here, process, others, *name)
+            marks.append(f'<circle cx="{here[0]:g}" cy="{here[1]:g}" r="5" fill="{BLUE}"/>')
+            marks.append(text((here[0], here[1] - 11), told))
+            if self.keeps:
+                kept = self.world.endpoints[where].dependencies().items()
+                facts = ", ".join(
+                    f"{self.names[m]} to {', '.join(sorted(d))}" for m, d in kept if d
+                )
+                shown = f"keeps {facts or 'nothing'}"
+                marks.append(text((here[0], here[1] + 20), shown, colour=BLUE))
+        return self.parts + marks
+
+    def _send(self, here: Place, process: str, others: str, name: str) -> str:
+        after = NOTHING if self.world.protocol == "semantic" else None
+        self.names[self.world.send(process, list(others), after=after)] = name
+        self.begun |= {(process, dest): (here, name) for dest in others}
+        return f"sends {name}"
+
+    def _at(self, here: Place, source: str, dest: str) -> str:
+        """Let a copy arrive; one that is held is delivered at a later arrival."""
+        begin, name = self.begun.pop((source, dest))
+        self.parts.append(stroke(begin, here, BLUE))
+        before = len(self.world.history.events)
+        self.world.arrive_packet(source, dest)
+        seen = [self.names[event.message] for event in self.world.history.events[before:]]
+        return f"delivers {', '.join(seen)}" if seen else f"holds {name}"
+
+    def _remove(self, _here: Place, process: str, _others: str) -> str:
+        """Let a process fail, with the copies that it has under way."""
+        self.world.remove(process)
+        for (source, dest), (begin, name) in self.begun.items():
+            if source == process:
+                end = (begin[0] + 60, begin[1] + (self.line[dest] - begin[1]) / 3)
+                self.parts.append(stroke(begin, end, RED))
+                self.parts.append(text((end[0] + 4, end[1] + 12), f"{name} is lost", colour=RED))
+        return "fails"
+
+
+def windows() -> str:
+    """Return a log that two consistent cuts divide into windows, and a cut that is not one."""
+    line = {name: 70 + 60 * at for at, name in enumerate("abc")}
+    cuts = ({"a": 190, "b": 235, "c": 215}, {"a": 400, "b": 350, "c": 425})
+    careless = {"a": 480, "b": 555, "c": 590}
+    sent = (
+        ("a", 70, "b", 130),
+        ("b", 165, "c", 180),
+        ("a", 150, "c", 300),
+        ("b", 265, "a", 330),
+        ("c", 330, "b", 395),
+        ("a", 440, "b", 470),
+        ("c", 500, "a", 560),
+        ("a", 515, "b", 535),
+    )
+    for cut in cuts:  # no message is delivered before a cut and sent after it
+        assert not [m for m in sent if m[3] < cut[m[2]] and m[1] > cut[m[0]]]
+    assert [m for m in sent if m[3] < careless[m[2]] and m[1] > careless[m[0]]]
+    parts = []
     for name, y in line.items():
-        parts += [text((14, y + 5), name, anchor="start", size=15)]
-        parts.append(stroke((34, y), (505, y), GREY))
-    begun: dict[tuple[str, str], tuple[Place, str]] = {}
-    names: dict[object, str] = {}
-    marks = []
-    for at, (kind, process, others) in enumerate(story):
-        where = process if kind == "send" else others
-        here = (steps[at], line[where])
-        before = len(world.history.events)
-        if kind == "send":
-            message = world.send(process, list(others))
-            names[message] = f"m{len(names) + 1}"
-            begun |= {(process, dest): (here, names[message]) for dest in others}
-            told = f"sends {names[message]}"
-        else:
-            parts.append(stroke(begun[process, others][0], here, BLUE))
-            world.arrive_packet(process, others)
-            seen = [names[event.message] for event in world.history.events[before:]]
-            told = f"delivers {', '.join(seen)}" if seen else f"holds {begun[process, others][1]}"
-        kept = world.endpoints[where].dependencies().items()
-        facts = ", ".join(f"{names[m]} to {', '.join(sorted(d))}" for m, d in kept if d)
-        marks.append(f'<circle cx="{here[0]:g}" cy="{here[1]:g}" r="5" fill="{BLUE}"/>')
-        marks.append(text((here[0], here[1] - 11), told))
-        marks.append(text((here[0], here[1] + 20), f"keeps {facts or 'nothing'}", colour=BLUE))
-    return parts + marks
+        parts += [text((14, y + 5), name, anchor="start", size=15), stroke((34, y), (625, y), GREY)]
+    for x, words in ((110, "window 1"), (300, "window 2"), (445, "window 3")):
+        parts.append(text((x, 28), words, size=15))
+    for cut, colour in ((cuts[0], INK), (cuts[1], INK), (careless, RED)):
+        at = [(cut["a"], 38.0), *((cut[name], y) for name, y in line.items()), (cut["c"], 225.0)]
+        path = " L ".join(f"{x:g} {y:g}" for x, y in at)
+        parts.append(
+            f'<path d="M {path}" fill="none" stroke="{colour}" stroke-width="2" '
+            'stroke-dasharray="6 4"/>'
+        )
+    for source, x, dest, end in sent:
+        crosses = any(x < cut[source] and end > cut[dest] for cut in cuts)
+        backwards = x > careless[source] and end < careless[dest]
+        colour = RED if backwards else AMBER if crosses else BLUE
+        parts.append(stroke((x, line[source]), (end, line[dest]), colour))
+        for mark in ((x, line[source]), (end, line[dest])):
+            parts.append(f'<circle cx="{mark[0]}" cy="{mark[1]}" r="5" fill="{colour}"/>')
+    parts.append(text((250, 248), "crosses a cut: judged when windows are joined", colour=AMBER))
+    parts.append(text((530, 248), "not consistent", colour=RED))
+    return svg(640, 262, parts)  # fmt: skip
 
 
 def svg(width: float, height: float, parts: list[str]) -> str:

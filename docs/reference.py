@@ -32,8 +32,9 @@ something is missing); 2 the call or its input is wrong, or no verdict is possib
 is 130; if nobody reads the output any more, it is 141."""
 RULE = """\
 Imports point downwards only: a module may import from the layers below its own, never from above,
-and names in one row do not import each other. `make check` enforces it. This page is made from
-`pyproject.toml` and the docstrings."""
+and names in one row do not import each other. `make check` enforces it. This page is made from the
+code: the layers from `pyproject.toml`, the arrows from the imports, the table from the
+docstrings."""
 PICTURE = """\
 ![Each package with arrows to those that it imports](figures/imports.svg)"""
 WHY = """\
@@ -86,6 +87,7 @@ def api_page(name: str) -> str:
 def _described(name: str, found: object, module: str) -> list[str]:
     if inspect.isclass(found):
         parts = [f"## `{name}`", _code(f"class {name}{_signature(found)}"), _prose(found.__doc__)]
+        parts.append(_fields(found))
         for own, member in inspect.getmembers(found):
             if own.startswith("_") or not _is_ours(member):
                 continue
@@ -93,12 +95,32 @@ def _described(name: str, found: object, module: str) -> list[str]:
                 parts += [f"### `{name}.{own}`", _prose(member.__doc__)]
             elif inspect.isroutine(member):
                 word = "async def" if inspect.iscoroutinefunction(member) else "def"
-                parts += [f"### `{name}.{own}`", _code(f"{word} {own}{_signature(member)}")]
+                parts += [f"### `{name}.{own}`"]
+                parts.append(_code(f"{word} {own}{_signature(member)}", _decorator(found, own)))
                 parts.append(_prose(inspect.getdoc(member)))
         return parts
     if inspect.isroutine(found):
         return [f"## `{name}`", _code(f"def {name}{_signature(found)}"), _prose(found.__doc__)]
     return [f"## `{name}`", *_constant(name, found, module)]
+
+
+def _fields(found: type) -> str:
+    """Return the fields of a class that have a string below them, as a list."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(found))).body
+    told = {
+        node.target.id: after.value.value
+        for node, after in itertools.pairwise(getattr(tree, "body", ()))
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and isinstance(after, ast.Expr)
+        and isinstance(after.value, ast.Constant)
+    }
+    return "\n".join(_item(f"`{name}`", _prose(str(text))) for name, text in told.items())
+
+
+def _decorator(found: type, name: str) -> str:
+    kind = inspect.getattr_static(found, name)
+    return {classmethod: "@classmethod\n", staticmethod: "@staticmethod\n"}.get(type(kind), "")
 
 
 def _constant(name: str, found: object, module: str) -> list[str]:
@@ -114,7 +136,7 @@ def _constant(name: str, found: object, module: str) -> list[str]:
                 and isinstance(told.value, str)
                 and getattr(import_module(_dotted(path)), name) is found
             ):
-                return [_assigned(node), _prose(told.value)]
+                return [_assigned(node), _entries(found), _prose(told.value)]
     msg = f"{module}.{name} has no string below its assignment that says what it is"
     raise ValueError(msg)
 
@@ -125,6 +147,13 @@ def _assigned(node: ast.stmt) -> str:
         return _code(f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}")
     text = ast.unparse(node).replace(": Final =", " =")
     return _code(text) if len(text) <= WIDTH else ""
+
+
+def _entries(found: object) -> str:
+    """Return what a constant says of each of its names, as a list."""
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        return ""
+    return "\n".join(_item(f"`{name}`", text) for name, text in found.items())
 
 
 def _dotted(path: Path) -> str:
@@ -138,13 +167,15 @@ def _is_ours(member: object) -> bool:
 
 
 def _signature(found: Callable[..., object]) -> str:
+    if inspect.isclass(found) and issubclass(found, BaseException):
+        return f"({found.__bases__[0].__name__})"
+    if getattr(found, "_is_protocol", False):
+        return "(Protocol)"
     try:
         signature = inspect.signature(found)
     except (TypeError, ValueError):
         return ""
-    if inspect.isclass(found) and issubclass(found, BaseException):
-        return f"({found.__bases__[0].__name__})"
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature))
+    text = re.sub(r"""(: |-> )(["'])((?:(?!\2).)*)\2""", r"\1\3", str(signature))
     if inspect.isclass(found):
         text = text.removesuffix(" -> None")
     text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text).replace("<factory>", "...")
@@ -152,13 +183,13 @@ def _signature(found: Callable[..., object]) -> str:
     return re.sub(r"\b(collections\.abc|typing|pathlib)\.(?=[A-Z])", "", text)
 
 
-def _code(text: str) -> str:
+def _code(text: str, above: str = "") -> str:
     if len(text) > WIDTH:
         head, _, rest = text.partition("(")
         inner, _, tail = rest.rpartition(")")
         parts = _split(inner)
         text = "\n".join([f"{head}(", *(f"    {part}," for part in parts), f"){tail}"])
-    return f"```python\n{text}\n```"
+    return f"```python\n{above}{text}\n```"
 
 
 def _split(text: str) -> list[str]:
@@ -188,13 +219,17 @@ def _listed(found: re.Match[str]) -> str:
     lines = [f"{found[1]}:", ""]
     for names, text in re.findall(r"^(\S.*)\n((?: {4}.*\n?)+)", found[2], flags=re.MULTILINE):
         shown = ", ".join(f"`{name.strip()}`" for name in names.split(","))
-        told = f"- {shown}: {' '.join(text.split())}"
-        lines.append(textwrap.fill(told, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+        lines.append(_item(shown, text))
     return "\n".join(lines) + "\n"
 
 
+def _item(shown: str, text: str) -> str:
+    told = f"- {shown}: {' '.join(text.split())}"
+    return textwrap.fill(told, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def _literal(found: re.Match[str]) -> str:
-    return f":\n\n```python\n{textwrap.dedent(found[1]).strip()}\n```\n"
+    return f":\n\n```python\n{textwrap.dedent(found[1]).strip()}\n```\n\n"
 
 
 def cli_page() -> str:

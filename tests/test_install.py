@@ -7,6 +7,8 @@ is there: an import that no extra declares fails here.
 from __future__ import annotations
 
 import json
+import posixpath
+import re
 import subprocess
 import sys
 import tarfile
@@ -153,3 +155,21 @@ def test_the_sdist_has_what_the_wheel_is_built_from(built: Path) -> None:
     assert "antecede/py.typed" in inside
     assert "antecede/report/templates/playground.html" in inside
     assert inside <= files
+
+
+def test_the_links_of_the_pages_in_the_sdist_lead_to_files_in_it(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as opened:
+        names = set(opened.getnames())
+        pages = {
+            name: opened.extractfile(name).read().decode()  # type: ignore[union-attr]
+            for name in names
+            if name.endswith(".md")
+        }
+    missing = set()
+    for page, text in pages.items():
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", prose):
+            if posixpath.normpath(f"{posixpath.dirname(page)}/{target}") not in names:
+                missing.add(target)
+    assert not missing

@@ -40,7 +40,10 @@ class SnapshotError(PeerError):
 
 
 class HoldFullError(AntecedeError):
-    """A packet has to be held, but the holding buffer is full. Offer it again later."""
+    """A packet has to be held, but the holding buffer is full. Offer it again later.
+
+    ``held`` messages are held, of at most ``held_max``.
+    """
 
     def __init__(self, message: str, *, held: int = 0, held_max: int = 0) -> None:
         super().__init__(message)
@@ -49,7 +52,10 @@ class HoldFullError(AntecedeError):
 
 
 class QueueFullError(HoldFullError):
-    """Too many messages wait to be sent. Send again after some have gone out."""
+    """Too many messages wait to be sent. Send again after some have gone out.
+
+    ``queued`` messages wait, of at most ``queue_max``.
+    """
 
     def __init__(self, message: str, *, queued: int = 0, queue_max: int = 0) -> None:
         super().__init__(message, held=queued, held_max=queue_max)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import antecede
-from benchmarks import _tables
+from antecede import sim
+from benchmarks import _tables, control_bytes
 from benchmarks.__main__ import main
 from docs.benchmarks_page import MEASURED, benchmarks_page
 
@@ -68,6 +69,28 @@ def test_the_page_names_the_bounds_that_were_missed(tmp_path: Path) -> None:
     assert _tables.judge("blobs", is_met=True)
     _tables.write(tmp_path, "audit", quick=False, is_met=False, seconds=1.0)
     assert "| missed: slices |" in benchmarks_page(tmp_path)
+
+
+def test_a_run_without_a_message_to_measure_shows_no_figure(tmp_path: Path) -> None:
+    none = dict.fromkeys(control_bytes.COLUMNS)
+    _tables.record("control_bytes", protocol="serial", n=4, cast="unicast", load=0.5, **none)
+    sampled = none | {"wire_bytes_per_copy": 3.0}
+    _tables.record("control_bytes", protocol="serial", n=30, cast="unicast", load=0.5, **sampled)
+    whole = dict.fromkeys(control_bytes.COLUMNS, 6.0)
+    for n in (4, 30):
+        _tables.record("control_bytes", protocol="matrix", n=n, cast="unicast", load=0.5, **whole)
+    _tables.write(tmp_path, "control_bytes", quick=False, is_met=True, seconds=1.0)
+    page = benchmarks_page(tmp_path)
+    assert "| serial | - | - | - |" in page
+    assert "| matrix | 6.0 | 6.0 | 6.00 |" in page
+
+
+def test_messages_are_left_to_measure_after_the_warm_up() -> None:
+    """Without a kernel runs are short, but not so short that all is sent before it ends."""
+    load = max(control_bytes.LOADS)
+    schedule, warm_up = control_bytes.schedule_for("central", 10, "broadcast", load, engine="auto")
+    run = sim.run("central", schedule, warm_up=warm_up, engine="plain")
+    assert run.metrics["extra_packets_per_message"] is not None
 
 
 def test_the_tables_behind_the_page_are_there() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.pictures import pictures
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -25,7 +27,7 @@ def listed(entries: list[dict[str, object]]) -> set[str]:
 def test_every_page_is_in_the_contents() -> None:
     own = {str(page.relative_to(DOCS)) for page in PAGES}
     own -= {name for name in own if name.startswith("algorithms/") and "index" not in name}
-    assert listed(NAV) == own
+    assert listed(NAV) == own | {"playground.html"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
@@ -67,3 +69,18 @@ def test_the_code_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
         exec(compile(code, page.name, "exec"), {})
+
+
+def test_the_pictures_show_what_the_pages_say() -> None:
+    shown = {path.stem: re.findall(r">([^<>]+)</text>", text) for path, text in pictures().items()}
+    assert shown["false-causality"].count("holds m2") == 1
+    assert shown["false-causality"].count("delivers m2") == 1
+    chain = shown["lost-chain"]
+    assert "x is lost" in chain
+    assert chain.index("delivers m2") < len(chain) - 1 - chain[::-1].index("delivers m1")
+
+
+def test_every_picture_is_on_a_page() -> None:
+    text = "".join(page.read_text() for page in [*PAGES, ROOT / "README.md"])
+    missing = [path.name for path in (DOCS / "figures").iterdir() if path.name not in text]
+    assert not missing

@@ -17,8 +17,7 @@ def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None
     code, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("(Need(process='ann', number=1")
-    assert out[1:] == ["ann b'lunch?'", "bob b'yes!'"]
+    assert out == ["bob:1 waits for message 1 of ann", "ann b'lunch?'", "bob b'yes!'"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,10 @@ STATUS = {"audit": 1}
     "words", [line for line in LINES if line[0] not in ON_SPARK], ids=lambda words: words[0]
 )
 def test_the_lines_run_as_printed(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
@@ -68,6 +70,11 @@ def test_the_lines_run_as_printed(
     with pytest.raises(SystemExit) as ended:
         app(words)
     assert ended.value.code == STATUS.get(words[0], 0)
+    if words[0] == "audit":
+        said = " ".join(capsys.readouterr().out.split())
+        (shown,) = re.findall(r"```text\n(Causal.*?)```", README, flags=re.DOTALL)
+        for piece in " ".join(shown.split()).split("..."):
+            assert piece.strip() in said
 
 
 def test_every_verb_has_a_line() -> None:

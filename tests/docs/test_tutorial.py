@@ -121,12 +121,13 @@ def test_a_chat_breaks_and_is_mended(
         Path("broken.jsonl").unlink()
     assert status(audit) == 1
     said = " ".join(capsys.readouterr().out.split())
-    (printed,) = re.findall(r"--local\n(Causal.*?)\n\$", PAGE, flags=re.DOTALL)
-    for piece in " ".join(printed.split()).split("..."):
+    broken, kept = re.findall(r"--local\n(Causal.*?)\n\$", PAGE, flags=re.DOTALL)
+    for piece in " ".join(broken.split()).split("..."):
         assert piece.strip() in said
 
     assert talk(tmp_path, slowed(ORDERED, 1)) == shown.splitlines()[::-1]
     assert status(next(words for words in VERBS if "ordered.jsonl" in words)) == 0
+    assert kept.removesuffix(" ...") in " ".join(capsys.readouterr().out.split())
 
 
 def test_nodes_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

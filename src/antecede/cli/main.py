@@ -25,7 +25,7 @@ USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 
 VERBS = {
     "study": ("spark", "Compare the protocols on Spark; check the papers' figures and claims."),
-    "simulate": ("sim", "Run one protocol on one workload: sizes, delays, event log."),
+    "simulate": ("sim", "Run protocols on one workload: sizes, delays, event logs."),
     "audit": ("logs", "Check a log: whether, where and why causal order was broken."),
     "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
     "reorder": ("spark", "Put the rows of a stream into causal order, on Spark."),

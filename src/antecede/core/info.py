@@ -100,21 +100,33 @@ class ProtocolInfo:
     """
 
     name: str
+    """What ``antecede.endpoint`` takes."""
     idea: str
+    """The algorithm in a few words."""
     paper: str
+    """The authors and the year."""
     casts: tuple[Cast, ...] = MULTICAST
+    """Whom one message may go to: one process, several, all, or a group by its name."""
     guarantee: str = "causal order"
+    """What it ensures."""
     assumptions: str = "fixed membership; every packet arrives eventually"
+    """What it needs for that."""
     cost: str
+    """What it adds to messages, and which packets it adds."""
     promises: frozenset[str]
+    """The properties that it has; the oracle checks each of them."""
     missing_promises: dict[str, str] = field(default_factory=dict)
     """Why it does not promise safety, liveness or quiescence, as protocols normally do."""
     options: dict[str, Option] = field(default_factory=dict)
+    """Its own options by name, each with its default and what it means."""
     variants: tuple[Variant, ...] = ()
+    """Sets of options that the tests try."""
     dynamic: bool = False
+    """Whether processes can join and leave."""
     fixed_because: str = ""
     """Why processes cannot join and leave, unless it is ``dynamic``."""
     reconstruction: bool = False
+    """Whether it was written without the body of its paper, so that it may differ from it."""
     citation: Citation = Citation()
     """What it was published in. Registering takes it from the References of its module."""
     short_name: str = ""

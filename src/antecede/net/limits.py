@@ -11,22 +11,30 @@ from antecede.errors import UsageError
 class Limits:
     """What a node keeps at most, and its times in seconds.
 
-    ``outbox_count`` and ``outbox_bytes`` limit the packets to one peer that it has not
-    acknowledged: ``send`` waits while they are reached. ``inbox_count`` and ``inbox_bytes`` limit
-    the deliveries that are not marked done: packets wait unacknowledged while they are reached, so
-    that the peers' outboxes fill in turn. One message more may exceed a limit of bytes.
+    One message more may exceed a limit of bytes.
     """
 
     outbox_count: int = 1024
+    """Packets to one peer that it has not acknowledged; ``send`` waits while there are so many."""
     outbox_bytes: int = 8 << 20
+    """Bytes of these packets; ``send`` waits here too."""
     inbox_count: int = 1024
+    """Deliveries that are not marked done. While there are so many, packets that arrive are not
+    acknowledged, so that the outboxes of the peers fill in turn."""
     inbox_bytes: int = 8 << 20
+    """Bytes of these deliveries."""
     payload_bytes: int = 1 << 20
+    """The largest payload of a message; over NATS 512 KiB, unless it is set."""
     journal_bytes: int = 1 << 20
+    """A checkpoint replaces a journal that is larger than this and the last checkpoint together."""
     resend_seconds: float = 1.0
+    """How long a peer may take to acknowledge before packets are sent again; this doubles."""
     resend_seconds_max: float = 10.0
+    """What it doubles to at most."""
     long_wait_seconds: float = 30.0
+    """After how long a wait for a cause is logged."""
     linger_seconds: float = 5.0
+    """How long a node without a store waits for acknowledgements when it is closed."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):

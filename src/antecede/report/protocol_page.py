@@ -68,7 +68,10 @@ def _tables(text: str) -> str:
             continue
         if in_table and line.strip():
             left, right = line[:widths].strip(), line[widths:].strip()
-            result.append(f"| {left} | {right} |")
+            if left:
+                result.append(f"| {left} | {right} |")
+            else:  # the row above goes on
+                result[-1] = f"{result[-1].removesuffix(' |')} {right} |"
         else:
             result.append(line)
     return "\n".join(result)

@@ -12,7 +12,7 @@ from antecede.testing.network import Network, NetworkTransport
 
 
 class Disk:
-    """A store in memory that outlives crashes; it is a :class:`antecede.net.Store`.
+    """A store in memory that outlives crashes; it is an :class:`antecede.net.Store`.
 
     ``delay`` is the least and greatest seconds that a write takes. A write that is under way during
     a crash is there whole or not at all, as the network's seed decides.

@@ -101,7 +101,7 @@ class Network:
 
 
 class NetworkTransport:
-    """One process's access to a :class:`Network`; it is a :class:`antecede.net.Transport`."""
+    """One process's access to a :class:`Network`; it is an :class:`antecede.net.Transport`."""
 
     def __init__(self, network: Network, name: str) -> None:
         self.network = network

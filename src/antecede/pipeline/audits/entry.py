@@ -73,14 +73,19 @@ class Audit:
     """What an audit found; the frames are Spark's where the events were, else Arrow tables."""
 
     verdict: Verdict
+    """``ordered``, ``broken`` or ``undecidable``."""
     reason: str
     """Why, in one sentence."""
     violations: Any
+    """The messages that a process delivered after an effect of them."""
     missing: Any
+    """The messages that a process never delivered, although it delivered an effect of them."""
     findings: Any
+    """The inconsistencies of the log."""
     tables: dict[str, pa.Table]
     """The same three tables, always as Arrow."""
     summary: dict[str, Any]
+    """The counts, as in ``summary.json``."""
 
     def explain(self, process: str, message: str) -> str:
         """Return the sentence that says why ``message`` was late at ``process``."""
