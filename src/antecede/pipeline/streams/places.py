@@ -30,6 +30,16 @@ def require_folder(path: Path, form: str) -> None:
         raise UsageError(msg)
 
 
+def require_apart(source: Path, out: Path) -> None:
+    """Refuse to write into the folder that is read: results would come back as rows."""
+    read, written = source.resolve(), out.resolve()
+    if (read == written or read in written.parents) and not any(
+        path.is_file() for path in (written, *written.parents)
+    ):
+        msg = f"{out} lies in {source}, which is read; choose a folder outside it"
+        raise UsageError(msg)
+
+
 def require_checkpoint(path: Path) -> None:
     """Refuse a folder that is not the checkpoint of a query with state."""
     if not (path / "state").is_dir():
