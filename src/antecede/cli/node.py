@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from antecede.cli.options import is_given
 from antecede.errors import AntecedeError, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ Words = Annotated[
     list[str],
     typer.Argument(help="FILE.toml, or: certs FOLDER NAME..., or: top ADDRESS...", metavar="WHAT"),
 ]
+#: Seconds between two looks at most: a day.
+INTERVAL_MAX = 86_400
 COLUMNS = {
     "view": "view",
     "sent_total": "sent",
@@ -46,7 +49,12 @@ COLUMNS = {
 }
 
 
+#: Which of the options each use of the verb has.
+_USES = {"certs": ("days", "as_json"), "top": ("interval", "once", "as_json")}
+
+
 def node(
+    ctx: typer.Context,
     words: Words,
     *,
     days: Annotated[int, typer.Option(help="certs: how long the certificates are valid.")] = 365,
@@ -70,6 +78,7 @@ def node(
     `antecede node top 127.0.0.1:9101 127.0.0.1:9102` shows a live table of nodes with metrics.
     """
     what, rest = words[0], words[1:]
+    _require_used(ctx, what)
     if what == "certs":
         return _certs(rest, days, as_json=as_json)
     if what == "top":
@@ -79,6 +88,16 @@ def node(
         raise UsageError(msg)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     return _run(lambda: _serve(Path(what)))
+
+
+def _require_used(ctx: typer.Context, what: str) -> None:
+    """Refuse options that this use of the verb does not have."""
+    for name in ("days", "interval", "once", "as_json"):
+        if is_given(ctx, name) and name not in _USES.get(what, ()):
+            option = "--json" if name == "as_json" else f"--{name}"
+            users = " and ".join(use for use, names in _USES.items() if name in names)
+            msg = f"{option} is for {users}; leave it out: antecede node {what}"
+            raise UsageError(msg)
 
 
 def _certs(words: list[str], days: int, *, as_json: bool) -> int:
@@ -249,6 +268,9 @@ def _shown(payload: bytes) -> dict[str, str]:
 def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool) -> int:
     if not addresses:
         msg = "top needs addresses of metrics: antecede node top 127.0.0.1:9101"
+        raise UsageError(msg)
+    if not 0 < interval <= INTERVAL_MAX:
+        msg = f"--interval {interval:g} is not possible; give seconds, up to {INTERVAL_MAX:,}"
         raise UsageError(msg)
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:

@@ -13,26 +13,29 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 
+from antecede.cli.printed import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def say(text: str) -> None:
     """Print sentences; on a terminal, which would break words, in lines that fit."""
-    if not sys.stdout.isatty():
-        typer.echo(text)
+    lines = [printable(line) for line in text.split("\n")]
+    if sys.stdout is None or not sys.stdout.isatty():
+        typer.echo("\n".join(lines))
         return
     width = shutil.get_terminal_size().columns
-    for line in text.splitlines():
+    for line in lines:
         indent = " " * (len(line) - len(line.lstrip()))
-        lines = textwrap.wrap(
+        wrapped = textwrap.wrap(
             line,
             width,
             subsequent_indent=indent,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join(wrapped))
 
 
 #: Lines below the heads alone.
