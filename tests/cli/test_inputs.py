@@ -107,10 +107,12 @@ def test_a_file_larger_than_memory_is_refused(
         (("simulate", "optimal", "--schedule", "."), "'.': it is not a file; give"),
         (("study", "--traffic", ""), "the path is empty"),
         (("reorder", "--waiting", ""), "the path is empty"),
+        (("node", "certs", "", "a"), "the path is empty"),
+        (("reorder", SHOP.parent / "incoming", "out"), "has no .parquet file yet; give --format j"),
     ],
 )
 def test_a_path_that_cannot_be_used_says_so(
-    words: tuple[str, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str | Path, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in refusal(capsys, *words)
     assert not list(folder.iterdir())
@@ -131,7 +133,7 @@ def test_a_path_that_cannot_be_used_says_so(
     ],
 )
 def test_numbers_that_are_too_large_are_refused_at_once(
-    words: tuple[str, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str | Path, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in refusal(capsys, *words)
     assert not list(folder.iterdir())
@@ -149,7 +151,7 @@ def test_numbers_that_are_too_large_are_refused_at_once(
     ],
 )
 def test_options_of_another_use_of_node_are_refused(
-    words: tuple[str, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str | Path, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in refusal(capsys, "node", *words)
     assert not list(folder.iterdir())

@@ -17,11 +17,11 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 
-from antecede.cli.options import is_given
+from antecede.cli.options import is_given, named
+from antecede.cli.shown import table_parts
 from antecede.errors import AntecedeError, UsageError
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def _certs(words: list[str], days: int, *, as_json: bool) -> int:
     if len(words) < 2:
         msg = "certs needs a folder and names: antecede node certs FOLDER NAME..."
         raise UsageError(msg)
+    named(words[0])
     try:
         from antecede.net.certs import make_certificates
     except ModuleNotFoundError as error:
@@ -279,16 +280,18 @@ def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool)
         found = asyncio.run(_look(addresses, is_strict=True))
         typer.echo(json.dumps(found))
     elif is_once or not console.is_terminal:
-        console.print(_table(asyncio.run(_look(addresses, is_strict=True))))
+        console.print(_table(console, asyncio.run(_look(addresses, is_strict=True))))
     else:
         with Live(console=console, auto_refresh=False) as live:
-            asyncio.run(_watch(addresses, interval, live.update))
+            asyncio.run(_watch(addresses, interval, console, live.update))
     return 0
 
 
-async def _watch(addresses: list[str], interval: float, update: Callable[..., None]) -> None:
+async def _watch(
+    addresses: list[str], interval: float, console: Console, update: Callable[..., None]
+) -> None:
     while True:
-        update(_table(await _look(addresses, is_strict=False)), refresh=True)
+        update(_table(console, await _look(addresses, is_strict=False)), refresh=True)
         await asyncio.sleep(interval)
 
 
@@ -309,9 +312,10 @@ async def _look(addresses: list[str], *, is_strict: bool) -> dict[str, dict[str,
     return found
 
 
-def _table(found: dict[str, dict[str, float]]) -> Table:
-    table = Table("node", *COLUMNS.values())
-    for process, figures in found.items():
-        cells = (f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)
-        table.add_row(process, *cells)
-    return table
+def _table(console: Console, found: dict[str, dict[str, float]]) -> Group:
+    """Return a row for each node, in as many parts as the terminal needs."""
+    rows = [
+        [process, *(f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)]
+        for process, figures in found.items()
+    ]
+    return Group(*table_parts(console, ["node", *COLUMNS.values()], rows))

@@ -230,7 +230,7 @@ def checked_timeout(
 
 def _require_positive(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        msg = f"{name} is {value!r}; expected a number of seconds greater than 0"
+        msg = f"{name} is {value!r}; expected a number of seconds greater than 0, below 1e9"
         raise UsageError(msg)
 
 

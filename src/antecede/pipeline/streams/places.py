@@ -25,8 +25,11 @@ def require_folder(path: Path, form: str) -> None:
     if not path.is_dir():
         msg = f"{path} is not a folder; reorder reads the files of a folder as they come"
         raise UsageError(msg)
-    if not any(entry.suffix in FORMATS[form] for entry in path.iterdir()):
-        msg = f"{path} has no {' or '.join(FORMATS[form])} file yet; the first tells the columns"
+    suffixes = {entry.suffix for entry in path.iterdir()}
+    if not suffixes.intersection(FORMATS[form]):
+        others = [name for name, known in FORMATS.items() if suffixes.intersection(known)]
+        hint = f"give --format {others[0]}" if others else "the first tells the columns"
+        msg = f"{path} has no {' or '.join(FORMATS[form])} file yet; {hint}"
         raise UsageError(msg)
 
 
