@@ -25,6 +25,7 @@ def main() -> None:
 
     try:
         if is_ours:
+            sys.unraisablehook = _press_again
             signal.signal(signal.SIGINT, signal.default_int_handler)
         app()
     except KeyboardInterrupt:  # a second one, while the first was being answered
@@ -38,3 +39,15 @@ def _leave(_number: int, _frame: object) -> None:
     """End at once: an exception in the middle of an import may be lost, or change into another."""
     os.write(2, b"antecede: stopped\n")
     os._exit(INTERRUPTED)
+
+
+def _press_again(lost: sys.UnraisableHookArgs) -> None:
+    """Repeat an interrupt that came where Python can only print it, as in a callback of imports."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    from threading import Timer
+
+    timer = Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()

@@ -13,17 +13,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: Runs the program, and interrupts it when a module is first looked for, or when Python ends.
 PRESSED = """
-import atexit, os, signal, sys, time
+import atexit, os, signal, sys, time, weakref
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == moment:
             press()
+        if name == "antecede.cli.protocols" and moment == "callback":
+            kept.append(weakref.ref(Finder(), press))
 
-def press():
+def press(_=None):
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
 
+kept = []
 moment = sys.argv.pop(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if moment == "end":
@@ -48,6 +51,7 @@ def test_the_program_begins_before_the_package_is_imported() -> None:
         ("antecede", "antecede: stopped\n", 130),
         ("typer", "antecede: stopped\n", 130),
         ("antecede.cli.protocols", "antecede: stopped\n", 130),
+        ("callback", "antecede: stopped\n", 130),
         ("end", "", -signal.SIGINT),
     ],
 )
