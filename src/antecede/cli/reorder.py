@@ -13,7 +13,7 @@ import typer
 
 from antecede.cli.options import AsJson, Master, Wait, named
 from antecede.errors import UsageError
-from antecede.pipeline.streams.places import is_url, shown
+from antecede.pipeline.streams.places import is_url, require_server, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,6 +118,8 @@ def reorder(
         packet = "packet"
     places = _require_places(source, out, waiting, form, checkpoint)
     options = _checked(options, packet, _split(members), _split(readers), every)
+    for place in filter(is_url, filter(None, (source, out))):
+        require_server(place)
     with (
         claimed(places),
         without_remarks(),

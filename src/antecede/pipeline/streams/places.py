@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import socket
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,8 @@ from pathlib import Path
 from antecede.errors import UsageError
 from antecede.pipeline.runs import lock_folder
 
+#: How long a server may take to accept a connection.
+ANSWER_SECONDS = 10.0
 #: The formats of files that are read, with the suffixes of their names.
 FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson")}
 
@@ -71,6 +74,22 @@ def require_stream(url: str) -> str:
         )
         raise UsageError(msg)
     return parse_url(url, ()).name
+
+
+def require_server(url: str) -> None:
+    """Refuse a stream none of whose servers can be reached: its client would try for minutes."""
+    from antecede.net.nats_names import parse_url
+
+    reason = ""
+    for address in parse_url(url, ()).addresses:
+        try:
+            socket.create_connection((address.host, address.port), ANSWER_SECONDS).close()
+        except OSError as error:
+            reason = f"{address}: {error.strerror or error}"
+        else:
+            return
+    msg = f"no server answers for {shown(url)} ({reason}); is NATS running there?"
+    raise UsageError(msg)
 
 
 @contextmanager
