@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -84,6 +85,24 @@ def test_a_pipe_that_never_ends_is_refused_when_memory_does(
         told = refusal(capsys, "audit", "-", "--local")
     os.close(writer)
     assert "standard input has more than 0.0 GiB, too much for the memory" in told
+
+
+def test_a_folder_that_cannot_be_read_is_no_folder_without_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = folder / "logs" / "inner"
+    inner.mkdir(parents=True)
+    (folder / "logs" / "shop.jsonl").write_bytes(SHOP.read_bytes())
+    scandir = os.scandir
+
+    def refused(path: str) -> object:  # as for a user who is not root
+        if Path(path) == inner:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    told = refusal(capsys, "audit", folder / "logs", "--local")
+    assert f"cannot read the folder {str(inner)!r}: Permission denied" in told
 
 
 def test_a_file_larger_than_memory_is_refused(

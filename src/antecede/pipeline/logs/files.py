@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from antecede.eventlog.content import is_stream, stream_content
 from antecede.pipeline.logs.base import STDIN, Source
 from antecede.pipeline.logs.formats import FORMATS, format_named
 
+#: How the names of files and folders begin that are not meant to be read.
+_HIDDEN = ("_", ".")
 #: How files begin that have to be unpacked first, and what unpacks them.
 _PACKED = {b"\xfd7zXZ": "unxz", b"PK\x03\x04": "unzip"}
 
@@ -48,13 +51,20 @@ def _sources_at(source: Source) -> list[Source]:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder and its folders, without those that are hidden."""
-    return sorted(
-        file
-        for file in folder.rglob("*")
-        if file.is_file()
-        and not any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
-    )
+    """Return the files in a folder and its folders, without those that are hidden.
+
+    A folder that cannot be read is refused: without it, the log would be another.
+    """
+    found = []
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        found += [Path(place, name) for name in names if not name.startswith(_HIDDEN)]
+    return sorted(file for file in found if file.is_file())
+
+
+def _refuse(error: OSError) -> None:
+    reason = f"cannot read the folder {str(error.filename)!r}: {error.strerror}"
+    raise LogError(reason, path=error.filename, reason=reason)
 
 
 def _is_one_log(source: Source, inside: Sequence[Path]) -> bool:
