@@ -105,6 +105,17 @@ def test_a_folder_that_cannot_be_read_is_no_folder_without_files(
     assert f"cannot read the folder {str(inner)!r}: Permission denied" in told
 
 
+def test_a_current_folder_that_is_gone_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(*_: object, **__: object) -> None:  # as os.getcwd() says it
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr("antecede.cli.main.command_line", lambda _: gone)
+    told = refusal(capsys, "protocols")
+    assert told == "antecede: the current folder is gone; change to one that exists\n"
+
+
 def test_a_file_larger_than_memory_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

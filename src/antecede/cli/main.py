@@ -158,6 +158,8 @@ def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> s
         return f"{called} needs {missing}, which is not installed; {fix}"
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{error.strerror}; make room, or choose another place with --out"
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return "the current folder is gone; change to one that exists"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; choose another path"
     first = (_text_of(error).strip().splitlines() or [""])[0][:200]
