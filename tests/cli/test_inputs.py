@@ -154,7 +154,7 @@ def test_a_path_that_cannot_be_used_says_so(
         (("audit", SHOP, "--wait", "nan"), "--wait nan is not possible; give seconds"),
         (("audit", SHOP, "--wait", "-5"), "--wait -5 is not possible"),
         (("audit", SHOP, "--wait", "inf"), "--wait inf is not possible"),
-        (("audit", SHOP, "--memory", "1000t"), "is more than this machine has ("),
+        (("audit", SHOP, "--memory", "1000t"), "is more than Java can reserve; use less"),
         (("audit", SHOP, "--windows", "9" * 20), "give 1 or more, up to 1,000,000"),
         (("simulate", "optimal", "--delay", "constant:1e308"), "up to 1e+12 s"),
         (("simulate", "optimal", "--delay", "lognormal:1:1000"), "SIGMA is up to 20"),

@@ -14,15 +14,13 @@ from pathlib import Path
 
 import antecede
 from antecede.errors import UsageError
-from antecede.memory import GIB, machine_bytes
 from antecede.pipeline.spark.java import find_java, java_home
 from antecede.pipeline.spark.masters import is_embedded, is_loopback
 
 _ANY_JVM = "-XX:-UsePerfData"  # Its files would outlive a JVM that is killed.
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MEMORY_LEAST = 512 << 20
-#: The default, which small machines may have to swap for, is never refused.
-_MEMORY_ALWAYS = 4 << 30
+_MEMORY_MOST = 64 << 40
 _HEAVY_JVM = "-XX:+UseParallelGC"
 
 _QUIET = """status = error
@@ -50,9 +48,8 @@ def check_memory(memory: str) -> None:
             f"--memory {memory!r} is not a size of 512m or more; use a number and m or g, as in 4g"
         )
         raise UsageError(msg)
-    if asked > max(machine_bytes(), _MEMORY_ALWAYS):
-        has = f"{machine_bytes() / GIB:,.0f} GiB"
-        msg = f"--memory {memory!r} is more than this machine has ({has}); use less, as in 4g"
+    if asked > _MEMORY_MOST:
+        msg = f"--memory {memory!r} is more than Java can reserve; use less, as in 4g"
         raise UsageError(msg)
 
 
