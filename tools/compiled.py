@@ -25,7 +25,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "antecede"
+SOURCE = ROOT / "src"
+PACKAGES = ("antecede", "antecede_command", "pyspark_antecede")
 MODULES = (
     "core/casts",
     "core/channels",
@@ -74,7 +75,7 @@ MODULES = (
 )
 """What a send and a delivery pass through; all else stays Python."""
 OPTIMIZATION = "2"
-FOLDERS = {"antecede", "dist", "source"}
+FOLDERS = {*PACKAGES, "dist", "source"}
 MARK = "@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)"
 """A class needs both or neither: with the second alone, mypyc 2.4 does not call ``__init__``."""
 SETUP = """
@@ -113,7 +114,9 @@ def build(folder: Path, optimization: str = OPTIMIZATION) -> Path:
             raise SystemExit(msg)
         shutil.rmtree(folder)
     source = folder / "source"
-    shutil.copytree(SOURCE, source / "antecede", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(SOURCE / name, source / name, ignore=ignored)
     for name in ("pyproject.toml", "PACKAGE.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     paths = [f"antecede/{module}.py" for module in MODULES]

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import antecede
-from antecede.cli import protocols
+from antecede.cli import doctor, node, protocols
 from antecede.cli.shown import print_table, say
 from antecede.pipeline.studies.comparison import COMPARED
 
@@ -53,6 +53,29 @@ def test_the_list_of_protocols_has_every_word(width: int, monkeypatch: pytest.Mo
     text = file.getvalue()
     for info in infos:
         assert words_of(info.paper, info.guarantee, info.cost) <= words_of(text)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_doctor_cuts_no_path(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/usr/lib/jvm/a-very-long-name-of-a-java/bin/java"
+    doctor._show([doctor.Finding("Java", ok=True, needed=True, seen=path)])
+    said = capsys.readouterr().out
+    lines = [line.split("\N{BOX DRAWINGS LIGHT VERTICAL}") for line in said.splitlines()]
+    assert path in "".join(cells[3].strip() for cells in lines if len(cells) > 3)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_table_of_nodes_has_every_head_and_figure(width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), markup=False)
+    found = {"a": dict.fromkeys(node.COLUMNS, 12_345_678.0), "b": {}}
+    console.print(node._table(console, found))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert words_of(*node.COLUMNS.values()) <= words_of(text)
+    assert text.count("12,345,678") == len(node.COLUMNS)
     assert max(map(len, text.splitlines())) <= width
 
 

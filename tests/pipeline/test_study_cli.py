@@ -60,6 +60,8 @@ def _call(*words: str) -> None:
         (("--n", "1"), "--n 1: processes cannot exchange messages"),
         (("--experiment", "overhead", "--n", "90000"), "90,000 processes would take about "),
         (("--seeds", "0"), "--seeds 0: there is nothing to run"),
+        (("--seeds", "99999999999"), "--seeds 99999999999 would never end; use 10,000 or fewer"),
+        (("--n", "1000000000"), "--n 1000000000 is too many processes; use 1,000,000 or fewer"),
         (("--delay", "slow"), "delay 'slow' is not understood"),
         (("--delay", "constant:1", "--experiment", "growth"), "varies the delay itself"),
         (("--out", "/dev/null/x"), "choose another folder"),

@@ -25,6 +25,7 @@ ROWS = [
         (0.0, "0"),
         (1234567, "1,234,567"),
         (12345.6, "12,346"),
+        (1.5e20, "1.50e+20"),
         (123.4, "123"),
         (1.2345, "1.23"),
         (0.012345, "0.0123"),
@@ -81,3 +82,13 @@ def test_charts_are_drawn_as_files_without_a_browser() -> None:
     assert svg.count('aria-roledescription="point"') == len(ROWS)
     assert svg.count('aria-roledescription="bar"') == 2
     assert svg.count('aria-roledescription="line mark"') == 2
+
+
+def test_a_gap_among_numbers_stands_below_them_and_so_does_the_head() -> None:
+    table = Table(("what", "value"), [("a", 1), ("b", None), ("c", 2.5)])
+    html = render(Page("t", "l", [Section("s", "S", [table])]))
+    assert '<th scope="col">what</th><th scope="col" class="number">value</th>' in html
+    assert html.count('class="number">') == 4
+    mixed = Table(("what",), [("text",), (None,)])
+    assert mixed.numeric == [False]
+    assert Table(("empty",), []).numeric == [False]

@@ -55,6 +55,8 @@ def _show(findings: list[Finding]) -> None:
     from rich.table import Table
 
     table = Table(title="antecede doctor", show_header=False, pad_edge=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")  # paths are long, and have to be read whole
     for finding in findings:
         mark = "ok" if finding.ok else "missing" if finding.needed else "absent"
         note = finding.seen if finding.ok else f"{finding.seen}; {finding.mend}"

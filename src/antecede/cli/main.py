@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 import antecede
+from antecede.cli.printed import printable, tolerate_any_character
 from antecede.errors import AntecedeError
 
 # Typer has a private copy of Click; its public BadParameter leads to the base of its errors.
@@ -114,29 +115,35 @@ def app(arguments: Sequence[str] | None = None) -> None:
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     called = next((word for word in words if not word.startswith("-")), None)
+    tolerate_any_character()
     try:
         code = command_line(called)(words, standalone_mode=False)
     except AntecedeError as error:
-        typer.echo(f"antecede: {error}", err=True)
+        _tell(str(error))
         sys.exit(2)
     except USAGE_ERROR as error:
         see = f"antecede {called} --help" if called in VERBS else "antecede --help"
         text = " ".join(error.format_message().split()).rstrip(".")
-        typer.echo(f"antecede: {text}; see: {see}", err=True)
+        _tell(f"{text}; see: {see}")
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt, StoppedError) as stop:
-        typer.echo(f"antecede: {stop if isinstance(stop, StoppedError) else 'stopped'}", err=True)
+        _tell(str(stop) if isinstance(stop, StoppedError) else "stopped")
         sys.exit(getattr(stop, "status", INTERRUPTED))
     except SystemExit:  # Typer and Rich end with 1 when a pipe is closed, and only then
         sys.exit(CLOSED_PIPE)
     except Exception as error:
         if os.environ.get("ANTECEDE_TRACE"):
             raise
-        typer.echo(f"antecede: {_unforeseen(error, called, words)}", err=True)
+        _tell(_unforeseen(error, called, words))
         sys.exit(2)
     if code == INTERRUPTED:  # before the verb began: Typer saw the interrupt itself
-        typer.echo("antecede: stopped", err=True)
+        _tell("stopped")
     sys.exit(code or 0)
+
+
+def _tell(text: str) -> None:
+    """Print the one line that an error is."""
+    typer.echo(f"antecede: {printable(text)}", err=True)
 
 
 def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> str:
@@ -151,6 +158,10 @@ def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> s
         return f"{called} needs {missing}, which is not installed; {fix}"
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{error.strerror}; make room, or choose another place with --out"
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return "the current folder is gone; change to one that exists"
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"cannot use {str(error.filename)!r}: {error.strerror}; choose another path"
     first = (_text_of(error).strip().splitlines() or [""])[0][:200]
     return (
         f"unexpected {type(error).__name__}: {first}; "

@@ -17,10 +17,11 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 
+from antecede.cli.options import is_given, named
+from antecede.cli.shown import table_parts
 from antecede.errors import AntecedeError, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ Words = Annotated[
     list[str],
     typer.Argument(help="FILE.toml, or: certs FOLDER NAME..., or: top ADDRESS...", metavar="WHAT"),
 ]
+#: Seconds between two looks at most: a day.
+INTERVAL_MAX = 86_400
 COLUMNS = {
     "view": "view",
     "sent_total": "sent",
@@ -46,7 +49,12 @@ COLUMNS = {
 }
 
 
+#: Which of the options each use of the verb has.
+_USES = {"certs": ("days", "as_json"), "top": ("interval", "once", "as_json")}
+
+
 def node(
+    ctx: typer.Context,
     words: Words,
     *,
     days: Annotated[int, typer.Option(help="certs: how long the certificates are valid.")] = 365,
@@ -70,6 +78,7 @@ def node(
     `antecede node top 127.0.0.1:9101 127.0.0.1:9102` shows a live table of nodes with metrics.
     """
     what, rest = words[0], words[1:]
+    _require_used(ctx, what)
     if what == "certs":
         return _certs(rest, days, as_json=as_json)
     if what == "top":
@@ -81,10 +90,21 @@ def node(
     return _run(lambda: _serve(Path(what)))
 
 
+def _require_used(ctx: typer.Context, what: str) -> None:
+    """Refuse options that this use of the verb does not have."""
+    for name in ("days", "interval", "once", "as_json"):
+        if is_given(ctx, name) and name not in _USES.get(what, ()):
+            option = "--json" if name == "as_json" else f"--{name}"
+            users = " and ".join(use for use, names in _USES.items() if name in names)
+            msg = f"{option} is for {users}; leave it out: antecede node {what}"
+            raise UsageError(msg)
+
+
 def _certs(words: list[str], days: int, *, as_json: bool) -> int:
     if len(words) < 2:
         msg = "certs needs a folder and names: antecede node certs FOLDER NAME..."
         raise UsageError(msg)
+    named(words[0])
     try:
         from antecede.net.certs import make_certificates
     except ModuleNotFoundError as error:
@@ -250,6 +270,9 @@ def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool)
     if not addresses:
         msg = "top needs addresses of metrics: antecede node top 127.0.0.1:9101"
         raise UsageError(msg)
+    if not 0 < interval <= INTERVAL_MAX:
+        msg = f"--interval {interval:g} is not possible; give seconds, up to {INTERVAL_MAX:,}"
+        raise UsageError(msg)
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(width=250, markup=False, emoji=False)
@@ -257,16 +280,18 @@ def _top(addresses: list[str], interval: float, *, is_once: bool, as_json: bool)
         found = asyncio.run(_look(addresses, is_strict=True))
         typer.echo(json.dumps(found))
     elif is_once or not console.is_terminal:
-        console.print(_table(asyncio.run(_look(addresses, is_strict=True))))
+        console.print(_table(console, asyncio.run(_look(addresses, is_strict=True))))
     else:
         with Live(console=console, auto_refresh=False) as live:
-            asyncio.run(_watch(addresses, interval, live.update))
+            asyncio.run(_watch(addresses, interval, console, live.update))
     return 0
 
 
-async def _watch(addresses: list[str], interval: float, update: Callable[..., None]) -> None:
+async def _watch(
+    addresses: list[str], interval: float, console: Console, update: Callable[..., None]
+) -> None:
     while True:
-        update(_table(await _look(addresses, is_strict=False)), refresh=True)
+        update(_table(console, await _look(addresses, is_strict=False)), refresh=True)
         await asyncio.sleep(interval)
 
 
@@ -287,9 +312,10 @@ async def _look(addresses: list[str], *, is_strict: bool) -> dict[str, dict[str,
     return found
 
 
-def _table(found: dict[str, dict[str, float]]) -> Table:
-    table = Table("node", *COLUMNS.values())
-    for process, figures in found.items():
-        cells = (f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)
-        table.add_row(process, *cells)
-    return table
+def _table(console: Console, found: dict[str, dict[str, float]]) -> Group:
+    """Return a row for each node, in as many parts as the terminal needs."""
+    rows = [
+        [process, *(f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)]
+        for process, figures in found.items()
+    ]
+    return Group(*table_parts(console, ["node", *COLUMNS.values()], rows))

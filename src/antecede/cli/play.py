@@ -36,7 +36,7 @@ def play(
     if out.is_dir():
         msg = f"{out} is a folder; give the name of a file: --out {out / 'playground.html'}"
         raise UsageError(msg)
-    if out.exists() and _TITLE not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
+    if out.exists() and not _is_playground(out):
         msg = f"{out} exists and is not a playground; choose another name with --out"
         raise UsageError(msg)
     part = out.with_name(f".{out.name}.{os.getpid()}")
@@ -55,3 +55,11 @@ def play(
     typer.echo(f"Page: {out}")
     if opens:
         webbrowser.open(out.resolve().as_uri())
+
+
+def _is_playground(path: Path) -> bool:
+    """Tell whether a file is a page that this verb wrote; a device or a pipe is none."""
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return _TITLE in file.read(1000)

@@ -13,7 +13,7 @@ import typer
 
 from antecede.cli.options import AsJson, Master, Wait, named
 from antecede.errors import UsageError
-from antecede.pipeline.streams.places import is_url, shown
+from antecede.pipeline.streams.places import is_url, require_server, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: How many held rows the terminal lists.
 SHOWN = 20
+#: Seconds between batches at most: a day.
+EVERY_MAX = 86_400
 
 Source = Annotated[
     str | None,
@@ -40,6 +42,14 @@ Checkpoint = Annotated[
     ),
 ]
 Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
+Waiting = Annotated[
+    Path | None,
+    typer.Option(
+        parser=named,
+        metavar="PATH",
+        help="Show what the query of this checkpoint holds, and for what.",
+    ),
+]
 
 
 def reorder(
@@ -75,10 +85,7 @@ def reorder(
     readers: Annotated[
         str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
     ] = None,
-    waiting: Annotated[
-        Path | None,
-        typer.Option(help="Show what the query of this checkpoint holds, and for what."),
-    ] = None,
+    waiting: Waiting = None,
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "2g",
@@ -109,10 +116,12 @@ def reorder(
     }
     if packet is None and members is not None and source is not None and is_url(source):
         packet = "packet"
-    if packet is not None:
-        options |= {"packet": packet, "members": _split(members), "readers": _split(readers)}
+    places = _require_places(source, out, waiting, form, checkpoint)
+    options = _checked(options, packet, _split(members), _split(readers), every)
+    for place in filter(is_url, filter(None, (source, out))):
+        require_server(place)
     with (
-        claimed(_require_places(source, out, waiting, form, checkpoint)),
+        claimed(places),
         without_remarks(),
         session(master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait) as spark,
     ):
@@ -128,12 +137,16 @@ def _require_places(
 ) -> list[Path]:
     """Refuse missing folders before Spark starts; return those that the query writes to."""
     from antecede.pipeline.streams.places import (
+        require_apart,
         require_checkpoint,
         require_folder,
         require_stream,
     )
 
     if waiting is not None:
+        if source is not None:
+            msg = f"--waiting only looks at a checkpoint; leave {source} out, or --waiting"
+            raise UsageError(msg)
         require_checkpoint(waiting)
         return []
     if source is None or out is None:
@@ -154,7 +167,34 @@ def _require_places(
             msg = f"{shown(out)} has no room for the query's state; give a folder by --checkpoint"
             raise UsageError(msg)
         return [checkpoint]
+    if not is_url(source):
+        require_apart(Path(source), Path(out))
     return [Path(out), checkpoint or Path(out) / "checkpoint"]
+
+
+def _checked(
+    options: dict[str, Any],
+    packet: str | None,
+    members: list[str] | None,
+    readers: list[str] | None,
+    every: float,
+) -> dict[str, Any]:
+    """Return all options of the query; what is wrong with them is said before Spark starts."""
+    from antecede.pipeline.streams.entry import checked_timeout
+    from antecede.pipeline.streams.packets import make_plan
+
+    if not 0 <= every <= EVERY_MAX:
+        msg = f"--every {every:g} is not possible; give seconds, from 0 to {EVERY_MAX:,}"
+        raise UsageError(msg)
+    policy = {name: options[name] for name in ("on_missing", "timeout", "horizon", "buckets")}
+    checked_timeout(**policy, is_streaming=True)
+    if packet is not None:
+        make_plan(packet, members, None, readers, None)
+        return {**options, "packet": packet, "members": members, "readers": readers}
+    if members is not None or readers is not None:
+        msg = "--members and --readers are for packets; name their column by --packet"
+        raise UsageError(msg)
+    return options
 
 
 class _Job(NamedTuple):

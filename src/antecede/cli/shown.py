@@ -13,26 +13,29 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 
+from antecede.cli.printed import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def say(text: str) -> None:
     """Print sentences; on a terminal, which would break words, in lines that fit."""
-    if not sys.stdout.isatty():
-        typer.echo(text)
+    lines = [printable(line) for line in text.split("\n")]
+    if sys.stdout is None or not sys.stdout.isatty():
+        typer.echo("\n".join(lines))
         return
     width = shutil.get_terminal_size().columns
-    for line in text.splitlines():
+    for line in lines:
         indent = " " * (len(line) - len(line.lstrip()))
-        lines = textwrap.wrap(
+        wrapped = textwrap.wrap(
             line,
             width,
             subsequent_indent=indent,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join(wrapped))
 
 
 #: Lines below the heads alone.
@@ -87,10 +90,28 @@ def print_table(
     caption: str | None = None,
     framed: bool = True,
 ) -> None:
-    """Print a table whose words stay whole.
+    """Print a table whose words stay whole; see ``table_parts``."""
+    parts = table_parts(
+        console, heads, rows, title=title, left=left, caption=caption, framed=framed
+    )
+    for part in parts:
+        console.print(part)
 
-    One that is too wide is printed in parts, each with the first column. ``left`` are the columns
-    that begin at the left. Heads that are all empty are left out.
+
+def table_parts(
+    console: Console,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str | None = None,
+    left: Sequence[int] = (0,),
+    caption: str | None = None,
+    framed: bool = True,
+) -> list[Table]:
+    """Return a table whose words stay whole.
+
+    One that is too wide comes in parts, each with the first column. ``left`` are the columns that
+    begin at the left. Heads that are all empty are left out.
     """
     cells = _Cells(heads, rows)
     style: dict[str, Any] = {"show_header": any(heads)} | ({} if framed else _BARE)
@@ -109,9 +130,11 @@ def print_table(
         if len(parts[-1]) > 1 and least([*parts[-1], column]) > console.width:
             parts.append([0])
         parts[-1].append(column)
+    tables = []
     for shown in parts:
         widths = cells.widths(shown, console.width - frame(shown))
         table = cells.table(shown, widths, left, style)
         table.title = title if shown is parts[0] else " "
         table.caption = caption if shown is parts[-1] else None
-        console.print(table)
+        tables.append(table)
+    return tables

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.cli.options import AsJson, Out, Seed, is_given
+from antecede.cli.options import AsJson, Out, Seed, is_given, named
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ def simulate(
     option: Annotated[list[str] | None, typer.Option(help="Protocol option NAME=VALUE, for all "
                                                           "protocols that have it. May be "
                                                           "repeated.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="Replay an edge list instead; - is "
-                                                       "standard input.")] = None,
-    schedule: Annotated[Path | None, typer.Option(help="Replay a schedule (Parquet) "
+    edges: Annotated[Path | None, typer.Option(parser=named, metavar="PATH",
+                                               help="Replay an edge list instead; - is "
+                                                    "standard input.")] = None,
+    schedule: Annotated[Path | None, typer.Option(parser=named, metavar="PATH",
+                                                  help="Replay a schedule (Parquet) "
                                                        "instead.")] = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or plain.")] = "auto",
     wire_sample: Annotated[int, typer.Option(help="Copies to encode to measure their size.")] = 0,
@@ -144,7 +146,7 @@ def _checked_schedule(
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
     from antecede.eventlog import left_out
-    from antecede.eventlog.edges import title_of
+    from antecede.eventlog.content import title_of
     from antecede.sim import Schedule
     from antecede.sim.workloads import (
         WORKLOADS,

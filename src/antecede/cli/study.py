@@ -13,8 +13,17 @@ from typing import Annotated, Any
 
 import typer
 
-from antecede.cli.options import AsJson, Master, Out, Wait
+from antecede.cli.options import AsJson, Master, Out, Wait, named
 from antecede.cli.progress import progress
+
+Traffic = Annotated[
+    Path | None,
+    typer.Option(
+        parser=named,
+        metavar="PATH",
+        help="An edge list (source destination time) to replay; - is standard input.",
+    ),
+]
 
 
 def study(
@@ -28,10 +37,7 @@ def study(
     protocol: Annotated[
         list[str] | None, typer.Option(help="Run only this protocol; may be repeated.")
     ] = None,
-    traffic: Annotated[
-        Path | None,
-        typer.Option(help="An edge list (source destination time) to replay; - is standard input."),
-    ] = None,
+    traffic: Traffic = None,
     n: Annotated[
         list[int] | None,
         typer.Option(
@@ -100,7 +106,7 @@ def study(
 def _say_rejected(traffic: Path) -> None:
     """Say how many lines of an edge list are left out, if any, and quote the first."""
     from antecede.eventlog import Rejected, left_out
-    from antecede.eventlog.edges import title_of
+    from antecede.eventlog.content import title_of
     from antecede.sim.workloads import replay_edges
 
     bad: list[Rejected] = []

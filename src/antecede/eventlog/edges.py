@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
 
 from antecede.eventlog.lines import ours
 from antecede.eventlog.rule import Rejected, safe
 
-#: The path that stands for standard input.
-STDIN = "-"
 _QUOTED_CHARS = 200
 _SKIPPED = ("#", "%")
 
@@ -35,21 +30,6 @@ class Multicast:
     time: float
     lines: int = field(default=1, compare=False)
     """How many lines name it."""
-
-
-def content_of(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file; ``-`` is standard input, which is read only once."""
-    return _rest_of(sys.stdin.buffer) if str(path) == STDIN else Path(path).read_bytes()
-
-
-@lru_cache(maxsize=1)
-def _rest_of(stream: BinaryIO) -> bytes:
-    return stream.read()
-
-
-def title_of(path: str | os.PathLike[str]) -> str:
-    """Return what a file is called in messages."""
-    return "standard input" if str(path) == STDIN else str(path)
 
 
 def read_edges(path: str | os.PathLike[str], rejected: list[Rejected]) -> list[Multicast]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from antecede.errors import UsageError
+from antecede.eventlog.content import content_of
 from antecede.net.limits import Limits
 from antecede.net.node import Node
 
@@ -39,7 +40,7 @@ def node_from(path: str | os.PathLike[str]) -> Node:
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the arguments of :class:`Node` that a TOML file gives; refuse what is not one."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(content_of(path).decode())
     except OSError as error:
         msg = f"cannot read {str(path)!r}: {error.strerror}; give the TOML file of a node"
         raise UsageError(msg) from error

@@ -135,7 +135,8 @@ class RunFolder:
         """Stage a text file."""
         target = self.stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        # Names of files may hold bytes that are not UTF-8.
+        target.write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def summary(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Return the contents of ``summary.json``: the call, its provenance and its result."""

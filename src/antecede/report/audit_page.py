@@ -118,8 +118,8 @@ def _diagrams(
         "diagrams",
         title,
         blocks,
-        "Lines are processes, arrows are messages, and time runs to the right. Only some of the "
-        "events are shown. Point at an event or a message for its details.",
+        "Lines are processes, arrows are messages, and time runs to the right. Of a long "
+        "log, only some events are shown. Point at an event or a message for its details.",
     )
 
 

@@ -20,6 +20,8 @@ def _rounded(value: float) -> str:
     size = abs(float(f"{value:.3g}"))  # 0.00999... is as long as 0.0100
     if size == 0:
         return "0"
+    if size >= 1e15:
+        return f"{value:.2e}"
     if size >= 1000:
         return f"{value:,.0f}"
     if size < 0.001:

@@ -43,6 +43,14 @@ class Table:
     folded: bool = False
     kind: ClassVar[str] = "table"
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold nothing but numbers, or gaps between them."""
+        columns = [
+            [row[at] for row in self.rows if row[at] is not None] for at in range(len(self.columns))
+        ]
+        return [bool(cells) and all(map(_is_number, cells)) for cells in columns]
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:

@@ -16,6 +16,8 @@ from antecede.errors import UsageError
 CONSTANT, EXPONENTIAL, LOGNORMAL, UNIFORM = range(4)
 KINDS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL,
          "uniform": UNIFORM}  # fmt: skip
+#: Longer delays, in seconds, and a wider spread of the logarithm would overflow when added up.
+_SECONDS_MAX, _SIGMA_MAX = 1e12, 20.0
 _FORMS = "constant:SECONDS, exponential:MEAN, lognormal:MEAN:SIGMA or uniform:LOW:HIGH"
 
 
@@ -34,15 +36,17 @@ class Delay:
 
     def __post_init__(self) -> None:
         low, high = self.first, self.second
-        bad = not (np.isfinite(low) and np.isfinite(high))
         if self.kind == "uniform":
-            bad = bad or not 0 <= low <= high
+            good = 0 <= low <= high <= _SECONDS_MAX
         elif self.kind == "lognormal":
-            bad = bad or high < 0
+            good = math.isfinite(low) and low <= math.log(_SECONDS_MAX) and 0 <= high <= _SIGMA_MAX
         else:
-            bad = bad or low < 0
-        if bad or self.kind not in KINDS:
-            msg = f"delay {self} is not possible: delays are finite and at least 0; use {_FORMS}"
+            good = 0 <= low <= _SECONDS_MAX and math.isfinite(high)
+        if not good or self.kind not in KINDS:
+            msg = (
+                f"delay {self} is not possible: delays are finite and at least 0, up to "
+                f"{_SECONDS_MAX:g} s, and SIGMA is up to {_SIGMA_MAX:g}; use {_FORMS}"
+            )
             raise UsageError(msg)
 
     def __str__(self) -> str:

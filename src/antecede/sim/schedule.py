@@ -31,6 +31,8 @@ from antecede.sim.plan import NO_SIZES, Plan, Sizes
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1
 PROCESSES_MAX = 65_536
+#: Slower links and larger messages would take more seconds than can be added up.
+BANDWIDTH_MIN, PAYLOAD_MAX = 1e-6, 1 << 40
 #: What every packet takes on a link of limited bandwidth besides its control and payload.
 HEADER_BYTES = 40
 _KEY = b"antecede.schedule"
@@ -208,6 +210,10 @@ class Schedule:
     @classmethod
     def read(cls, path: str | Path) -> Schedule:
         """Read a schedule written by :meth:`write`."""
+        if not Path(path).is_file():
+            what = "it is not a file" if Path(path).exists() else "there is no such file"
+            msg = f"cannot read schedule {str(path)!r}: {what}; give the Parquet file of a schedule"
+            raise UsageError(msg)
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowInvalid) as error:
@@ -295,10 +301,12 @@ def check_schedule(schedule: Schedule) -> None:
         _refuse(f"n={schedule.n} processes", f"a schedule needs 2 to {PROCESSES_MAX}")
     if len(schedule.names) != schedule.n or len(set(schedule.names)) != schedule.n:
         _refuse(f"{len(set(schedule.names))} process names", f"need {schedule.n} different ones")
-    if not np.isfinite(schedule.bandwidth) or schedule.bandwidth < 0 or schedule.payload < 0:
+    is_slow = not (schedule.bandwidth == 0 or BANDWIDTH_MIN <= schedule.bandwidth < np.inf)
+    if is_slow or not 0 <= schedule.payload <= PAYLOAD_MAX:
         _refuse(
             f"bandwidth={schedule.bandwidth:g}, payload={schedule.payload}",
-            "use bytes per second and bytes, at least 0 (a bandwidth of 0 is unlimited)",
+            f"use {BANDWIDTH_MIN:g} bytes per second or more (or 0, which is unlimited), and "
+            f"0 to {PAYLOAD_MAX:,} bytes",
         )
     _check_shape(schedule)
     _check_copies(schedule)

@@ -111,3 +111,47 @@ def test_an_empty_path_is_not_the_current_folder(
     for words in (("", "out"), (".", ""), (".", "out", "--checkpoint", "")):
         assert "the path is empty" in refusal(capsys, *words)
     assert [path.name for path in come.iterdir()] == ["rows.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--on-missing", "guess"), "on_missing is 'guess'; expected 'wait' or 'release'"),
+        (("--on-missing", "release"), "needs a timeout in seconds"),
+        (("--timeout", "5"), "on_missing='wait' has none"),
+        (("--on-missing", "release", "--timeout", "nan"), "timeout is nan; expected"),
+        (("--horizon", "1e300"), "horizon is 1e+300; expected"),
+        (("--buckets", "999999999"), "buckets is 999999999; expected"),
+        (("--every", "inf"), "--every inf is not possible; give seconds"),
+        (("--members", "a,b"), "--members and --readers are for packets"),
+        (("--packet", "packet"), "packet= needs members="),
+        (("--packet", "packet", "--members", "a,b", "--readers", "c"), "reader 'c' is not among"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_spark_starts(
+    words: tuple[str, ...], told: str, come: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refusal(capsys, come, come.parent / "out", *words)
+    assert not (come.parent / "out").exists()
+
+
+def test_results_are_not_written_where_rows_are_read(
+    come: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for out in (come, come / "sorted"):
+        assert f"{out} lies in {come}, which is read;" in refusal(capsys, come, out)
+    assert [path.name for path in come.iterdir()] == ["rows.json"]
+
+
+def test_a_server_that_is_not_there_is_missed_at_once(
+    come: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refusal(capsys, "nats://ann:secret@127.0.0.1:1/S", come.parent / "out")
+    assert "no server answers for nats://...@127.0.0.1:1/S (127.0.0.1:1: Connection ref" in told
+    assert not (come.parent / "out").exists()
+
+
+def test_waiting_looks_at_a_checkpoint_alone(
+    come: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--waiting only looks at a checkpoint" in refusal(capsys, come, "--waiting", "state")

@@ -54,6 +54,8 @@ ENGINES = ("spark", "local")
 WORST = 100
 #: What helps if a log lacks events that matter.
 ADVICE = "Log them, or clocks; or judge by what there is: --assume-complete."
+#: More windows than this are a slip of the hand.
+WINDOWS_MAX = 1_000_000
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
 #: How many violations are looked at for one that does not rest on an unknown order.
@@ -147,8 +149,9 @@ def audit(
 
 def require_windows(windows: int) -> None:
     """Refuse a number of windows that a log cannot be cut into."""
-    if windows < 1:
-        msg = f"windows is {windows}; give 1 or more, or leave it out"
+    if not 1 <= windows <= WINDOWS_MAX:
+        most = f", up to {WINDOWS_MAX:,}" if windows > 1 else ""
+        msg = f"windows is {windows}; give 1 or more{most}, or leave it out"
         raise UsageError(msg)
 
 

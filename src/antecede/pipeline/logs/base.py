@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import pyarrow as pa
 from antecede.errors import LogError
 from antecede.eventlog import Event, Rejected, Row, parse
 from antecede.eventlog.rule import safe
+from antecede.memory import require_memory
 from antecede.pipeline import schemas
 from antecede.pipeline.logs.columns import is_event, plain_table
 
@@ -273,7 +275,10 @@ def is_plain_file(source: Source) -> bool:
 def read_bytes(source: Source, most: int | None = None) -> bytes:
     """Return a log's content or its first bytes, unpacked if it is compressed."""
     data = source.data
-    with pa.OSFile(str(source.path)) if data is None else pa.BufferReader(data) as raw:
+    if data is None and most is None:
+        size = source.path.stat().st_size
+        require_memory(size, f"the content of {str(source.path)!r}", "read a part of it at a time")
+    with pa.OSFile(os.fsencode(source.path)) if data is None else pa.BufferReader(data) as raw:
         packing = packing_of(raw.read(8))
         raw.seek(0)
         if packing is None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from antecede.errors import LogError, UsageError
+from antecede.eventlog.content import is_stream, stream_content
 from antecede.pipeline.logs.base import STDIN, Source
 from antecede.pipeline.logs.formats import FORMATS, format_named
 
-if TYPE_CHECKING:
-    from io import BufferedReader
-
+#: How the names of files and folders begin that are not meant to be read.
+_HIDDEN = ("_", ".")
 #: How files begin that have to be unpacked first, and what unpacks them.
 _PACKED = {b"\xfd7zXZ": "unxz", b"PK\x03\x04": "unzip"}
 
@@ -36,35 +35,36 @@ def sources_in(paths: Sequence[Path], like: Source) -> list[Source]:
 def _sources_at(source: Source) -> list[Source]:
     path = source.path
     if path == STDIN:
-        return [replace(source, data=_standard_input())]
+        return [replace(source, data=stream_content(path))]
     if path.is_dir():
         inside = files_in(path)
         if not inside or _is_one_log(source, inside):
             return [source]
         return [replace(source, path=file, label=str(file.relative_to(path))) for file in inside]
-    if path.exists() and not path.is_file():  # A pipe, for example, can be read only once.
+    if is_stream(path):
         try:
-            return [replace(source, data=path.read_bytes())]
+            return [replace(source, data=stream_content(path))]
         except OSError as error:
             msg = f"cannot read {str(path)!r}: {error.strerror}"
             raise LogError(msg, path=path, reason=str(error.strerror)) from None
     return [source]
 
 
-def _standard_input() -> bytes:
-    """Read all of it, in pieces: Ctrl-C is noticed between two of them."""
-    stdin = cast("BufferedReader", sys.stdin.buffer)
-    return b"".join(iter(lambda: stdin.read1(1 << 20), b""))
-
-
 def files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder and its folders, without those that are hidden."""
-    return sorted(
-        file
-        for file in folder.rglob("*")
-        if file.is_file()
-        and not any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
-    )
+    """Return the files in a folder and its folders, without those that are hidden.
+
+    A folder that cannot be read is refused: without it, the log would be another.
+    """
+    found = []
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        found += [Path(place, name) for name in names if not name.startswith(_HIDDEN)]
+    return sorted(file for file in found if file.is_file())
+
+
+def _refuse(error: OSError) -> None:
+    reason = f"cannot read the folder {str(error.filename)!r}: {error.strerror}"
+    raise LogError(reason, path=error.filename, reason=reason)
 
 
 def _is_one_log(source: Source, inside: Sequence[Path]) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import socket
 
-from antecede.errors import MasterError
+from antecede.errors import MasterError, UsageError
+
+WAIT_MAX = 1_000_000
+"""Seconds that a master may be waited for at most: more than a week."""
 
 CLOSED_SECONDS = 0.5
 """How soon a server that is not a Spark master closes a connection it has accepted."""
@@ -22,6 +25,9 @@ def is_embedded(master: str) -> bool:
 
 def check_master(master: str, wait: float) -> None:
     """Refuse a master that has no valid name or, if standalone, does not answer in time."""
+    if not 0 < wait <= WAIT_MAX:
+        msg = f"--wait {wait:g} is not possible; give seconds, more than 0 and up to {WAIT_MAX:,}"
+        raise UsageError(msg)
     if not any(form.match(master) for form in (_EMBEDDED, _STANDALONE, _OTHER)):
         msg = (
             f"Spark has no master {master!r}; use local[*], local[2], spark://HOST:PORT, yarn or "

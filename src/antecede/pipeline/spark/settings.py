@@ -20,6 +20,7 @@ from antecede.pipeline.spark.masters import is_embedded, is_loopback
 _ANY_JVM = "-XX:-UsePerfData"  # Its files would outlive a JVM that is killed.
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MEMORY_LEAST = 512 << 20
+_MEMORY_MOST = 64 << 40
 _HEAVY_JVM = "-XX:+UseParallelGC"
 
 _QUIET = """status = error
@@ -41,10 +42,14 @@ _SILENT = ("scheduler", "executor", "api.python", "util.Utils", "network", "depl
 def check_memory(memory: str) -> None:
     """Refuse a size of memory that Java would not understand, or that is too small for Spark."""
     size = re.fullmatch(r"([0-9]{1,9})([kmgt])", memory, flags=re.IGNORECASE)
-    if size is None or int(size[1]) << 10 * ("kmgt".index(size[2].lower()) + 1) < _MEMORY_LEAST:
+    asked = int(size[1]) << 10 * ("kmgt".index(size[2].lower()) + 1) if size else 0
+    if asked < _MEMORY_LEAST:
         msg = (
             f"--memory {memory!r} is not a size of 512m or more; use a number and m or g, as in 4g"
         )
+        raise UsageError(msg)
+    if asked > _MEMORY_MOST:
+        msg = f"--memory {memory!r} is more than Java can reserve; use less, as in 4g"
         raise UsageError(msg)
 
 

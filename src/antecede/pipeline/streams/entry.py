@@ -95,9 +95,9 @@ def reorder(
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.
     """
-    policy_timeout = _checked_timeout(on_missing, timeout, is_streaming=stream.isStreaming)
-    _require_positive("horizon", horizon)
-    _require_count("buckets", buckets)
+    policy_timeout = checked_timeout(
+        on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
+    )
     plan, fixed = None, {"form": "causes", "buckets": buckets}
     number: Number
     if packet is None:
@@ -203,7 +203,12 @@ def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool
     return numbered.groupBy(BUCKET).applyInArrow(order, schema)
 
 
-def _checked_timeout(on_missing: str, timeout: float | None, *, is_streaming: bool) -> int | None:
+def checked_timeout(
+    on_missing: str, timeout: float | None, horizon: float, buckets: int, *, is_streaming: bool
+) -> int | None:
+    """Return the timeout in microseconds; refuse options that contradict each other."""
+    _require_positive("horizon", horizon)
+    _require_count("buckets", buckets)
     if on_missing not in ("wait", "release"):
         msg = f"on_missing is {on_missing!r}; expected 'wait' or 'release'"
         raise UsageError(msg)
@@ -225,7 +230,7 @@ def _checked_timeout(on_missing: str, timeout: float | None, *, is_streaming: bo
 
 def _require_positive(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        msg = f"{name} is {value!r}; expected a number of seconds greater than 0"
+        msg = f"{name} is {value!r}; expected a number of seconds greater than 0, below 1e9"
         raise UsageError(msg)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import socket
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,8 @@ from pathlib import Path
 from antecede.errors import UsageError
 from antecede.pipeline.runs import lock_folder
 
+#: How long a server may take to accept a connection.
+ANSWER_SECONDS = 10.0
 #: The formats of files that are read, with the suffixes of their names.
 FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson")}
 
@@ -25,8 +28,21 @@ def require_folder(path: Path, form: str) -> None:
     if not path.is_dir():
         msg = f"{path} is not a folder; reorder reads the files of a folder as they come"
         raise UsageError(msg)
-    if not any(entry.suffix in FORMATS[form] for entry in path.iterdir()):
-        msg = f"{path} has no {' or '.join(FORMATS[form])} file yet; the first tells the columns"
+    suffixes = {entry.suffix for entry in path.iterdir()}
+    if not suffixes.intersection(FORMATS[form]):
+        others = [name for name, known in FORMATS.items() if suffixes.intersection(known)]
+        hint = f"give --format {others[0]}" if others else "the first tells the columns"
+        msg = f"{path} has no {' or '.join(FORMATS[form])} file yet; {hint}"
+        raise UsageError(msg)
+
+
+def require_apart(source: Path, out: Path) -> None:
+    """Refuse to write into the folder that is read: results would come back as rows."""
+    read, written = source.resolve(), out.resolve()
+    if (read == written or read in written.parents) and not any(
+        path.is_file() for path in (written, *written.parents)
+    ):
+        msg = f"{out} lies in {source}, which is read; choose a folder outside it"
         raise UsageError(msg)
 
 
@@ -58,6 +74,22 @@ def require_stream(url: str) -> str:
         )
         raise UsageError(msg)
     return parse_url(url, ()).name
+
+
+def require_server(url: str) -> None:
+    """Refuse a stream none of whose servers can be reached: its client would try for minutes."""
+    from antecede.net.nats_names import parse_url
+
+    reason = ""
+    for address in parse_url(url, ()).addresses:
+        try:
+            socket.create_connection((address.host, address.port), ANSWER_SECONDS).close()
+        except OSError as error:
+            reason = f"{address}: {error.strerror or error}"
+        else:
+            return
+    msg = f"no server answers for {shown(url)} ({reason}); is NATS running there?"
+    raise UsageError(msg)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 import antecede
 from antecede import sim
 from antecede.errors import UsageError
-from antecede.eventlog.edges import content_of
+from antecede.eventlog.content import content_of, is_stream
 from antecede.sim import workloads
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.semantics import false_causality
@@ -148,6 +148,9 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> s
 
 def pack_edges(path: Path) -> bytes:
     """Read an edge list into bytes that travel in a row of the grid; refuse any other file."""
+    if is_stream(path):
+        msg = f"--traffic {path} is a pipe, but is read several times; pipe it in, and give -"
+        raise UsageError(msg)
     try:
         content = content_of(path)
     except OSError as error:

@@ -19,6 +19,10 @@ from antecede.sim.engine import check_state, choose_engine
 from antecede.sim.workloads import check_seed
 from antecede.sim.workloads import delay as parse_delay
 
+#: More seeds than this would run for years; how many processes fit is a question of memory, but
+#: to make the grid for more than these would take minutes.
+SEEDS_MAX, PROCESSES_MAX = 10_000, 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -114,8 +118,14 @@ class Request:
         if any(n < 2 for n in self.n):
             msg = f"--n {min(self.n)}: processes cannot exchange messages; use at least 2"
             raise UsageError(msg)
+        if any(n > PROCESSES_MAX for n in self.n):
+            msg = f"--n {max(self.n)} is too many processes; use {PROCESSES_MAX:,} or fewer"
+            raise UsageError(msg)
         if self.seeds is not None and self.seeds < 1:
             msg = f"--seeds {self.seeds}: there is nothing to run; use at least 1"
+            raise UsageError(msg)
+        if self.seeds is not None and self.seeds > SEEDS_MAX:
+            msg = f"--seeds {self.seeds} would never end; use {SEEDS_MAX:,} or fewer"
             raise UsageError(msg)
         if self.delay is not None:
             parse_delay(self.delay)

@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import LogError, UsageError
-from antecede.eventlog.edges import content_of, multicasts, parse_edges, title_of
+from antecede.eventlog.content import content_of, title_of
+from antecede.eventlog.edges import multicasts, parse_edges
 from antecede.eventlog.lines import ours
 from antecede.eventlog.rule import left_out, require_columns
 from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
