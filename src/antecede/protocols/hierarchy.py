@@ -123,7 +123,11 @@ class Hierarchy(Relayed):
 
     @_inner_state.setter
     def _inner_state(self, state: State | None) -> None:
-        self._inner = None if state is None else restore(state)
+        made = None if state is None else restore(state, checked=True)
+        fresh, self._inner = self._inner, made
+        if _role_of(made) != _role_of(fresh):
+            msg = f"{self.process!r} among representatives as {_role_of(made)}"
+            raise ValueError(msg)
 
     def load(self, state: State) -> None:
         """Take over a state made by ``state()`` on an endpoint of the same kind."""
@@ -257,6 +261,12 @@ class Hierarchy(Relayed):
         inner = "matrix" if control and len(control[0]) == 2 else "optimal"  # rows, or entries
         entries, dests, model_bytes = size(replace(packet, control=control, protocol=inner))
         return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+def _role_of(inner: Endpoint | None) -> tuple[object, ...]:
+    if inner is None:
+        return ()
+    return inner.INFO.name, inner.process, inner.members, inner.held_max, inner.pull
 
 
 def _inner_number(packet: Packet) -> int:
