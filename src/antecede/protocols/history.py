@@ -167,7 +167,7 @@ class History(Endpoint):
                 for sender, seq in pairs:
                     if seq > known.get(sender, 0):
                         known[sender] = seq
-        seen, before = self._seen, list[Entry]()
+        seen, before, is_kept = self._seen, list[Entry](), self.pull
         for entry in _all(packet):
             sender, seq, dests, payload = entry
             if seq > seen.get(sender, 0):
@@ -176,7 +176,7 @@ class History(Endpoint):
                 if self.process in dests:
                     self._arrive(_single(packet, entry, ((), tuple(before))))
                     before.clear()  # this one waits for them
-            if self.process in dests and self._is_missing(entry):
+            if is_kept and self._is_missing(entry):
                 before.append((sender, seq, dests, b""))
         self._known.setdefault(packet.source, {})[packet.source] = self._seen[packet.source]
         self._prune()
