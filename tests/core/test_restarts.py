@@ -123,3 +123,22 @@ def test_packets_that_bring_only_changes_need_all_of_their_channel() -> None:
 
 def test_a_restart_speaks_plainly() -> None:
     assert str(Restart("a", 2, 1)) == ("a restarted (incarnation 2), at least 1 packets lost")
+
+
+@pytest.mark.parametrize("protocol", ABLE)
+def test_what_a_restart_releases_goes_in_causal_order(protocol: str) -> None:
+    """d:1 waits for r:1 and b:2, which follows it, for r:2; both are lost with r's incarnation."""
+    members = ("b", "c", "d", "r")
+    b, c, d, r = (antecede.endpoint(protocol, process=p, members=members) for p in members)
+    codec = Codec(members)
+    saved = codec.snapshot(r)
+    d.receive(sent(r, "c", "d")["d"])
+    first = sent(d, "b", "c")
+    b.receive(first["b"])
+    r.receive(sent(b, "r")["r"])
+    b.receive(sent(r, "b", "c")["b"])
+    c.receive(sent(b, "c")["c"])
+    c.receive(first["c"])
+    assert c.held == 2
+    found = c.receive(sent(codec.restore(saved), "c")["c"])
+    assert [d.message.sender for d in found.deliveries] == ["d", "b", "r"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import antecede
-from antecede import PROTOCOLS, Packet, PeerError
+from antecede import PROTOCOLS, MessageId, Packet, PeerError
 from antecede.core.validation import COUNT_MAX
 from tests.protocols.liars import MEMBERS, WITH_CONTROL, Net, lie
 
@@ -100,4 +100,30 @@ def test_who_knows_of_more_of_my_sends_than_i_made_is_refused(name: str) -> None
     before = c.state()
     with pytest.raises(PeerError, match="'c'"):
         c.receive(lie(name, tell, "c")["c"])
+    assert c.state() == before
+
+
+#: A packet of m to c, its third message: what its control says, and why no endpoint could say it.
+IMPOSSIBLE: tuple[tuple[str, dict[str, object], object], ...] = (
+    ("serial", {}, ("c", 1)),
+    ("serial", {}, ("m", 3)),
+    ("serial", {"entries": "all"}, (("c", "c", 1),)),
+    ("serial", {"entries": "all"}, (("c", "m", 3),)),
+    ("context", {}, (("m", 3),)),
+    ("two_hop", {}, ((0, 0, 0, 0), (0, 0, 0, 3))),
+    ("direct", {}, ((), (), (("m", 3),), ())),
+)
+
+
+@pytest.mark.parametrize(("name", "options", "control"), IMPOSSIBLE, ids=str)
+def test_a_message_waits_neither_for_itself_nor_for_its_receiver(
+    name: str, options: dict[str, object], control: object
+) -> None:
+    c = antecede.endpoint(name, process="c", members=MEMBERS, pull=False, **options)
+    dests = ("c",) if "unicast" in PROTOCOLS[name].casts else ("a", "b", "c")
+    c.send([dest for dest in MEMBERS if dest != "c"] if len(dests) > 1 else ["a"])
+    before = c.state()
+    packet = Packet("m", "c", 1, "data", MessageId("m", 3), dests, b"", control, name)
+    with pytest.raises(PeerError, match="malformed"):
+        c.receive(packet)
     assert c.state() == before

@@ -1,11 +1,13 @@
 """history: [BJ87], where the past travels along and nothing waits."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
+from antecede import Codec
 from antecede.check import World
-from antecede.core.messages import Packet
+from antecede.core.messages import MessageId, Need, Packet
 from antecede.core.registry import endpoint, size
 from antecede.errors import HoldFullError
 from antecede.protocols.history import History
@@ -152,3 +154,38 @@ class KeepsOnlyItsOwnMail(History):
 def test_mutants_are_caught() -> None:
     assert caught("history", PrunesTooSoon) in {"safety", "liveness"}
     assert caught("history", KeepsOnlyItsOwnMail) == "safety"
+
+
+@pytest.mark.parametrize("pull", [False, True])
+def test_what_a_packet_brings_is_taken_in_linear_time(pull: bool) -> None:
+    """A packet of 100 kB kept its receiver busy for two minutes, or took all of its memory."""
+    count = 500 if pull else 5000
+    c = endpoint("history", process="c", members=("a", "b", "c"), pull=pull)
+    past = tuple(("b", seq, ("c",), b"") for seq in range(1, count))
+    packet = Packet("a", "c", 1, "data", MessageId("a", 1), ("c",), b"", ((), past), "history")
+    start = time.process_time()
+    found = [delivery.message.seq for delivery in c.receive(packet).deliveries]
+    assert len(Codec(("a", "b", "c")).snapshot(c)) < 60 * count
+    while pull and (taken := c.take().deliveries):
+        found.append(taken[0].message.seq)
+    assert found == [*range(1, count), 1]
+    assert time.process_time() - start < 1.5, "it is 0.05 s; by squares it would be 2 s or more"
+
+
+def test_in_pull_mode_a_message_waits_for_all_before_it_in_its_packet() -> None:
+    """Also for those that another packet has brought, and that are still held."""
+    a, b, c, d = (
+        endpoint("history", process=name, members=tuple("abcd"), pull=True) for name in "abcd"
+    )
+    (early,) = a.send(["d"]).packets
+    to_b, to_d = b.send(["c", "d"]).packets
+    c.receive(to_b)
+    c.take()
+    (late,) = c.send(["d"]).packets
+    d.receive(to_d)
+    d.receive(late)
+    d.receive(early)
+    assert d.waiting()[MessageId("c", 1)] == (Need("b", 1),)
+    assert d.take("c").deliveries == ()
+    taken = [d.take().deliveries[0].message.sender for _ in range(3)]
+    assert taken == ["b", "c", "a"]

@@ -3,7 +3,7 @@
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import Need
+from antecede.core.messages import Need, Packet
 from antecede.core.registry import endpoint, size
 from antecede.errors import QueueFullError
 from antecede.protocols.serial import Latest, Serial
@@ -130,6 +130,9 @@ class CountsItsOwn(Serial):
         if last is not None:
             token[self.process] = (last.sender, last.seq)
             self._newest[self.process] = last.seq
+
+    def _check_awaited(self, packet: Packet) -> None:
+        """Accept what others of this kind send."""
 
 
 class ForgetsTheTokensEntries(Serial):

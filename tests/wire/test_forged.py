@@ -29,6 +29,22 @@ def controlled(control: object) -> Change:
     return change
 
 
+def channel(**parts: object) -> Change:
+    return lambda state: state["channels"].update(parts)
+
+
+def twice(state: dict[str, Any]) -> None:
+    """Hold a packet twice."""
+    ((arrival, packet),) = state["held"]
+    state.update(held=[(arrival, packet), (arrival + 1, packet)], arrivals=arrival + 1)
+
+
+def strange(state: dict[str, Any]) -> None:
+    """Let representatives run something else."""
+    other = antecede.endpoint("matrix", process="a", members=MEMBERS).state()
+    state["own"].update(_inner_state=other)
+
+
 CASES: dict[str, tuple[str, Change]] = {
     "closed-number": ("optimal", own(_closed={"b": 1})),
     "closed-empty": ("optimal", own(_closed={"b": {}})),
@@ -42,6 +58,24 @@ CASES: dict[str, tuple[str, Change]] = {
     "cells": ("bounded", controlled(((0, 0, 0),))),
     "pending": ("phases", own(_pending={"all": [(1, "b", 1)]})),
     "vectors": ("zones", lambda state: state["own"]["_vectors"][0].pop("c")),
+    "own-log": ("pruned", own(_info={"a": {5: frozenset("b")}})),
+    "own-packets": ("optimal", channel(sent={"c": 7})),
+    "own-events": ("semantic", lambda state: state.update(seq=5)),
+    "gaps-overlap": ("matrix", channel(prefix={"b": 1}, ahead={"b": [(3, 7), (5, 9)]})),
+    "gaps-touch": ("direct", channel(prefix={"b": 1}, ahead={"b": [(2, 2)]})),
+    "gaps-none": ("context", channel(prefix={"b": 2}, ahead={"b": []})),
+    "own-channel": ("zones", channel(prefix={"a": 1, "b": 2}, ahead={})),
+    "held-unseen": ("vectors", channel(prefix={}, ahead={})),
+    "held-twice": ("broadcast", twice),
+    "held-first": ("server", lambda state: state.update(held=[(0, state["held"][0][1])])),
+    "early-dropped": ("phases", channel(parked={})),
+    "early-in-turn": ("phases", channel(prefix={"b": 2}, ahead={})),
+    "early-none": ("phases", channel(parked={"b": {}}, ahead={})),
+    "member-left": ("optimal", lambda state: state.update(removed={"b"})),
+    "fixed": ("semantic", lambda state: state.update(removed={"z"})),
+    "limit": ("permits", lambda state: state.update(held_max=-1)),
+    "option": ("two_hop", lambda state: state.update(options={"z": 1})),
+    "inner": ("hierarchy", strange),
     "queue": ("serial", own(_queue=[(antecede.MessageId("a", 1), ("z",), b"")])),
 }
 

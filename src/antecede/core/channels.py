@@ -73,19 +73,26 @@ class Channels(Generic[K]):
         self.parked.setdefault(source, {})[packet.n] = packet
         self._tally.add(packet)
 
-    def unpark(self, source: K) -> list[Packet]:
-        """Return, in channel order, the parked packets whose turn has come."""
+    def unpark(self, source: K, n: int) -> list[Packet]:
+        """Return, in channel order, the parked packets whose turn has come with this one."""
         waiting = self.parked.get(source)
         if waiting is None:
             return []
-        prefix = self.prefix.get(source, 0)
-        due = sorted(n for n in waiting if n <= prefix)
-        packets = [waiting.pop(n) for n in due]
-        for packet in packets:
+        packets: list[Packet] = []
+        while (packet := waiting.pop(n + 1, None)) is not None:
             self._tally.remove(packet)
+            packets.append(packet)
+            n += 1
         if not waiting:
             del self.parked[source]
         return packets
+
+    def beside(self, source: K, n: int) -> tuple[Packet | None, Packet | None]:
+        """Return the parked packets that come next before and after a number, if any."""
+        parked, ahead = self.parked.get(source, {}), self.ahead.get(source, [])
+        place = bisect_left(ahead, (n + 1, 0))
+        before = parked.get(ahead[place - 1][1]) if place else None
+        return before, parked.get(ahead[place][0]) if place < len(ahead) else None
 
     def forget(self, process: K) -> None:
         """Drop what is kept about a process that left, except what identifies its duplicates."""

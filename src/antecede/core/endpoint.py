@@ -120,7 +120,7 @@ class Endpoint(Restarting):
             self._channels.park(source, packet)
         else:
             self._handle(packet)
-            for due in self._channels.unpark(source):
+            for due in self._channels.unpark(source, n):
                 self._handle(due)
         return self._flush()
 

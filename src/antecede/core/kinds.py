@@ -8,10 +8,13 @@ length. Numbers are not negative.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final, cast
 
+from antecede.core.channels import Channels
 from antecede.core.messages import INCARNATION_SHIFT, MessageId, Packet
 from antecede.core.state import State
+from antecede.core.tally import Tally
 from antecede.core.validation import COUNT_MAX
 
 NUMBER_MAX: Final = 2 * COUNT_MAX
@@ -142,15 +145,7 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
     is_fine = is_fine and kinds.fits(held, [(int, Packet)])
     for count in (state["seq"], state["events"], state["arrivals"]):
         is_fine = is_fine and kinds.fits(count, int) and count <= OWN_MAX
-    if is_fine:
-        is_fine = max(state["channels"]["sent"].values(), default=0) <= OWN_MAX
-        for source, parked in state["channels"]["parked"].items():
-            is_fine = is_fine and all((p.source, p.n) == (source, n) for n, p in parked.items())
-        arrivals = [arrival for arrival, _ in held]
-        is_fine = (
-            is_fine and arrivals == sorted(set(arrivals)) and arrivals[-1:] <= [state["arrivals"]]
-        )
-    if not is_fine:
+    if not is_fine or not _are_counted(state) or not _are_numbered(state):
         msg = f"counters, channels or packets of {state['process']!r} that contradict each other"
         raise ValueError(msg)
     for name, kind in own.items():
@@ -159,6 +154,51 @@ def check_state(state: State, own: Mapping[str, object], fresh: Mapping[str, obj
         if not is_alike or not kinds.fits(value, kind) or not _is_as_long(value, fresh.get(name)):
             msg = f"{name.strip('_')} of {state['process']!r} that it cannot have"
             raise ValueError(msg)
+
+
+def _are_counted(state: State) -> bool:
+    """Tell whether counters and held packets agree: each packet is held once, by arrival."""
+    if max(state["channels"]["sent"].values(), default=0) > OWN_MAX:
+        return False
+    if state["seq"] % (1 << INCARNATION_SHIFT) > state["events"]:
+        return False
+    held = state["held"]
+    arrivals = [0, *[arrival for arrival, _ in held], state["arrivals"] + 1]
+    packets = {(packet.source, packet.n, packet.message) for _, packet in held}
+    return arrivals == sorted(set(arrivals)) and len(packets) == len(held)
+
+
+def _are_numbered(state: State) -> bool:
+    """Tell whether the numbers of all channels agree, and those of the packets that are kept."""
+    channels = state["channels"]
+    parts = cast("dict[str, dict[str, object]]", channels).values()
+    if any(state["process"] in part for part in parts):
+        return False
+    for source, gaps in channels["ahead"].items():
+        ends = [channels["prefix"].get(source, 0), *[n for gap in gaps for n in gap]]
+        if not gaps or any(b - a < (2, 0)[i % 2] for i, (a, b) in enumerate(pairwise(ends))):
+            return False
+    for source, parked in channels["parked"].items():
+        if not parked or any((p.source, p.n) != (source, n) for n, p in parked.items()):
+            return False
+    numbers: Channels[str] = Channels(Tally())
+    numbers.prefix, numbers.ahead = channels["prefix"], channels["ahead"]
+    return all(numbers.is_seen(packet.source, packet.n) for _, packet in state["held"])
+
+
+def are_in_order(state: State, *, is_fifo: bool) -> bool:
+    """Tell whether the packets that wait for their turn are those that came too early."""
+    channels = state["channels"]
+    if not is_fifo:
+        return not channels["parked"]
+    for source in channels["ahead"].keys() | channels["parked"].keys():
+        parked, gaps = channels["parked"].get(source, {}), channels["ahead"].get(source, [])
+        if source in state["removed"]:  # what came too early was dropped
+            gaps = []
+        early = sum(last - first + 1 for first, last in gaps)
+        if early != len(parked) or any(n not in parked for a, b in gaps for n in range(a, b + 1)):
+            return False
+    return True
 
 
 def _is_as_long(value: object, fresh: object) -> bool:

@@ -85,23 +85,6 @@ class Membership(NumberedRestarts):
         self._note_departed()
         self._file_all()
 
-    def _sort_held(self) -> None:
-        """Let what is held go in causal order from now on, not in the order of arrival.
-
-        What told the order of two held messages may be lost with the process. But a message has
-        more messages in its past, itself included, than any of its causes has.
-        """
-        shift, packets = self._roster.shift, self._hold.packets
-
-        def rank(arrival: int) -> tuple[int, int]:
-            packet = packets[arrival]
-            tops, own = packet.stamp.tops, packet.source_no
-            past = sum([top >> shift for top in tops]) - (tops[own] >> shift) + packet.seq
-            return past, arrival
-
-        ordered = [packets[arrival] for arrival in sorted(packets, key=rank)]
-        self._hold.packets = dict(zip(sorted(packets), ordered, strict=True))
-
     def _note_departed(self) -> None:
         """Find the packets of removed processes that are held, and whose turn it is."""
         departures, shift = self._departures, self._roster.shift

@@ -65,6 +65,23 @@ class NumberedRestarts(NumberedState):
     def _own_unmet(self) -> tuple[Need, ...]:
         return tuple(sorted(map(self._need, self._departures.doubts.get(self._me, ()))))
 
+    def _sort_held(self) -> None:
+        """Let what is held go in causal order from now on, not in the order of arrival.
+
+        What told the order of two held messages may be lost with a process. But a message has
+        more messages in its past, itself included, than any of its causes has.
+        """
+        shift, packets = self._roster.shift, self._hold.packets
+
+        def rank(arrival: int) -> tuple[int, int]:
+            packet = packets[arrival]
+            tops, own = packet.stamp.tops, packet.source_no
+            past = sum([top >> shift for top in tops]) - (tops[own] >> shift) + packet.seq
+            return past, arrival
+
+        ordered = [packets[arrival] for arrival in sorted(packets, key=rank)]
+        self._hold.packets = dict(zip(sorted(packets), ordered, strict=True))
+
     # Restarts.
 
     def _find_bounds(self) -> None:
@@ -152,6 +169,7 @@ class NumberedRestarts(NumberedState):
         links.drop_parked(number)
         self._farewells.restarted(number)
         self._find_bounds()
+        self._sort_held()
         self._note_departed()
         self._file_all()
 

@@ -156,6 +156,7 @@ class NumberedState(Retiring):
         links = self._links
         counts = [self._seq, self._events, *links.sent.values(), *links.prefix.values()]
         is_possible = all(type(count) is int and count >= 0 for count in counts)
+        is_possible = is_possible and max(links.sent.values(), default=0) <= self._seq
         for source, gaps in links.ahead.items():
             last = links.prefix.get(source, 0)
             for first, end in gaps:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from antecede.core.groups import as_flag, distinct_names
 from antecede.core.info import CITATION_FORM, Citation, ProtocolInfo
@@ -114,6 +114,8 @@ def restore(state: State, *, checked: bool = False) -> Endpoint:
 
     With ``checked=True``, a state that no endpoint of this protocol has raises ValueError.
     """
+    if checked:
+        _check_call(state)
     made = protocol_class(state["protocol"])(
         process=state["process"],
         members=state["members"],
@@ -124,14 +126,33 @@ def restore(state: State, *, checked: bool = False) -> Endpoint:
         queue_max=state["queue_max"],
     )
     if checked:
-        from antecede.core.kinds import ANY, check_state
+        from antecede.core.kinds import ANY, are_in_order, check_state
 
         kinds = made.STATE if isinstance(made.STATE, dict) else dict.fromkeys(made.STATE, ANY)
         check_state(state, kinds, {} if state["removed"] else made.state()["own"])
+        if state["removed"]:
+            made._check_dynamic()
+        if not are_in_order(state, is_fifo=made._fifo):
+            msg = f"packets of {made.process!r} that wait for no turn, or lack one that came early"
+            raise ValueError(msg)
     made.load(state)
     if checked:
         _check_packets(made, state)
     return made
+
+
+def _check_call(state: State) -> None:
+    """Refuse members, limits and options with which no endpoint can be made."""
+    for name in _LIMITS:
+        _limit(name, cast("Mapping[str, object]", state)[name])
+    known = protocol_class(state["protocol"]).INFO.options
+    if state["options"].keys() != known.keys():
+        msg = f"options {shown(list(state['options']))}; expected {', '.join(known) or 'none'}"
+        raise ValueError(msg)
+    removed = distinct_names("removed", sorted(state["removed"]))
+    if not set(removed).isdisjoint(state["members"]):
+        msg = f"members that were removed: {shown(removed)}"
+        raise ValueError(msg)
 
 
 def _check_packets(made: Endpoint, state: State) -> None:

@@ -199,9 +199,12 @@ class Buffered(Retiring):
             raise PeerError(msg)
 
     def _is_awaited(self, source: str) -> bool:
-        early = self._channels.parked.get(source, {}).values()
-        parked = sum(packet.kind == "control" for packet in early)
-        return source == self._receiver and self._awaited > parked
+        if source != self._receiver:
+            return False
+        early = self._channels.parked.get(source, {})
+        if self._awaited > len(early):
+            return True
+        return self._awaited > sum(packet.kind == "control" for packet in early.values())
 
     def _unmet(self, _: Packet) -> Iterator[Need]:
         yield from ()

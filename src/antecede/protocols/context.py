@@ -86,7 +86,10 @@ class Context(Endpoint):
             raise malformed(packet, "sorted pairs (process, number)")
         pairs = cast("Pairs", packet.control)
         self._check_names(packet, (process for process, _ in pairs))
-        check_claim(self, packet, dict(pairs).get(self.process, 0), self._seq)
+        known = dict(pairs)
+        if known.get(packet.source, 0) >= packet.message_id.seq:
+            raise malformed(packet, f"messages of {packet.source!r} before {packet.message}")
+        check_claim(self, packet, known.get(self.process, 0), self._seq)
 
     def _unmet(self, packet: Packet) -> Iterator[Need]:
         for process, seq in cast("Pairs", packet.control):

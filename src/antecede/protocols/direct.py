@@ -149,6 +149,9 @@ class Direct(Endpoint):
         names = set().union(*carried)
         if not self._positions.keys() >= names:
             self._check_names(packet, sorted(names))
+        mine = carried[self._positions[self.process]]
+        if mine.get(packet.source, 0) >= packet.message_id.seq:
+            raise malformed(packet, f"messages of {packet.source!r} before {packet.message}")
         if self.process in names:
             claimed = max([pairs.get(self.process, 0) for pairs in carried])
             check_claim(self, packet, claimed, self._seq)

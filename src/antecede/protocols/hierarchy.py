@@ -123,7 +123,11 @@ class Hierarchy(Relayed):
 
     @_inner_state.setter
     def _inner_state(self, state: State | None) -> None:
-        self._inner = None if state is None else restore(state)
+        made = None if state is None else restore(state, checked=True)
+        fresh, self._inner = self._inner, made
+        if _role_of(made) != _role_of(fresh):
+            msg = f"{self.process!r} among representatives as {_role_of(made)}"
+            raise ValueError(msg)
 
     def load(self, state: State) -> None:
         """Take over a state made by ``state()`` on an endpoint of the same kind."""
@@ -195,17 +199,21 @@ class Hierarchy(Relayed):
         if not _is_below(control, 1 << INCARNATION_SHIFT):
             raise malformed(packet, f"numbers below 2**{INCARNATION_SHIFT}")
         if self._is_repeated(inner):
-            raise malformed(packet, f"another number than {inner.message_id.seq}, which is taken")
+            raise malformed(packet, f"a number that ascends, not {inner.message_id.seq} again")
 
     def _is_repeated(self, inner: Packet) -> bool:
-        """Tell whether another packet that is not passed on yet has the same inner number."""
-        source, (_, seq) = inner.source, inner.message_id
-        if self._channels.is_seen(source, inner.n):
+        """Tell whether another packet that is not passed on yet has the same inner number.
+
+        On a channel these numbers ascend, so those that came too early are compared with the ones
+        next to them.
+        """
+        source, n, (_, seq) = inner.source, inner.n, inner.message_id
+        if self._channels.is_seen(source, n):
             return False
-        early = self._channels.parked.get(source, {}).values()
-        return inner.message in self._transit or any(
-            cast("tuple[int, object]", packet.control)[0] == seq for packet in early
-        )
+        before, after = self._channels.beside(source, n)
+        is_above = before is None or _inner_number(before) < seq
+        is_below = after is None or seq < _inner_number(after)
+        return inner.message in self._transit or not (is_above and is_below)
 
     def _is_from_above(self, packet: Packet) -> bool:
         """Tell whether a packet is from another root."""
@@ -256,6 +264,16 @@ class Hierarchy(Relayed):
         inner = "matrix" if control and len(control[0]) == 2 else "optimal"  # rows, or entries
         entries, dests, model_bytes = size(replace(packet, control=control, protocol=inner))
         return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+def _role_of(inner: Endpoint | None) -> tuple[object, ...]:
+    if inner is None:
+        return ()
+    return inner.INFO.name, inner.process, inner.members, inner.held_max, inner.pull
+
+
+def _inner_number(packet: Packet) -> int:
+    return cast("tuple[int, object]", packet.control)[0]
 
 
 def _is_below(control: object, limit: int) -> bool:

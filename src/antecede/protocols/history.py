@@ -34,7 +34,8 @@ Differences from the paper
 Written from descriptions of the idea. What has been seen, and what is known to be delivered, is one
 number per sender instead of a set of ids: a process delivers the messages of another in order, and
 whoever brings a message also brings the earlier ones or knows them to be delivered. In pull mode,
-where the application chooses, a message waits for those before it in the same packet.
+where the application chooses, a message waits for those before it in the same packet: for the last
+one that the packet has brought, which waits for those before that, and for any that is held since.
 
 References
 ----------
@@ -166,16 +167,17 @@ class History(Endpoint):
                 for sender, seq in pairs:
                     if seq > known.get(sender, 0):
                         known[sender] = seq
-        carried, seen = _all(packet), self._seen
-        for place, entry in enumerate(carried):
+        seen, before, is_kept = self._seen, list[Entry](), self.pull
+        for entry in _all(packet):
             sender, seq, dests, payload = entry
-            if seq <= seen.get(sender, 0):
-                continue
-            seen[sender] = seq
-            self._past[MessageId(sender, seq)] = (dests, payload)
-            if self.process in dests:
-                before = tuple(earlier for earlier in carried[:place] if self._is_missing(earlier))
-                self._arrive(_single(packet, entry, ((), before)))
+            if seq > seen.get(sender, 0):
+                seen[sender] = seq
+                self._past[MessageId(sender, seq)] = (dests, payload)
+                if self.process in dests:
+                    self._arrive(_single(packet, entry, ((), tuple(before))))
+                    before.clear()  # this one waits for them
+            if is_kept and self._is_missing(entry):
+                before.append((sender, seq, dests, b""))
         self._known.setdefault(packet.source, {})[packet.source] = self._seen[packet.source]
         self._prune()
 
@@ -189,7 +191,9 @@ class History(Endpoint):
         sender, seq = packet.message_id
         self._known[self.process][sender] = seq
         if self.pull:  # otherwise pruning once per packet is enough
-            self._prune()
+            dests, _ = self._past.get(packet.message_id, ((), b""))
+            if all(self._is_known(dest, sender, seq) for dest in dests):
+                self._past.pop(packet.message_id, None)
         return (Need(sender, seq),)
 
     def _prune(self) -> None:

@@ -262,7 +262,7 @@ class Optimal(Numbered):
             links.accept(source, n)
             self._on_arrival(full)
             self._deliver(full)
-        for due in links.unpark(source):
+        for due in links.unpark(source, n):
             full = self._in_full(due)
             self._on_arrival(full)
             self._file(self._hold.take_in(full), full, self._blocker(full))

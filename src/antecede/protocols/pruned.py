@@ -164,6 +164,12 @@ class Pruned(Numbered):
     def _info(self, log: Log) -> None:
         self._known.read(log)
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self._known.tops[self._me] >> self._roster.shift > self._seq:
+            msg = f"a log that knows more messages of {self.process!r} than the {self._seq} it sent"
+            raise ValueError(msg)
+
     def kept_entries(self) -> int:
         """Return the entries of CI."""
         return self._known.count() + self._stale

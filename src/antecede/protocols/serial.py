@@ -144,10 +144,12 @@ class Serial(Endpoint):
             if not _is_token(control):
                 raise malformed(packet, "entries (destination, sender, number)")
             self._check_entries(packet)
+            self._check_awaited(packet)
         elif packet.kind == "data":
             if control != () and not _is_pair(control):
                 raise malformed(packet, "a pair (sender, number), or nothing")
             self._check_names(packet, cast("tuple[str, int] | tuple[()]", control)[:1])
+            self._check_awaited(packet)
         elif control == WISH and self.process == self._home:
             return
         elif not _is_token(control) or self._home not in (self.process, packet.source):
@@ -163,13 +165,26 @@ class Serial(Endpoint):
         claimed = max([seq for _, sender, seq in entries if sender == self.process], default=0)
         check_claim(self, packet, claimed, self._seq)
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        latest = cast("tuple[str, int] | tuple[()]", packet.control)
+    def _check_awaited(self, packet: Packet) -> None:
+        """Refuse a message that would wait for itself, for a later one, or for one of ours."""
+        for sender, seq in self._awaited(packet):
+            if sender == self.process:
+                raise malformed(packet, f"no message of {sender!r} to {sender!r} itself")
+            if sender == packet.source and seq >= packet.message_id.seq:
+                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
+
+    def _awaited(self, packet: Packet) -> tuple[tuple[str, int], ...]:
+        """Return the message to this process before this one, or nothing."""
         if self._carries_all:
-            table = {dest: entry for dest, *entry in cast("Entries", packet.control)}
-            latest = cast("tuple[str, int] | tuple[()]", tuple(table.get(self.process, ())))
-        if latest and self._newest.get(latest[0], 0) < latest[1]:
-            yield Need(latest[0], latest[1])
+            entries = cast("Entries", packet.control)
+            return tuple([(sender, seq) for dest, sender, seq in entries if dest == self.process])
+        pair = cast("tuple[str, int] | tuple[()]", packet.control)
+        return (pair,) if pair else ()
+
+    def _unmet(self, packet: Packet) -> Iterator[Need]:
+        for sender, seq in self._awaited(packet):
+            if self._newest.get(sender, 0) < seq:
+                yield Need(sender, seq)
 
     def _absorb(self, packet: Packet) -> Iterable[Need]:
         self._newest[packet.source] = packet.message_id.seq

@@ -94,7 +94,8 @@ class TwoHop(Endpoint):
         if packet.kind != "data" or not _is_two_vectors(control, n):
             raise malformed(packet, f"two vectors of {n} numbers")
         sent, wanted = cast("Control", control)
-        if max(sent) >= packet.message_id.seq:
+        own = wanted[self._positions[packet.source]]
+        if max(own, *sent) >= packet.message_id.seq:
             raise malformed(packet, f"numbers of {packet.source!r} below that of its message")
         check_claim(self, packet, wanted[self._positions[self.process]], 0)
 
