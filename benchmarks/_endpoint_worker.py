@@ -84,8 +84,9 @@ class World:
     def run(self, steps: int, *, codec: bool) -> dict[str, float]:
         """Carry out so many steps; return what they took and what came of them."""
         ahead = [next(self.traffic) for _ in range(steps)]
-        for place, item in self.flight.items():  # what is under way is in the form of this slice
-            self.flight[place] = self._converted(item, codec=codec)
+        for step in ahead:  # what arrives in this slice is in its form
+            if isinstance(step, int) and step in self.flight:
+                self.flight[step] = self._converted(self.flight[step], codec=codec)
         before = self.deliveries, self.packets, self.bytes
         carry_out = self._run_coded if codec else self._run_bare
         gc.collect()
