@@ -1,4 +1,4 @@
-"""Tell how much of core, protocols, check, wire and net the tests run, and fail if it is too little.
+"""Tell how much of core, protocols, check, wire and net the tests run; fail if it is too little.
 
     python -m tools.covered REPORT
 

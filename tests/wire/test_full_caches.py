@@ -1,4 +1,4 @@
-"""What is kept to be quick is limited, and forgetting it changes nothing; other limits of a Codec."""
+"""What is kept to be quick is limited, and forgetting it changes nothing; limits of a Codec."""
 
 from dataclasses import replace
 from typing import Any
