@@ -63,9 +63,6 @@ class Channel:
 
     def accept(self, n: int) -> None:
         """Note that a packet has arrived."""
-        if n == self.prefix + 1 and not self.above:
-            self.prefix = n
-            return
         self.above.add(n)
         while self.prefix + 1 in self.above:
             self.prefix += 1

@@ -367,7 +367,7 @@ class Engine(Keeper):
             LOG.error("%s: the node stops: %s", self.machine.setup.process, error)
         self.outgoing.stop(list(self.peers.values()))
         self.members.stop()
-        self.saving.stop(error)
+        self.saving.stop(self.failure)
         self.wake_everyone()
 
     def wake_everyone(self) -> None:

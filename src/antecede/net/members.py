@@ -144,12 +144,14 @@ class Members:
     # Frames.
 
     def is_level(self, peer: Peer, view: int) -> bool:
-        """Take note of a peer's view; tell whether its packets can be taken in ours."""
+        """Take note of a peer's view; tell whether its packets can be taken in ours.
+
+        The peer has joined by then: it knows what a welcome says.
+        """
         group, before = self.machine.group, peer.view
         if view != before:
             peer.view = view
-            if view >= peer.channel.joined:
-                group.welcomes.pop(peer.channel.label, None)
+            group.welcomes.pop(peer.channel.label, None)
             group.trim(min(other.view for other in self.peers.values()))
         if view < group.number and self.notes_for(peer):
             self._push(peer.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -119,7 +118,7 @@ class MetricsServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+        try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 await reader.readuntil(b"\r\n\r\n")
                 body = self._text().encode()
@@ -129,7 +128,10 @@ class MetricsServer:
                 )
                 writer.write(head.encode() + body)
                 await writer.drain()
-        writer.close()
+        except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+            return
+        finally:
+            writer.close()
 
 
 async def fetch_metrics(address: str, seconds: float = REQUEST_SECONDS_MAX) -> str:

@@ -112,13 +112,13 @@ class Outgoing:
 
     def stop(self, peers: list[Peer]) -> None:
         """Send nothing more."""
+        if self._owing is not None:
+            self._owing.cancel()
         if not self.is_stopped:
             self._overdue.update(self._owed)
             self._owed = {}
             self._pay()
         self.is_stopped = True
-        if self._owing is not None:
-            self._owing.cancel()
         for peer in peers:
             if peer.timer is not None:
                 peer.timer.cancel()
