@@ -106,9 +106,10 @@ def measure(
     copies = 1 if cast == "unicast" else n / 2
     goal, done, seconds = (30 if quick else (10 * n + 200) * (1 + 1 / copies)), 0, 0.0
     first, *others = workers.values()
-    while done < goal and seconds < WARM_SECONDS:
-        seconds += first.ask(steps=SLICE_STEPS, codec=False)["seconds"]
-        done += SLICE_STEPS
+    while done < goal and seconds < WARM_SECONDS:  # few requests: each collects garbage first
+        ahead = max(SLICE_STEPS, min(done, int(goal) - done))
+        seconds += first.ask(steps=ahead, codec=False)["seconds"]
+        done += ahead
     for worker in others:
         worker.ask(steps=done, codec=False)
     steps = 50 if quick else max(SLICE_STEPS, min(20_000, int(SLICE_SECONDS * done / seconds)))

@@ -48,14 +48,19 @@ def test_a_container_has_no_more_than_its_limit(
 
 
 def test_an_audit_of_too_many_processes_is_refused(
-    small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The log itself is small."""
+    events = ["a,1,send,m", "b,1,deliver,m", *[f"{process},2,local," for process in "abcdefghij"]]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["process,seq,kind,message", *events, ""]))
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 2000.0)
     with pytest.raises(SystemExit) as ended:
-        app(["audit", str(SHOP), "--local", "--out", str(tmp_path / "out")])
+        app(["audit", str(log), "--local", "--out", str(tmp_path / "out")])
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
-    assert "the vector clocks of 3 processes would take about " in told
+    assert "the vector clocks of 10 processes would take about " in told
     assert not (tmp_path / "out").exists()
 
 

@@ -41,7 +41,7 @@ def test_the_compiled_form_does_what_the_sources_do() -> None:
 
 
 def test_what_mypyc_is_told_is_all_that_changes() -> None:
-    text = (compiled.SOURCE / "protocols" / "optimal.py").read_text(encoding="utf-8")
+    text = (compiled.SOURCE / "antecede" / "protocols" / "optimal.py").read_text(encoding="utf-8")
     made = compiled.prepared(text)
     assert made.endswith("\n\nregister(Optimal)\n")
     assert f"{compiled.MARK}\nclass Optimal(Numbered):" in made

@@ -60,6 +60,7 @@ def test_the_tutorial_from_nodes_through_jetstream_and_reorder_to_an_audit(
         yield spark
 
     monkeypatch.setattr("antecede.pipeline.spark.session.session", shared)
+    monkeypatch.setattr("antecede.pipeline.streams.places.ANSWER_SECONDS", 600.0)
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "nats-tutorial.md").read_text()
     told = page.replace("127.0.0.1:4222", f"127.0.0.1:{server.port}").replace("\\\n", "")

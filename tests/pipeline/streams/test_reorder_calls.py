@@ -143,9 +143,10 @@ def test_results_are_not_written_where_rows_are_read(
     assert [path.name for path in come.iterdir()] == ["rows.json"]
 
 
-def test_a_server_that_is_not_there_is_missed_at_once(
-    come: Path, capsys: pytest.CaptureFixture[str]
+def test_a_server_that_is_not_there_is_missed_before_spark_starts(
+    come: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("antecede.pipeline.streams.places.ANSWER_SECONDS", 0.6)
     told = refusal(capsys, "nats://ann:secret@127.0.0.1:1/S", come.parent / "out")
     assert "no server answers for nats://...@127.0.0.1:1/S (127.0.0.1:1: Connection ref" in told
     assert not (come.parent / "out").exists()

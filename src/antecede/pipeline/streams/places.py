@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,8 +15,8 @@ from pathlib import Path
 from antecede.errors import UsageError
 from antecede.pipeline.runs import lock_folder
 
-#: How long a server may take to accept a connection.
-ANSWER_SECONDS = 10.0
+#: How long a server may take to accept a connection, and how often it is tried.
+ANSWER_SECONDS, AGAIN_SECONDS = 10.0, 0.5
 #: The formats of files that are read, with the suffixes of their names.
 FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson")}
 
@@ -77,19 +78,25 @@ def require_stream(url: str) -> str:
 
 
 def require_server(url: str) -> None:
-    """Refuse a stream none of whose servers can be reached: its client would try for minutes."""
+    """Refuse a stream none of whose servers can be reached: its client would try for minutes.
+
+    A server that is being started again gets a moment to answer.
+    """
     from antecede.net.nats_names import parse_url
 
-    reason = ""
-    for address in parse_url(url, ()).addresses:
-        try:
-            socket.create_connection((address.host, address.port), ANSWER_SECONDS).close()
-        except OSError as error:
-            reason = f"{address}: {error.strerror or error}"
-        else:
-            return
-    msg = f"no server answers for {shown(url)} ({reason}); is NATS running there?"
-    raise UsageError(msg)
+    addresses, end = parse_url(url, ()).addresses, time.monotonic() + ANSWER_SECONDS
+    while True:
+        for address in addresses:
+            try:
+                socket.create_connection((address.host, address.port), ANSWER_SECONDS).close()
+            except OSError as error:
+                reason = f"{address}: {error.strerror or error}"
+            else:
+                return
+        if time.monotonic() >= end:
+            msg = f"no server answers for {shown(url)} ({reason}); is NATS running there?"
+            raise UsageError(msg)
+        time.sleep(AGAIN_SECONDS)
 
 
 @contextmanager
