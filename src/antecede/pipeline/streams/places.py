@@ -84,7 +84,8 @@ def require_server(url: str) -> None:
     """
     from antecede.net.nats_names import parse_url
 
-    addresses, end = parse_url(url, ()).addresses, time.monotonic() + ANSWER_SECONDS
+    addresses, reason = parse_url(url, ()).addresses, ""
+    end = time.monotonic() + ANSWER_SECONDS
     while True:
         for address in addresses:
             try:
