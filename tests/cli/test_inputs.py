@@ -139,18 +139,6 @@ def test_a_file_larger_than_memory_is_refused(
         (("reorder", "--waiting", ""), "the path is empty"),
         (("node", "certs", "", "a"), "the path is empty"),
         (("reorder", SHOP.parent / "incoming", "out"), "has no .parquet file yet; give --format j"),
-    ],
-)
-def test_a_path_that_cannot_be_used_says_so(
-    words: tuple[str | Path, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert told in refusal(capsys, *words)
-    assert not list(folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
         (("audit", SHOP, "--wait", "nan"), "--wait nan is not possible; give seconds"),
         (("audit", SHOP, "--wait", "-5"), "--wait -5 is not possible"),
         (("audit", SHOP, "--wait", "inf"), "--wait inf is not possible"),
@@ -162,7 +150,7 @@ def test_a_path_that_cannot_be_used_says_so(
         (("simulate", "optimal", "--bandwidth", "9", "--payload", "9" * 20), "0 to 1,099,511"),
     ],
 )
-def test_numbers_that_are_too_large_are_refused_at_once(
+def test_paths_and_numbers_that_cannot_be_used_are_refused_at_once(
     words: tuple[str | Path, ...], told: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in refusal(capsys, *words)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import antecede
 from antecede.cli import doctor, node, protocols
-from antecede.cli.shown import print_table, say
+from antecede.cli.shown import fitted_table, say
 from antecede.pipeline.studies.comparison import COMPARED
 
 WIDTHS = (60, 80, 250)
@@ -18,7 +18,8 @@ WIDTHS = (60, 80, 250)
 
 def printed(width: int, *words: object, **options: object) -> str:
     file = io.StringIO()
-    print_table(Console(width=width, file=file), *words, **options)  # type: ignore[arg-type] # any
+    console = Console(width=width, file=file)
+    console.print(fitted_table(console, *words, **options))  # type: ignore[arg-type] # any
     return file.getvalue()
 
 

@@ -111,7 +111,7 @@ def advise(
 def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from rich.console import Console
 
-    from antecede.cli.shown import print_table, say
+    from antecede.cli.shown import fitted_table, say
     from antecede.pipeline.advice.costs import Status
     from antecede.report import advise_page as page
     from antecede.report.advise_page import messages_in_words
@@ -122,8 +122,9 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     heads = page.heads(result)
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"
     records = [cost.record for cost in costs if cost.status is not Status.SKIPPED]
-    print_table(
-        Console(markup=False),
+    console = Console(markup=False)
+    table = fitted_table(
+        console,
         # Heads in several lines leave room for large numbers.
         [heads[k].replace(" ", "\n").replace("/", "\n/") for k in shown],
         [[row[k] for k in shown] for row in page.cells(records, result)],
@@ -131,6 +132,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
         title=title,
         framed=False,
     )
+    console.print(table)
     for note in (*page.notes(result), page.left_out_in_words(result)):
         if note:
             say(note)

@@ -21,7 +21,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from antecede.cli.options import is_given, named
-from antecede.cli.shown import table_parts
+from antecede.cli.shown import fitted_table
 from antecede.errors import AntecedeError, UsageError
 
 if TYPE_CHECKING:
@@ -318,4 +318,4 @@ def _table(console: Console, found: dict[str, dict[str, float]]) -> Group:
         [process, *(f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)]
         for process, figures in found.items()
     ]
-    return Group(*table_parts(console, ["node", *COLUMNS.values()], rows))
+    return fitted_table(console, ["node", *COLUMNS.values()], rows)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 import antecede
-from antecede.cli.shown import print_table
+from antecede.cli.shown import fitted_table
 from antecede.core.registry import protocol_class
 from antecede.report.protocol_page import protocol_page
 
@@ -62,7 +62,9 @@ def _print_table(infos: list[antecede.ProtocolInfo]) -> None:
     ]  # fmt: skip
     marked = any(info.reconstruction for info in infos)
     caption = "* reconstructed from an abstract" if marked else None
-    left = range(len(heads))
-    print_table(
-        _console(), heads, rows, title="Protocols", left=left, caption=caption, framed=False
+    console, left = _console(), range(len(heads))
+    console.print(
+        fitted_table(
+            console, heads, rows, title="Protocols", left=left, caption=caption, framed=False
+        )
     )

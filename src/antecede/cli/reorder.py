@@ -180,14 +180,14 @@ def _checked(
     every: float,
 ) -> dict[str, Any]:
     """Return all options of the query; what is wrong with them is said before Spark starts."""
-    from antecede.pipeline.streams.entry import checked_timeout
+    from antecede.pipeline.streams.entry import checked_policy
     from antecede.pipeline.streams.packets import make_plan
 
     if not 0 <= every <= EVERY_MAX:
         msg = f"--every {every:g} is not possible; give seconds, from 0 to {EVERY_MAX:,}"
         raise UsageError(msg)
     policy = {name: options[name] for name in ("on_missing", "timeout", "horizon", "buckets")}
-    checked_timeout(**policy, is_streaming=True)
+    checked_policy(**policy, is_streaming=True)
     if packet is not None:
         make_plan(packet, members, None, readers, None)
         return {**options, "packet": packet, "members": members, "readers": readers}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
+from rich.console import Group
 from rich.table import Table
 
 from antecede.cli.printed import printable
@@ -80,7 +81,7 @@ class _Cells:
         return table
 
 
-def print_table(
+def fitted_table(
     console: Console,
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -89,26 +90,8 @@ def print_table(
     left: Sequence[int] = (0,),
     caption: str | None = None,
     framed: bool = True,
-) -> None:
-    """Print a table whose words stay whole; see ``table_parts``."""
-    parts = table_parts(
-        console, heads, rows, title=title, left=left, caption=caption, framed=framed
-    )
-    for part in parts:
-        console.print(part)
-
-
-def table_parts(
-    console: Console,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    title: str | None = None,
-    left: Sequence[int] = (0,),
-    caption: str | None = None,
-    framed: bool = True,
-) -> list[Table]:
-    """Return a table whose words stay whole.
+) -> Group:
+    """Return a table whose words stay whole on this console.
 
     One that is too wide comes in parts, each with the first column. ``left`` are the columns that
     begin at the left. Heads that are all empty are left out.
@@ -137,4 +120,4 @@ def table_parts(
         table.title = title if shown is parts[0] else " "
         table.caption = caption if shown is parts[-1] else None
         tables.append(table)
-    return tables
+    return Group(*tables)

@@ -277,18 +277,20 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
 def _show(runs: list[sim.Run], path: Path) -> None:
     from rich.console import Console
 
-    from antecede.cli.shown import print_table, say
+    from antecede.cli.shown import fitted_table, say
     from antecede.report.numbers import figure
     from antecede.report.simulate_page import LABELS
 
     names = " ".join(each.protocol for each in runs)
     engine = f" ({runs[0].engine} engine)" if len(runs) == 1 else ""
     values = {label: [each.metrics.get(name) for each in runs] for name, label in LABELS.items()}
-    print_table(
-        Console(markup=False),
+    console = Console(markup=False)
+    table = fitted_table(
+        console,
         ["", *(each.protocol if len(runs) > 1 else "" for each in runs)],
         [[label, *map(figure, own)] for label, own in values.items() if set(own) != {None}],
         left=(0,) if len(runs) > 1 else (0, 1),
         title=f"antecede simulate {names}{engine}",
     )
+    console.print(table)
     say(f"page: {path / 'index.html'}")

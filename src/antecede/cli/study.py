@@ -140,7 +140,7 @@ def _announced() -> Iterator[None]:
 def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
 
-    from antecede.cli.shown import print_table, say
+    from antecede.cli.shown import fitted_table, say
     from antecede.pipeline.studies.comparison import COMPARED, comparison_title
     from antecede.report.numbers import figure
 
@@ -152,7 +152,8 @@ def _show(summary: dict[str, Any], path: Path) -> None:
             if row["cast"] == cast
         ]
         title = comparison_title(result["comparison"], cast)
-        print_table(console, ("protocol", "n", *COMPARED.values()), rows, title=title)
+        heads = ("protocol", "n", *COMPARED.values())
+        console.print(fitted_table(console, heads, rows, title=title))
     counts = f"{result['runs']:,} runs, {result['deliveries']:,} deliveries"
     say(f"Experiments: {', '.join(result['experiments'])}.")
     say(f"{counts}, {summary['seconds']:,.1f} seconds.")

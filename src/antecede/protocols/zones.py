@@ -115,10 +115,9 @@ class Zones(Endpoint):
             raise malformed(packet, "a broadcast of a process in the same zone")
         place = self._shared[packet.source]
         vector, ranks = self._vectors[place], self._ranks[place]
-        counts = packet.control
-        if not is_counts(counts, len(vector)):
+        if not is_counts(packet.control, len(vector)):
             raise malformed(packet, f"counts of {', '.join(vector)}")
-        carried = cast("tuple[int, ...]", counts)
+        carried = cast("tuple[int, ...]", packet.control)
         is_counted = carried[ranks[packet.source]] >= 1
         if not is_counted or message.sender == self.process or self.process not in packet.dests:
             raise malformed(packet, "a message of another process for this one, counted")

@@ -95,7 +95,7 @@ def reorder(
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.
     """
-    policy_timeout = checked_timeout(
+    policy_timeout = checked_policy(
         on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
     )
     plan, fixed = None, {"form": "causes", "buckets": buckets}
@@ -203,10 +203,10 @@ def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool
     return numbered.groupBy(BUCKET).applyInArrow(order, schema)
 
 
-def checked_timeout(
+def checked_policy(
     on_missing: str, timeout: float | None, horizon: float, buckets: int, *, is_streaming: bool
 ) -> int | None:
-    """Return the timeout in microseconds; refuse options that contradict each other."""
+    """Return the timeout in microseconds; refuse options that are wrong or contradict others."""
     _require_positive("horizon", horizon)
     _require_count("buckets", buckets)
     if on_missing not in ("wait", "release"):
