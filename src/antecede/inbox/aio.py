@@ -164,7 +164,7 @@ class AsyncInbox:
     async def take(self, offer: Offer | None) -> str:
         """Keep a message, and do what time brings; return its state, or ``"duplicate"``."""
         desk, state = self._desk, ""
-        came = None if offer is None else desk.check(offer)
+        came = None if offer is None else desk.check(*offer)
         async with self._writing():
             if came is not None:
                 state = await self.call(desk.take, came)
@@ -193,7 +193,8 @@ class AsyncInbox:
                 finally:
                     if not message.is_closed:
                         await asyncio.shield(self.call(message.leave))
-            left.add(message.key)
+            if not message.is_done:
+                left.add(message.key)
 
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:

@@ -25,7 +25,6 @@ from antecede.inbox.causes import (
     check_id,
     check_topic,
     joined,
-    key_of,
     shown,
     topic_of,
 )
@@ -127,10 +126,11 @@ class Policy:
         #: How often time is looked at, if at all.
         self.period = min(1.0, *(each / 4 for each in periods)) if periods else None
 
-    def came(self, store: Store, offer: Offer, *, is_packed: bool) -> Came:
+    def came(
+        self, topics: frozenset[str], name: object, body: object,
+        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,
+    ) -> Came:  # fmt: skip
         """Check what is offered."""
-        name, body, causes, topic, sent = offer
-        topics = store.topics
         if topic is None:
             if len(topics) != 1:
                 msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
@@ -142,11 +142,14 @@ class Policy:
                 "subscribe to it with topics=, or do not offer it"
             )
             raise UsageError(msg)
-        key = key_of(topic, name)
+        key = f"{topic}/{check_id(name)}"
         if causes is None and self.causes is not None:
             causes = self.causes(body)
-        keys = () if causes is None else check_causes(causes, topic, self.causes_max)
-        needs = [cause for cause in keys if cause.partition("/")[0] in topics] if keys else []
+        keys: tuple[str, ...] = ()
+        needs: list[str] = []
+        if causes is not None and (causes or not isinstance(causes, (list, tuple))):
+            keys = check_causes(causes, topic, self.causes_max)
+            needs = [cause for cause in keys if cause.partition("/")[0] in topics]
         form, data = pack(body) if is_packed else (-1, body)
         now = self.clock()
         if sent is None:
@@ -166,7 +169,7 @@ class Policy:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # see above
 
 
 def _is_seconds(value: object) -> bool:
@@ -176,12 +179,14 @@ def _is_seconds(value: object) -> bool:
 class Transaction:
     """The transaction in which a message is handled: one's own writes, sends, and "done"."""
 
-    __slots__ = ("_store", "_taken", "_time", "message", "sends")
+    __slots__ = ("_clock", "_store", "_taken", "message", "sends")
 
-    def __init__(self, message: Message, store: Store, taken: Taken, now: float) -> None:
+    def __init__(
+        self, message: Message, store: Store, taken: Taken, clock: Callable[[], float]
+    ) -> None:
         self.message = message
         self.sends: list[Outgoing] = []
-        self._store, self._taken, self._time = store, taken, now
+        self._store, self._taken, self._clock = store, taken, clock
 
     @property
     def connection(self) -> Any:
@@ -213,7 +218,7 @@ class Transaction:
         parts += [carried(key, self._causes_of(key)) for key in check_causes(keys, topic)]
         pack(body)
         every = joined(*parts)
-        out = Outgoing(f"{topic}/{name}", every, body, self._time)
+        out = Outgoing(f"{topic}/{name}", every, body, self._clock())
         if out.key in every:
             msg = f"{out.key} cannot be its own cause; leave id out, or give another"
             raise UsageError(msg)
@@ -235,7 +240,7 @@ class Message:
 
     __slots__ = (
         "_policy", "_store", "_taken", "_token", "_transaction", "causes",
-        "is_closed", "key", "late", "metrics", "unmet",
+        "is_closed", "is_done", "key", "late", "metrics", "unmet",
     )  # fmt: skip
 
     def __init__(self, store: Store, policy: Policy, taken: Taken, metrics: Metrics) -> None:
@@ -247,6 +252,7 @@ class Message:
         #: Whether something that follows from it was released before it.
         self.late = taken.late
         self.is_closed = False
+        self.is_done = False
         self._transaction: Transaction | None = None
         self._token: Token[Message | None] | None = None
 
@@ -295,16 +301,19 @@ class Message:
                 msg = f"{self.key} was left, and is not ready for you any more; take the next"
                 raise UsageError(msg)
             self._taken, self.is_closed = taken, False
-        self._transaction = Transaction(self, self._store, self._taken, self._policy.clock())
-        return self._transaction
+        transaction = Transaction(self, self._store, self._taken, self._policy.clock)
+        self._transaction = transaction
+        return transaction
 
     def finish(self) -> None:
         """Commit."""
         assert self._transaction is not None
         self.is_closed = True
         self._store.finish(self._taken, self._transaction.sends, self._policy.clock())
+        self.is_done = True
         self.metrics.handled += 1
-        self.metrics.late += self.late
+        if self.late:
+            self.metrics.late += 1
 
     def fail(self, error: BaseException) -> None:
         """Roll back, and note why."""
@@ -397,9 +406,13 @@ class Desk:
         self._next_upkeep = self._next_fetch = -math.inf
         self._last_time = -math.inf
 
-    def check(self, one: Offer) -> Came:
+    def check(
+        self, name: object, body: object, causes: Iterable[object] | None, topic: str | None,
+        sent: float | None,
+    ) -> Came:  # fmt: skip
         """Check what is offered."""
-        return self.policy.came(self.store, one, is_packed=self._is_packed)
+        topics = self.store.topics
+        return self.policy.came(topics, name, body, causes, topic, sent, self._is_packed)
 
     def take(self, came: Came) -> str:
         """Keep a message; return its state, or ``"duplicate"``."""
@@ -408,7 +421,9 @@ class Desk:
             self._check_room(policy.waiting_max)
         state = self.store.offer(came)
         metrics.offered += 1
-        if state == "duplicate":
+        if state == "ready":
+            pass
+        elif state == "duplicate":
             metrics.duplicates += 1
         elif state == "waiting":
             metrics.early += 1
@@ -450,7 +465,7 @@ class Desk:
     def take_fetched(self, found: Iterable[Offer] | None) -> None:
         """Keep what fetch returned."""
         for one in found or ():
-            self.take(self.check(one))
+            self.take(self.check(*one))
 
     def release(self, name: str) -> None:
         """Let a message go without the causes that are not here."""
@@ -562,7 +577,7 @@ class Inbox:
         not handled is handed over by a later call. ``time`` is when it was sent.
         """
         desk = self._desk
-        came = desk.check(Offer(id, body, causes, topic, time))
+        came = desk.check(id, body, causes, topic, time)
         self._close_last()
         desk.take(came)
         if desk.policy.period is not None or self._fetch is not None:
@@ -588,7 +603,8 @@ class Inbox:
                 yield message
             finally:
                 message.leave()
-            left.add(message.key)
+            if not message.is_done:
+                left.add(message.key)
 
     def _close_last(self) -> None:
         """Give back what this thread took and did not handle; refuse to go on inside a handler."""

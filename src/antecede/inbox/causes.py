@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from antecede.errors import UsageError
 
@@ -87,7 +87,7 @@ def needed(causes: Iterable[str], topics: Collection[str]) -> list[str]:
 def shown(value: object) -> str:
     """Return a value as errors show it: short and on one line."""
     try:
-        text = ascii(value[:60] if isinstance(value, str | bytes) else value)
+        text = ascii(value[:60] if isinstance(value, (str, bytes)) else value)
     except Exception:  # noqa: BLE001 - a value that cannot be shown must not hide the error
         text = f"<{type(value).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
@@ -110,7 +110,7 @@ def check_topic(topic: object) -> str:
 
 def check_id(name: object) -> str:
     """Return a message's id; refuse what cannot be one."""
-    if isinstance(name, str) and name.isprintable() and 0 < len(name) <= ID_CHARS_MAX:
+    if isinstance(name, str) and 0 < len(name) <= ID_CHARS_MAX and name.isprintable():
         return name
     length = f" of {len(name):,} characters" if isinstance(name, str) else ""
     msg = f"id is {shown(name)}{length}; give text of 1 to {ID_CHARS_MAX:,} printable characters"
@@ -129,7 +129,7 @@ def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[st
     """
     if causes is None:
         return ()
-    if isinstance(causes, str | bytes) or not isinstance(causes, Iterable):
+    if isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
         msg = f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
         raise UsageError(msg)
     keys: dict[str, None] = {}
@@ -145,8 +145,15 @@ def _cause(cause: object, topic: str) -> str:
     """Return the key of one cause."""
     if isinstance(cause, str):
         before, slash, after = cause.partition("/")
+        if (
+            slash
+            and cause.isprintable()
+            and 0 < len(before) <= TOPIC_CHARS_MAX
+            and 0 < len(after) <= ID_CHARS_MAX
+        ):
+            return cause
         topic, name = (before, after) if slash else (topic, cause)
-    elif isinstance(cause, tuple | list) and len(cause) == 2:
+    elif isinstance(cause, (tuple, list)) and len(cause) == 2:
         topic, name = cause
     else:
         msg = f"a cause is {shown(cause)}; give 'topic/id', or an id of the message's own topic"
@@ -247,23 +254,38 @@ class Specification:
 # The machine: the same, by indexes.
 
 
-@dataclass(slots=True)
 class Entry:
-    """A message that is here and not done, or in shadow mode one that would still have waited."""
+    """A message that is here and not done, or in shadow mode one that would still have waited.
 
-    key: str
-    causes: tuple[str, ...]
-    lacks: set[str]
-    state: int
-    came: float
-    sent: float
+    What most messages never have is an attribute of the class until it is set.
+    """
+
     unmet: tuple[str, ...] = ()
     late: bool = False
     early: bool = False
     reason: str = ""
     failures: int = 0
     asked: int = 0
-    body: object = None
+    # What a store keeps with it: see antecede.inbox.records.Taken.
+    body: Any = None
+    form: int = -1
+    number: int = 0
+    link: Any = None
+    is_writing: bool = False
+
+    def __init__(
+        self, key: str, causes: tuple[str, ...], lacks: set[str], came: float, sent: float
+    ) -> None:
+        self.key = key
+        self.causes = causes
+        self.lacks = lacks
+        self.state: int = READY
+        self.came = came
+        self.sent = sent
+
+
+#: What most messages lack; it is never changed.
+_NOTHING: Final[set[str]] = set()
 
 
 class Past(NamedTuple):
@@ -299,18 +321,24 @@ class Causes:
         self._latest = float("-inf")
 
     def offer(
-        self, key: str, causes: tuple[str, ...], now: float, sent: float | None = None
+        self,
+        key: str,
+        causes: tuple[str, ...],
+        now: float,
+        sent: float | None = None,
+        needs: Iterable[str] | None = None,
     ) -> Entry | None:
-        """Take a message; return it, or None if it is a duplicate."""
+        """Take a message; return it, or None if it is a duplicate.
+
+        ``needs`` are the causes that are in the topics, if the caller knows them.
+        """
         if key in self.entries or key in self.past:
             return None
-        past, early, topics = self.past, self.early, self.topics
-        lacks = {
-            cause
-            for cause in causes
-            if (cause not in past or cause in early) and topic_of(cause) in topics
-        }
-        entry = Entry(key, causes, lacks, READY, now, now if sent is None else sent)
+        lacks = _NOTHING
+        for cause in needed(causes, self.topics) if needs is None else needs:
+            if cause not in self.past or cause in self.early:
+                lacks = {*lacks, cause}
+        entry = Entry(key, causes, lacks, now, now if sent is None else sent)
         self.entries[key] = entry
         if self.missed and key in self.missed:
             entry.late = True

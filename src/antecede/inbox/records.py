@@ -18,7 +18,7 @@ def pack(body: object) -> tuple[int, bytes | None]:
     """Return a body as bytes and its form; refuse what would not come back as it was."""
     if body is None:
         return NONE, None
-    if isinstance(body, bytes | bytearray | memoryview):
+    if isinstance(body, (bytes, bytearray, memoryview)):
         return BYTES, bytes(body)
     try:
         if isinstance(body, str):
@@ -65,8 +65,7 @@ class Came(NamedTuple):
     is_shadow: bool
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(Protocol):
     """A message that is handed over. ``link`` is what its transaction runs on."""
 
     number: int
@@ -79,7 +78,7 @@ class Taken:
     unmet: tuple[str, ...]
     late: bool
     failures: int
-    link: Any = None
+    link: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from antecede.inbox.records import (
     Outgoing,
     Parked,
     Report,
-    Taken,
     Upkeep,
     Waiting,
 )
@@ -48,7 +47,7 @@ class MemoryStore:
         with self._lock:
             causes = self._causes
             causes.shadow = came.is_shadow
-            entry = causes.offer(came.key, came.causes, came.now, came.sent)
+            entry = causes.offer(came.key, came.causes, came.now, came.sent, came.needs)
             if entry is None:
                 return "duplicate"
             entry.body = came.body
@@ -56,23 +55,18 @@ class MemoryStore:
                 causes.outdate_one(entry)
             return STATES[entry.state]
 
-    def begin(self, left: set[str], only: str | None = None) -> Taken | None:
+    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
         """Hand over the message that became ready first."""
-        with self._lock:
-            entry = self._causes.take(left) if only is None else self._causes.take_one(only)
-        if entry is None:
+        if not self._causes.ready:
             return None
-        return Taken(
-            0, entry.key, entry.causes, -1, entry.body, entry.came, entry.sent, entry.unmet,
-            entry.late, entry.failures, _Link(entry),
-        )  # fmt: skip
+        with self._lock:
+            return self._causes.take(left) if only is None else self._causes.take_one(only)
 
-    def execute(self, taken: Taken, statement: str, values: Sequence[Any]) -> Any:
+    def execute(self, taken: Any, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement on the private database; one handler at a time, from here on."""
-        link: _Link = taken.link
-        if not link.is_writing:
+        if not taken.is_writing:
             self._user.acquire()
-            link.is_writing = True
+            taken.is_writing = True
             if self._tables is None:
                 self._tables = sqlite3.connect(
                     ":memory:", isolation_level=None, check_same_thread=False
@@ -81,19 +75,19 @@ class MemoryStore:
         assert self._tables is not None
         return self._tables.execute(statement, values)
 
-    def _end(self, link: _Link, word: str) -> None:
-        if link.is_writing:
+    def _end(self, taken: Any, word: str) -> None:
+        if taken.is_writing:
             assert self._tables is not None
             try:
                 self._tables.execute(word)
             finally:
-                link.is_writing = False
+                taken.is_writing = False
                 self._user.release()
 
-    def finish(self, taken: Taken, sends: Sequence[Outgoing], now: float) -> None:
+    def finish(self, taken: Any, sends: Sequence[Outgoing], now: float) -> None:
         """Note that a message is done, and what it sends."""
-        if taken.link.is_writing:
-            self._end(taken.link, "COMMIT")
+        if taken.is_writing:
+            self._end(taken, "COMMIT")
         with self._lock:
             self._causes.done(taken.key, now)
             for one in sends:
@@ -103,16 +97,16 @@ class MemoryStore:
                 self._outbox[number] = out
                 self._sent.append(Outgoing(one.key, one.causes, None, one.time, number))
 
-    def abandon(self, taken: Taken) -> None:
+    def abandon(self, taken: Any) -> None:
         """Roll back; the message is ready again."""
-        self._end(taken.link, "ROLLBACK")
+        self._end(taken, "ROLLBACK")
         with self._lock:
-            self._causes.put_back(taken.link.entry)
+            self._causes.put_back(taken)
 
-    def fail(self, taken: Taken, error: str, tries: int | None) -> bool:
+    def fail(self, taken: Any, error: str, tries: int | None) -> bool:
         """Roll back, count the failure; park after so many tries."""
         self.abandon(taken)
-        entry = taken.link.entry
+        entry = taken
         with self._lock:
             entry.failures += 1
             if tries is not None and entry.failures >= tries:
@@ -120,7 +114,7 @@ class MemoryStore:
                 return True
         return False
 
-    def causes_of(self, taken: Taken, key: str) -> tuple[str, ...]:  # noqa: ARG002 - one for all
+    def causes_of(self, taken: Any, key: str) -> tuple[str, ...]:  # noqa: ARG002 - one for all
         """Return the causes of another message, if it is known."""
         with self._lock:
             past = self._causes.past.get(key)
@@ -248,13 +242,3 @@ class MemoryStore:
         if self._tables is not None:
             self._tables.close()
             self._tables = None
-
-
-class _Link:
-    """A message in the hands of a handler, and whether it writes to the private database."""
-
-    __slots__ = ("entry", "is_writing")
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.is_writing = False

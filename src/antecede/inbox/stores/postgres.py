@@ -25,7 +25,7 @@ import psycopg
 
 from antecede.errors import StoreError, UsageError
 from antecede.inbox.records import Came, Taken
-from antecede.inbox.stores.sql import ROW, VERSION, Link, refuse_other
+from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, refuse_other
 
 #: PostgreSQL's names have at most 63 bytes.
 NAME_BYTES_MAX: Final = 50
@@ -200,7 +200,7 @@ OFFER: Final = (
     "SELECT antecede_offer(?, ?, ?::text[], ?::smallint, ?::bytea, ?::float8, ?::float8, ?, ?)"
 )
 TAKE: Final = (
-    f"SELECT {ROW} FROM antecede_messages WHERE state = 1 "
+    f"SELECT {COLUMNS} FROM antecede_messages WHERE state = 1 "
     "ORDER BY failures, n LIMIT 1 FOR UPDATE SKIP LOCKED"
 )
 TAKE_OTHERS: Final = TAKE.replace("state = 1", "state = 1 AND key <> ALL(?)")

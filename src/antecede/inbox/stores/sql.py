@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from antecede.errors import StoreError, UsageError
@@ -91,7 +92,24 @@ class Database(Protocol):
         """Close all connections."""
 
 
-ROW: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
+COLUMNS: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
+
+
+@dataclass(slots=True)
+class Row:
+    """A message that is handed over, and the connection on which its transaction is open."""
+
+    number: int
+    key: str
+    causes: tuple[str, ...]
+    form: int
+    body: Any
+    came: float
+    sent: float
+    unmet: tuple[str, ...]
+    late: bool
+    failures: int
+    link: Any
 
 
 class SqlStore:
@@ -153,7 +171,7 @@ class SqlStore:
             return None
         link, row = found
         number, key, causes, form, body, came, sent, unmet, late, failures = row
-        return Taken(
+        return Row(
             number, key, _split(causes) if causes else (), form, body, came, sent,
             _split(unmet) if unmet else (), bool(late), failures, link,
         )  # fmt: skip
@@ -180,8 +198,8 @@ class SqlStore:
             # Where it stands if someone else has it by now, or has done it.
             link.run(
                 "UPDATE antecede_messages SET failures = ?, reason = ?, "
-                "state = CASE WHEN ? = 1 THEN 2 ELSE 1 END WHERE n = ? AND state = 1",
-                (count, f"failed {count} times; the last: {error}", int(is_last), taken.number),
+                "state = CASE WHEN ? = 1 THEN 2 ELSE 1 END WHERE key = ? AND state = 1",
+                (count, f"failed {count} times; the last: {error}", int(is_last), taken.key),
             )
             return is_last
         return False

@@ -8,21 +8,23 @@ returns; :meth:`Sqlite.group` makes one commit of many.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from antecede.errors import StoreError, UsageError
 from antecede.inbox.causes import DONE, READY, STATES, WAITING
 from antecede.inbox.records import Came, Taken
-from antecede.inbox.stores.sql import ROW, VERSION, Link, park_cycle, refuse_other
+from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, park_cycle, refuse_other
 
 #: Seconds to wait for another writer.
 PATIENCE: Final = 60.0
 
+READ: Final = "read"
 WRITE: Final = "write to"
 
 #: What leads from each version of the tables to the next.
@@ -56,11 +58,23 @@ INSERT: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, EXISTS (SELECT 1 FROM antecede_missed WHERE key = ?), ?)"
     " ON CONFLICT(key) DO NOTHING"
 )
-TAKE: Final = f"SELECT {ROW} FROM antecede_messages WHERE state = 1 ORDER BY failures, n LIMIT 1"
-MARK: Final = (
-    "UPDATE antecede_messages SET state = 3, body = NULL, done = ?, handled = ? WHERE n = ?"
+TAKE: Final = (
+    f"SELECT {COLUMNS} FROM antecede_messages WHERE state = 1 ORDER BY failures, n LIMIT 1"
 )
-WAITERS: Final = "SELECT n FROM antecede_lacks WHERE cause = ?"
+TAKE_ONE: Final = TAKE.replace("state = 1", "state = 1 AND key = ?")
+TAKE_OTHERS: Final = TAKE.replace(
+    "state = 1", "state = 1 AND key NOT IN (SELECT value FROM json_each(?))"
+)
+FRESH: Final = "SELECT key, state FROM antecede_messages WHERE key IN (?, ?)"
+INSERT_DONE: Final = (
+    "INSERT INTO antecede_messages(key, causes, state, lacking, came, sent, form, late, early, "
+    "handled, done) VALUES (?, ?, 3, 0, ?, ?, ?, EXISTS (SELECT 1 FROM antecede_missed "
+    "WHERE key = ?), 0, ?, ?) RETURNING EXISTS (SELECT 1 FROM antecede_lacks WHERE cause = key)"
+)
+MARK: Final = (
+    "UPDATE antecede_messages SET state = 3, body = NULL, done = ?, handled = ? WHERE n = ? "
+    "RETURNING EXISTS (SELECT 1 FROM antecede_lacks WHERE cause = key)"
+)
 
 
 Run = Callable[..., sqlite3.Cursor]
@@ -94,6 +108,10 @@ class Sqlite:
             raise UsageError(msg)
         self._lock = threading.Lock()
         self._grouped: int | None = None
+        #: In a group: a message that is ready, and not written before it is handled or left.
+        self._fresh: Came | None = None
+        #: In a group: whether no other message is ready.
+        self._is_dry = False
         self._relay = threading.Lock()
         self._readers: list[SqliteLink] = []
         self._pid = os.getpid()
@@ -197,6 +215,13 @@ class Sqlite:
                 link.run("ROLLBACK TO antecede")
                 link.run("RELEASE antecede")
 
+    def _write_fresh(self, link: SqliteLink) -> None:
+        """Write the message that is only in memory, before anything else looks."""
+        came, self._fresh = self._fresh, None
+        self._is_dry = False
+        if came is not None:
+            self._insert(link, came, [])
+
     @contextlib.contextmanager
     def writing(self) -> Iterator[SqliteLink]:
         """Run what is inside in one transaction."""
@@ -204,6 +229,8 @@ class Sqlite:
         try:
             with self._told(WRITE):
                 try:
+                    if self._grouped is not None:
+                        self._write_fresh(link)
                     self._begin(link)
                     yield link
                     self._commit(link)
@@ -218,12 +245,14 @@ class Sqlite:
         """See one state of the file; a group sees its own."""
         if self._grouped == threading.get_ident():
             assert self._writer is not None
-            yield self._writer
+            with self._told(READ):
+                self._write_fresh(self._writer)
+                yield self._writer
             return
         if self._writer is None:
             msg = f"the inbox {str(self.path)!r} is closed; open it again"
             raise UsageError(msg)
-        with self._told("read"):
+        with self._told(READ):
             try:
                 link = self._readers.pop()
             except IndexError:
@@ -258,10 +287,30 @@ class Sqlite:
         return state
 
     def _offer(self, link: SqliteLink, came: Came) -> str:
-        key, causes, needs, form, body, now, sent, is_old, is_shadow = came
-        lacks = self._lacking(link, needs, is_old=is_old, is_shadow=is_shadow) if needs else []
+        if self._grouped is not None:
+            if self._fresh is not None:
+                self._write_fresh(link)
+            if not came.is_shadow and self._is_fresh(link, came):
+                self._fresh = came
+                return STATES[READY]
+        needs = came.needs
+        return self._insert(link, came, self._lacking(link, came) if needs else needs)
+
+    def _is_fresh(self, link: SqliteLink, came: Came) -> bool:
+        """Tell whether a message is new and ready, and may be written when it is handled."""
+        needs = came.needs
+        if len(needs) > 1:
+            return False
+        rows = link.run(FRESH, (came.key, needs[0] if needs else "")).fetchall()
+        return (not rows and not needs) or (
+            len(rows) == 1 and rows[0] == (needs[0] if needs else None, DONE)
+        )
+
+    def _insert(self, link: SqliteLink, came: Came, lacks: list[str]) -> str:
+        key, causes, _, form, body, now, sent, _, is_shadow = came
         state = WAITING if lacks and not is_shadow else READY
         count = len(lacks)
+        self._is_dry = self._is_dry and state != READY
         cursor = link.run(
             INSERT,
             (
@@ -289,9 +338,8 @@ class Sqlite:
                 return "parked"
         return STATES[state]
 
-    def _lacking(
-        self, link: SqliteLink, needs: list[str], *, is_old: bool, is_shadow: bool
-    ) -> list[str]:
+    def _lacking(self, link: SqliteLink, came: Came) -> list[str]:
+        needs, is_old, is_shadow = came.needs, came.is_old, came.is_shadow
         if len(needs) == 1:
             query = "SELECT key, state, lacking FROM antecede_messages WHERE key = ?"
         else:
@@ -307,24 +355,37 @@ class Sqlite:
 
     def take(self, left: set[str], only: str | None) -> tuple[Link, Any] | None:
         """Begin a transaction with the message that is ready and came first."""
+        query, values = TAKE, cast("tuple[str, ...]", ())
+        if only is not None:
+            query, values = TAKE_ONE, (only,)
+        elif left:
+            query, values = TAKE_OTHERS, (json.dumps(list(left)),)
         link = self._acquire()
         row = None
         try:
-            self._begin(link)
-            if only is not None:
-                query = TAKE.replace("state = 1", "state = 1 AND key = ?")
-                row = link.run(query, (only,)).fetchone()
-            elif left:
-                marks = ", ".join("?" * len(left))
-                query = TAKE.replace("state = 1", f"state = 1 AND key NOT IN ({marks})")
-                row = link.run(query, list(left)).fetchone()
-            else:
-                row = link.run(TAKE).fetchone()
+            if self._grouped is not None:
+                if self._fresh is not None and not values:
+                    self._begin(link)
+                    row = _fresh_row(self._fresh)
+                    return link, row
+                if self._fresh is not None:
+                    self._write_fresh(link)
+                if self._is_dry and not values:
+                    return None
+            row = link.run(query, values).fetchone()
+            self._is_dry = row is None and not values
+            if row is not None:
+                self._begin(link)
+                if self._grouped is None:  # Another process may have been quicker.
+                    row = link.run(query, values).fetchone()
+                    if row is None:
+                        self._rollback(link)
         except sqlite3.Error as error:
+            row = None
+            self._rollback(link)
             raise self._problem(WRITE, error) from error
         finally:
             if row is None:
-                self._rollback(link)
                 self._free()
         return None if row is None else (link, row)
 
@@ -332,15 +393,25 @@ class Sqlite:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
         assert isinstance(link, SqliteLink)
         try:
-            link.run(MARK, (now, self._next_handled(link), taken.number))
+            handled = self._next_handled(link)
+            if taken.number < 0:
+                came, self._fresh = self._fresh, None
+                assert came is not None
+                ((is_awaited,),) = link.run(
+                    INSERT_DONE,
+                    (came.key, "\n".join(came.causes), came.now, came.sent, came.form, came.key,
+                     handled, now),
+                )  # fmt: skip
+            else:
+                ((is_awaited,),) = link.run(MARK, (now, handled, taken.number))
             if sends:
                 link.connection.executemany(
                     "INSERT INTO antecede_outbox(key, causes, form, body, made) "
                     "VALUES (?, ?, ?, ?, ?)",
                     sends,
                 )
-            waiters = link.run(WAITERS, (taken.key,)).fetchall()
-            if waiters:
+            if is_awaited:
+                self._is_dry = False
                 _wake(link, taken, now)
             self._commit(link)
         except BaseException as error:
@@ -354,6 +425,9 @@ class Sqlite:
 
     def _next_handled(self, link: SqliteLink) -> int:
         """Return the next number in the order of handling, which no other process has given."""
+        if self._grouped is not None and link.last_handled >= 0:
+            link.last_handled += 1
+            return link.last_handled
         (seen,) = link.run("PRAGMA data_version").fetchone()
         if seen != link.seen or link.last_handled < 0:
             (last,) = link.run(
@@ -378,7 +452,7 @@ class Sqlite:
         with self._relay:
             link = self._connect()
             try:
-                with self._told("read"):
+                with self._told(READ):
                     yield link
             finally:
                 link.connection.close()
@@ -393,9 +467,12 @@ class Sqlite:
         try:
             with self._told(WRITE):
                 link.run("BEGIN IMMEDIATE")
+                link.last_handled = -1
                 self._grouped = threading.get_ident()
+                self._is_dry = False
                 try:
                     yield
+                    self._write_fresh(link)
                     link.run("COMMIT")
                 except BaseException:
                     link.last_handled = -1
@@ -403,7 +480,7 @@ class Sqlite:
                         link.run("ROLLBACK")
                     raise
         finally:
-            self._grouped = None
+            self._fresh = self._grouped = None
             self._lock.release()
 
     def close(self) -> None:
@@ -413,6 +490,12 @@ class Sqlite:
         self._readers.clear()
         for link in links:
             link.connection.close()
+
+
+def _fresh_row(came: Came) -> tuple[Any, ...]:
+    """Return a message that is not written yet as it will be read; its number is negative."""
+    causes = "\n".join(came.causes)
+    return (-1, came.key, causes, came.form, came.body, came.now, came.sent, "", 0, 0)
 
 
 def _wake(link: SqliteLink, taken: Taken, now: float) -> None:
