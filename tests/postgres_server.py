@@ -47,7 +47,8 @@ def _user() -> dict[str, int]:
 class PostgresServer:
     """A server with its own port and folder; both stay the same when it is started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self.durable = durable
         self.bin = programs()
         self.folder = folder
         self.port = free_port()
@@ -79,6 +80,8 @@ class PostgresServer:
             "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "",
             "max_connections": 60, "shared_buffers": "64MB",
         }  # fmt: skip
+        if not self.durable:  # It survives kills all the same; only a power cut would hurt.
+            options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         words = [str(self.bin / "postgres"), "-D", str(self.data)]
         words += [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         with log:

@@ -18,7 +18,8 @@ Make = Callable[..., Inbox]
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    with PostgresServer(tmp_path_factory.mktemp("postgres") / "server") as server:
+    folder = tmp_path_factory.mktemp("postgres") / "server"
+    with PostgresServer(folder, durable=False) as server:
         yield server
 
 

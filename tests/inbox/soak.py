@@ -46,6 +46,13 @@ def message(number: int) -> tuple[str, str, list[str]]:
     return topic, str(number), [*causes, "elsewhere/x"] if rng.random() < 0.2 else causes
 
 
+def opened(place: str) -> Inbox:
+    """Open the inbox, even if the monkey ends the connection meanwhile."""
+    while True:
+        with contextlib.suppress(StoreError):
+            return Inbox(place, topics=set(TOPICS))
+
+
 class Work:
     """What a worker does."""
 
@@ -53,7 +60,7 @@ class Work:
         self.folder, self.mine, self.workers = folder, mine, workers
         self.mark = "%s" if "://" in place else "?"
         self.rng = random.Random(seed)
-        self.inbox = Inbox(place, topics=set(TOPICS))
+        self.inbox = opened(place)
         self.progress = folder / f"progress-{mine}"
         self.published = os.open(
             folder / "published.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666
@@ -105,9 +112,7 @@ class Work:
             transaction.execute(f"INSERT INTO effects(key) VALUES ({mark})", (key,))
             if one.body["n"] % 5 == 0:
                 first = transaction.send("out", one.body, id=f"{key} 1".replace("/", " "))
-                transaction.send(
-                    "out", one.body, id=f"{key} 2".replace("/", " "), causes=[first]
-                )
+                transaction.send("out", one.body, id=f"{key} 2".replace("/", " "), causes=[first])
 
     def publish(self, out: Any) -> None:
         line = json.dumps({"key": out.key, "causes": out.causes}) + "\n"
@@ -130,11 +135,11 @@ class Base:
             with psycopg.connect(self.place, autocommit=True) as link:
                 yield link
         else:
-            link = sqlite3.connect(self.place, timeout=60, isolation_level=None)
+            file = sqlite3.connect(self.place, timeout=60, isolation_level=None)
             try:
-                yield link
+                yield file
             finally:
-                link.close()
+                file.close()
 
     def one(self, query: str) -> Any:
         with self.open() as link:

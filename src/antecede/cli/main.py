@@ -31,6 +31,7 @@ VERBS = {
     "advise": ("logs", "Show what each protocol would have cost on the traffic of a log."),
     "reorder": ("spark", "Put the rows of a stream into causal order, on Spark."),
     "report": ("logs", "Draw what happened around a message as a space-time diagram."),
+    "inbox": ("", "Show and repair an inbox: who waits for what; release, park, retry."),
     "node": ("", "Run a node from a TOML file, make certificates, watch nodes."),
     "play": ("", "Drag messages in a page and see what each protocol does."),
     "protocols": ("", "List the protocols, or describe one."),

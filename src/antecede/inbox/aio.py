@@ -129,6 +129,11 @@ class AsyncInbox:
         """What it subscribes to."""
         return self._desk.store.topics
 
+    def causes_in(self, body: object) -> Iterable[object] | None:
+        """Return the causes that the inbox finds in a body, if it was told how."""
+        find = self._desk.policy.causes
+        return None if find is None else find(body)
+
     async def call(self, function: Callable[..., Result], *words: Any) -> Result:
         """Run something that waits for the store."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *words)

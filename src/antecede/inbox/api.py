@@ -128,7 +128,7 @@ class Policy:
 
     def came(
         self, topics: frozenset[str], name: object, body: object,
-        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,
+        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,  # noqa: FBT001 - called for each message
     ) -> Came:  # fmt: skip
         """Check what is offered."""
         if topic is None:
@@ -397,10 +397,16 @@ class Desk:
     """What both forms of the inbox share: a store, a policy, and what they do together."""
 
     def __init__(
-        self, place: Place, topics: Iterable[str] | None, name: str, options: dict[str, Any]
+        self,
+        place: Place,
+        topics: Iterable[str] | None,
+        name: str,
+        options: dict[str, Any],
+        *,
+        create: bool = True,
     ) -> None:
         self.policy = Policy(**options)
-        self.store = open_store(place, name, topics)
+        self.store = open_store(place, name, topics, create=create)
         self.metrics = Metrics()
         self._is_packed = not isinstance(self.store, MemoryStore)
         self._next_upkeep = self._next_fetch = -math.inf
@@ -728,8 +734,11 @@ def open_store(
 
     text = os.fspath(place)
     if text.startswith(("postgresql://", "postgres://")):
-        from antecede.inbox.stores.postgres import Postgres
-
+        try:
+            from antecede.inbox.stores.postgres import Postgres
+        except ImportError as error:
+            msg = f"PostgreSQL needs psycopg ({error}); run: pip install 'antecede[postgres]'"
+            raise UsageError(msg) from error
         return SqlStore(Postgres(text, name, create=create), name, chosen)
     if "://" in text:
         msg = f"the place of the inbox is {shown(text)}; give a file or postgresql://..."

@@ -66,8 +66,12 @@ def _sends(
     last: dict[str, str] = {}  # the last message of each sender
     sender_of: dict[str, str] = {}
     numbers: dict[str, int] = {}
-    for key in _in_order(causes):
-        known = [cause for cause in causes[key] if cause in sender_of]
+    place: dict[str, int] = {}
+    for at, key in enumerate(_in_order(causes)):
+        place[key] = at
+        known = sorted(
+            (cause for cause in causes[key] if cause in sender_of), key=place.__getitem__
+        )
         mine = next((c for c in known if last[sender_of[c]] == c), None)
         sender = f"sender of {key}" if mine is None else sender_of[mine]
         sender_of[key], last[sender] = sender, key

@@ -119,7 +119,11 @@ class Sqlite:
         with self._told("open"):
             link = self._connect()
             self._writer = link
-            self._migrate(link)
+            try:
+                self._migrate(link, create=create)
+            except BaseException:
+                self.close()
+                raise
 
     def _connect(self) -> SqliteLink:
         connection = sqlite3.connect(
@@ -133,13 +137,15 @@ class Sqlite:
         connection.execute("PRAGMA synchronous=FULL")
         return SqliteLink(connection)
 
-    def _migrate(self, link: SqliteLink) -> None:
+    def _migrate(self, link: SqliteLink, *, create: bool) -> None:
         """Make the tables, or bring them up to this version; refuse those of a later one."""
         link.run("BEGIN IMMEDIATE")
         try:
             tables = link.run("SELECT 1 FROM sqlite_master WHERE name = 'antecede_meta'").fetchone()
             version = 0
-            if tables is not None:
+            if tables is None:
+                self._require(create=create)
+            else:
                 row = link.run("SELECT value FROM antecede_meta WHERE name = 'version'").fetchone()
                 version = int(row[0])
             refuse_other(version, str(self.path))
@@ -156,6 +162,12 @@ class Sqlite:
             link.run("ROLLBACK")
             raise
         link.run("COMMIT")
+
+    def _require(self, *, create: bool) -> None:
+        """Refuse a file that is something else, unless an inbox may be made in it."""
+        if not create:
+            msg = f"there is no inbox in {str(self.path)!r}; name the file of one"
+            raise UsageError(msg)
 
     @contextlib.contextmanager
     def _told(self, doing: str) -> Iterator[None]:
@@ -500,7 +512,7 @@ def _fresh_row(came: Came) -> tuple[Any, ...]:
 
 def _wake(link: SqliteLink, taken: Taken, now: float) -> None:
     """Let go what waited only for a message; in shadow mode also what was handled early."""
-    ((lacking,),) = link.run("SELECT lacking FROM antecede_messages WHERE n = ?", (taken.number,))
+    ((lacking,),) = link.run("SELECT lacking FROM antecede_messages WHERE key = ?", (taken.key,))
     queue = [] if lacking else [taken.key]  # In shadow mode, it would itself still wait.
     while queue:
         cause = queue.pop()
