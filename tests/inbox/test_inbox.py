@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from pathlib import Path
@@ -31,6 +32,15 @@ def handle(messages: Any) -> list[str]:
         with message:
             keys.append(message.key)
     return keys
+
+
+def fail(messages: Any, statement: str, values: tuple[str, ...] = ()) -> None:
+    """Begin to handle what is ready, and fail."""
+    for message in messages:
+        with message as transaction:
+            transaction.execute(statement, values)
+            transaction.send("out", "lost")
+            _ = 1 / 0
 
 
 def test_an_effect_waits_for_its_cause(make: Make) -> None:
@@ -74,11 +84,7 @@ def test_writes_and_done_are_one_transaction(make: Make) -> None:
     with next(inbox.offer("0", topic="a")) as transaction:
         transaction.execute("CREATE TABLE mine(x TEXT)")
     with pytest.raises(ZeroDivisionError):
-        for message in inbox.offer("1", topic="a"):
-            with message as transaction:
-                transaction.execute(f"INSERT INTO mine VALUES ({mark})", ("lost",))
-                transaction.send("out", "lost")
-                _ = 1 / 0
+        fail(inbox.offer("1", topic="a"), f"INSERT INTO mine VALUES ({mark})", ("lost",))
     assert inbox.relay(lambda out: None) == 0
     (message,) = list(inbox.ready())
     assert message.attempt == 2
@@ -104,16 +110,11 @@ def test_what_fails_goes_to_the_end_and_is_parked_after_some_tries(make: Make) -
     for _ in range(2):
         for message in inbox.ready():
             order.append(message.id)
-            try:
-                with message:
-                    if message.id == "poison":
-                        msg = "no\nway"
-                        raise ValueError(msg)
-            except ValueError:
-                pass
+            with contextlib.suppress(ValueError), message:
+                assert int("1\n2" if message.id == "poison" else "3")
     assert order == ["poison", "good", "poison"]
     (parked,) = inbox.parked()
-    assert parked.reason == "failed 2 times; the last: ValueError: no"
+    assert parked.reason.startswith("failed 2 times; the last: ValueError: invalid literal")
     inbox.retry("poison")
     assert handle(inbox.ready()) == ["a/poison"]
 
@@ -127,13 +128,12 @@ def test_messages_that_are_left_can_be_handled_later(make: Make) -> None:
     assert handle(reversed(every)) == ["a/3", "a/2", "a/1"]
     with pytest.raises(UsageError, match="handled already"), every[0]:
         pass
-    with pytest.raises(UsageError, match="not ready for you any more"):
-        inbox.offer("4", topic="a")
-        first, second = next(inbox.ready()), next(inbox.ready())
-        with first:
-            pass
-        with second:
-            pass
+    inbox.offer("4", topic="a")
+    first, second = next(inbox.ready()), next(inbox.ready())
+    with first:
+        pass
+    with pytest.raises(UsageError, match="not ready for you any more"), second:
+        pass
 
 
 def test_sends_carry_the_message_and_its_causes_of_other_topics(make: Make) -> None:
@@ -400,7 +400,7 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(
 
 @pytest.mark.parametrize("body", [{1, 2}, object(), "\ud800", float, [b"x"]])
 def test_a_body_that_would_not_come_back_is_refused(make_durable: Make, body: Any) -> None:
-    with pytest.raises(UsageError, match="body is .*; give bytes, text, None or what JSON can"):
+    with pytest.raises(UsageError, match=r"body is .*; give bytes, text, None or what JSON can"):
         make_durable().offer("1", body, topic="a")
 
 
@@ -477,7 +477,7 @@ def test_threads_share_an_inbox(make: Make) -> None:
             for n in range(part, 60, 3):
                 causes = [f"a/{n - 1}"] if n else []
                 handled.extend(handle(inbox.offer(str(n), causes=causes, topic="a")))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - looked at below
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(part,)) for part in range(3)]
@@ -520,18 +520,16 @@ def test_groups_commit_at_once_and_undo_only_what_fails(tmp_path: Path) -> None:
             for message in inbox.offer("1", topic="a"):
                 with message as transaction:
                     transaction.execute("INSERT INTO mine VALUES (?)", (message.key,))
-            with pytest.raises(ZeroDivisionError), next(inbox.offer("3", topic="a")) as transaction:
-                transaction.execute("INSERT INTO mine VALUES ('lost')")
-                _ = 1 / 0
+            with pytest.raises(ZeroDivisionError):
+                fail(inbox.offer("3", topic="a"), "INSERT INTO mine VALUES ('lost')")
             inbox.offer("4", "not handled in the group", topic="a")
             assert [one.key for one in inbox.parked()] == ["a/3"]
         assert handle(inbox.ready()) == ["a/4"]
         with next(inbox.offer("5", topic="a")) as transaction:
             rows = transaction.execute("SELECT x FROM mine").fetchall()
         assert rows == [("a/1",), ("a/2",)]
-        with pytest.raises(KeyError), inbox.group():
-            handle(inbox.offer("6", topic="a"))
-            raise KeyError
+        with pytest.raises(ZeroDivisionError), inbox.group():
+            assert len(handle(inbox.offer("6", topic="a"))) / 0
         assert handle(inbox.offer("6", topic="a")) == ["a/6"]
         path = tmp_path / "log.jsonl"
         inbox.events(path)

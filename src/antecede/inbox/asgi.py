@@ -106,7 +106,11 @@ class CausalRequests:
         """Handle what is ready without a request; call it at the start, and from time to time."""
         count = 0
         async for message in self._inbox.ready():
-            scope: Scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
+            scope: dict[str, Any] = {
+                "type": "http",
+                "asgi": {"version": "3.0"},
+                "http_version": "1.1",
+            }
             scope |= {"scheme": "http", "root_path": "", "server": None, "client": None}
             await self._handle(scope, message, is_own=False)
             count += 1

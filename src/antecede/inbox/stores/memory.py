@@ -132,13 +132,13 @@ class MemoryStore:
         causes, kept = self._causes, Kept()
         with self._lock:
             causes.clock(upkeep.now)
+            if upkeep.overdue is not None:
+                found = causes.expire(upkeep.overdue, upkeep.then, upkeep.now)
+                (kept.parked if upkeep.then == "park" else kept.released).extend(found)
             if upkeep.forget is not None:
                 causes.outdate(upkeep.forget)
                 kept.forgotten = causes.forget(upkeep.forget)
                 self._sent = [out for out in self._sent if out.time >= upkeep.forget]
-            if upkeep.overdue is not None:
-                found = causes.expire(upkeep.overdue, upkeep.then, upkeep.now)
-                (kept.parked if upkeep.then == "park" else kept.released).extend(found)
         return kept
 
     def missing(self, now: float, after: float) -> list[str]:
