@@ -93,18 +93,17 @@ def _repair(
     all_parked: bool,
 ) -> list[str]:
     """Do what was asked, in this order; return a sentence for each."""
-    retries = [one.key for one in desk.store.parked(None)] if all_parked else list(retry)
     if all_parked and retry:
         msg = "--retry-all retries everything; leave --retry or --retry-all out"
         raise UsageError(msg)
-    done = []
-    steps: list[tuple[str, Callable[[str], None], Sequence[str]]] = [
+    done: list[str] = []
+    steps: list[tuple[str, Callable[[str], None], Sequence[str] | None]] = [
         ("released", desk.release, release),
         ("parked", lambda one: desk.park(one, "by hand"), park),
-        ("retried", desk.retry, retries),
+        ("retried", desk.retry, None if all_parked else retry),
     ]
     for word, step, ids in steps:
-        for one in ids:
+        for one in [each.key for each in desk.store.parked(None)] if ids is None else ids:
             try:
                 step(one)
             except UsageError as error:
