@@ -73,12 +73,25 @@ class Work:
             own = [n for n in numbers if n % self.workers == self.mine]
             own += self.rng.sample(numbers, 3)
             self.rng.shuffle(own)
-            for number in own:
-                self.offer(number)
+            while own:
+                size = self.rng.choice([1, 1, 20]) if self.mark == "?" else 1
+                chunk, own = own[:size], own[size:]
+                if size > 1:
+                    self.offer_group(chunk)
+                for number in chunk:
+                    self.offer(number)
             epoch += 1
             part = self.progress.with_suffix(".part")
             part.write_text(str(epoch))
             part.replace(self.progress)
+
+    def offer_group(self, numbers: list[int]) -> None:
+        """Offer and handle many messages in one commit."""
+        with contextlib.suppress(StoreError), self.inbox.group():
+            for number in numbers:
+                topic, name, causes = message(number)
+                for one in self.inbox.offer(name, {"n": number}, causes=causes, topic=topic):
+                    self.handle(one)
 
     def offer(self, number: int) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,18 @@ class Kept(Both):
             getattr(inbox, step)(key)
             getattr(truth, step)(key)
 
+    def take_all(self, key: str) -> None:
+        """Offer a message and handle whatever is ready, as programs do."""
+        topic, _, name = key.partition("/")
+        truth = self.truth
+        truth.offer(key, self.given[key])
+        for message in self.inbox.offer(name, key, causes=self.given[key], topic=topic):
+            with message:
+                assert message.body == message.key
+                assert set(message.unmet) == truth.unmet.get(message.key, set())
+                assert message.late == (message.key in truth.late)
+            truth.finish(message.key)
+
     def check(self) -> None:
         inbox, truth = self.inbox, self.truth
         assert {message.key for message in inbox.ready()} == truth.ready()
@@ -55,6 +68,29 @@ def message_of(inbox: Inbox, key: str) -> Message:
     """Return a message that is ready, and leave the others."""
     (found,) = [message for message in inbox.ready() if message.key == key]
     return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_group_equals_the_specification(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    keys = [f"{rng.choice('ab')}/{number}" for number in range(12)]
+    given = {}
+    for at, key in enumerate(keys):
+        pool = [*keys[:at], *(["a/never", *keys] if rng.random() < 0.1 else [])]
+        given[key] = tuple(rng.sample(pool, min(len(pool), int(rng.expovariate(0.7)))))
+    with Inbox(tmp_path / "x.db", topics={"a", "b"}) as inbox:
+        kept = Kept(given, inbox)
+        for _ in range(10):
+            with inbox.group():
+                for _ in range(rng.randrange(1, 20)):
+                    step = rng.choices(STEPS, [9, 3, 0.3, 0.3, 0.5])[0]
+                    able = [key for key in keys if kept.can(step, key)]
+                    if step == "offer" and able:
+                        key = rng.choice(keys if rng.random() < 0.2 else able)
+                        kept.take_all(key)
+                    elif able:
+                        kept.take(step, rng.choice(able))
+            kept.check()
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -25,7 +25,7 @@ import psycopg
 
 from antecede.errors import StoreError, UsageError
 from antecede.inbox.records import Came, Taken
-from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, refuse_other
+from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, Row, refuse_other, row_of
 
 #: PostgreSQL's names have at most 63 bytes.
 NAME_BYTES_MAX: Final = 50
@@ -411,7 +411,7 @@ class Postgres:
                 raise self._problem(WRITE, error) from error
         raise AssertionError
 
-    def take(self, left: set[str], only: str | None) -> tuple[Link, Any] | None:
+    def take(self, left: set[str], only: str | None) -> Row | None:
         """Begin a transaction with a ready message that no one else has, the first that came."""
         words: tuple[Any, ...] = (TAKE_OTHERS, (list(left),)) if left else (TAKE,)
         if only is not None:
@@ -421,7 +421,10 @@ class Postgres:
         if row is None:
             self.undo(link)
             return None
-        return link, row
+        return row_of(row, link)
+
+    def settle(self, link: Link) -> None:
+        """Do nothing: everything is written at once."""
 
     def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""

@@ -70,11 +70,14 @@ class Database(Protocol):
     def offer(self, came: Came) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
-    def take(self, left: set[str], only: str | None) -> tuple[Link, Any] | None:
+    def take(self, left: set[str], only: str | None) -> Row | None:
         """Open a transaction, and take a ready message in it that no one else has."""
 
     def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
+
+    def settle(self, link: Link) -> None:
+        """Write what is only in memory, before anything else looks."""
 
     def undo(self, link: Link) -> None:
         """Roll back, and never raise."""
@@ -110,6 +113,14 @@ class Row:
     late: bool
     failures: int
     link: Any
+
+
+def row_of(row: Any, link: Link) -> Row:
+    """Return what the COLUMNS of a message say."""
+    number, key, causes, form, body, came, sent, unmet, late, failures = row
+    split = tuple(causes.split("\n")) if causes else ()
+    lacked = tuple(unmet.split("\n")) if unmet else ()
+    return Row(number, key, split, form, body, came, sent, lacked, bool(late), failures, link)
 
 
 class SqlStore:
@@ -166,15 +177,7 @@ class SqlStore:
 
     def begin(self, left: set[str], only: str | None = None) -> Taken | None:
         """Open a transaction with a ready message that nobody else has."""
-        found = self._base.take(left, only)
-        if found is None:
-            return None
-        link, row = found
-        number, key, causes, form, body, came, sent, unmet, late, failures = row
-        return Row(
-            number, key, _split(causes) if causes else (), form, body, came, sent,
-            _split(unmet) if unmet else (), bool(late), failures, link,
-        )  # fmt: skip
+        return self._base.take(left, only)
 
     def execute(self, taken: Taken, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement of the user in the transaction of a message; return its cursor."""
@@ -206,6 +209,7 @@ class SqlStore:
 
     def causes_of(self, taken: Taken, key: str) -> tuple[str, ...]:
         """Return the causes of another message, if it is known."""
+        self._base.settle(taken.link)
         for table in ("antecede_messages", "antecede_outbox"):
             statement = f"SELECT causes FROM {table} WHERE key = ?"
             found = taken.link.run(statement, (key,)).fetchone()

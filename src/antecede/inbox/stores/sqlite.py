@@ -19,7 +19,15 @@ from typing import Any, Final, cast
 from antecede.errors import StoreError, UsageError
 from antecede.inbox.causes import DONE, READY, STATES, WAITING
 from antecede.inbox.records import Came, Taken
-from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, park_cycle, refuse_other
+from antecede.inbox.stores.sql import (
+    COLUMNS,
+    VERSION,
+    Link,
+    Row,
+    park_cycle,
+    refuse_other,
+    row_of,
+)
 
 #: Seconds to wait for another writer.
 PATIENCE: Final = 60.0
@@ -65,12 +73,17 @@ TAKE_ONE: Final = TAKE.replace("state = 1", "state = 1 AND key = ?")
 TAKE_OTHERS: Final = TAKE.replace(
     "state = 1", "state = 1 AND key NOT IN (SELECT value FROM json_each(?))"
 )
-FRESH: Final = "SELECT key, state FROM antecede_messages WHERE key IN (?, ?)"
+KNOWN: Final = "SELECT 1 FROM antecede_messages WHERE key = ?"
+FRESH: Final = (
+    "SELECT (SELECT state FROM antecede_messages WHERE key = ?), "
+    "(SELECT state FROM antecede_messages WHERE key = ?)"
+)
 INSERT_DONE: Final = (
     "INSERT INTO antecede_messages(key, causes, state, lacking, came, sent, form, late, early, "
     "handled, done) VALUES (?, ?, 3, 0, ?, ?, ?, EXISTS (SELECT 1 FROM antecede_missed "
     "WHERE key = ?), 0, ?, ?) RETURNING EXISTS (SELECT 1 FROM antecede_lacks WHERE cause = key)"
 )
+INSERT_PENDING: Final = INSERT_DONE.partition(" RETURNING")[0]
 MARK: Final = (
     "UPDATE antecede_messages SET state = 3, body = NULL, done = ?, handled = ? WHERE n = ? "
     "RETURNING EXISTS (SELECT 1 FROM antecede_lacks WHERE cause = key)"
@@ -110,8 +123,11 @@ class Sqlite:
         self._grouped: int | None = None
         #: In a group: a message that is ready, and not written before it is handled or left.
         self._fresh: Came | None = None
-        #: In a group: whether no other message is ready.
+        #: In a group: messages that are done, as rows that are written together.
+        self._pending: dict[str, tuple[Any, ...]] = {}
+        #: In a group: whether no other message is ready; whether any lacks a cause or was missed.
         self._is_dry = False
+        self._has_lacks = self._has_missed = True
         self._relay = threading.Lock()
         self._readers: list[SqliteLink] = []
         self._pid = os.getpid()
@@ -227,8 +243,12 @@ class Sqlite:
                 link.run("ROLLBACK TO antecede")
                 link.run("RELEASE antecede")
 
-    def _write_fresh(self, link: SqliteLink) -> None:
-        """Write the message that is only in memory, before anything else looks."""
+    def settle(self, link: Link) -> None:
+        """Write what a group has only in memory, before anything else looks."""
+        assert isinstance(link, SqliteLink)
+        if self._pending:
+            rows, self._pending = self._pending, {}
+            link.connection.executemany(INSERT_PENDING, rows.values())
         came, self._fresh = self._fresh, None
         self._is_dry = False
         if came is not None:
@@ -242,7 +262,8 @@ class Sqlite:
             with self._told(WRITE):
                 try:
                     if self._grouped is not None:
-                        self._write_fresh(link)
+                        self.settle(link)
+                        self._has_lacks = self._has_missed = True
                     self._begin(link)
                     yield link
                     self._commit(link)
@@ -258,7 +279,7 @@ class Sqlite:
         if self._grouped == threading.get_ident():
             assert self._writer is not None
             with self._told(READ):
-                self._write_fresh(self._writer)
+                self.settle(self._writer)
                 yield self._writer
             return
         if self._writer is None:
@@ -301,22 +322,26 @@ class Sqlite:
     def _offer(self, link: SqliteLink, came: Came) -> str:
         if self._grouped is not None:
             if self._fresh is not None:
-                self._write_fresh(link)
+                self.settle(link)
+            if came.key in self._pending:
+                return "duplicate"
             if not came.is_shadow and self._is_fresh(link, came):
                 self._fresh = came
-                return STATES[READY]
+                return "ready"
+            self.settle(link)
         needs = came.needs
         return self._insert(link, came, self._lacking(link, came) if needs else needs)
 
     def _is_fresh(self, link: SqliteLink, came: Came) -> bool:
         """Tell whether a message is new and ready, and may be written when it is handled."""
-        needs = came.needs
-        if len(needs) > 1:
+        needs, pending = came.needs, self._pending
+        if self._has_missed:
+            return False  # It may be late.
+        if len(needs) == 1 and needs[0] not in pending:
+            return bool(link.run(FRESH, (came.key, needs[0])).fetchone() == (None, DONE))
+        if len(needs) > 1 and not pending.keys() >= set(needs):
             return False
-        rows = link.run(FRESH, (came.key, needs[0] if needs else "")).fetchall()
-        return (not rows and not needs) or (
-            len(rows) == 1 and rows[0] == (needs[0] if needs else None, DONE)
-        )
+        return link.run(KNOWN, (came.key,)).fetchone() is None
 
     def _insert(self, link: SqliteLink, came: Came, lacks: list[str]) -> str:
         key, causes, _, form, body, now, sent, _, is_shadow = came
@@ -341,6 +366,7 @@ class Sqlite:
         if cursor.rowcount == 0:
             return "duplicate"
         if lacks:
+            self._has_lacks = True
             number = cursor.lastrowid
             link.connection.executemany(
                 "INSERT INTO antecede_lacks(cause, n) VALUES (?, ?)",
@@ -365,7 +391,7 @@ class Sqlite:
                 found.append(need)
         return found
 
-    def take(self, left: set[str], only: str | None) -> tuple[Link, Any] | None:
+    def take(self, left: set[str], only: str | None) -> Row | None:
         """Begin a transaction with the message that is ready and came first."""
         query, values = TAKE, cast("tuple[str, ...]", ())
         if only is not None:
@@ -376,12 +402,15 @@ class Sqlite:
         row = None
         try:
             if self._grouped is not None:
-                if self._fresh is not None and not values:
-                    self._begin(link)
-                    row = _fresh_row(self._fresh)
-                    return link, row
+                if (came := self._fresh) is not None and not values:
+                    link.run("SAVEPOINT antecede")
+                    row = Row(
+                        -1, came.key, came.causes, came.form, came.body, came.now, came.sent,
+                        unmet=(), late=False, failures=0, link=link,
+                    )  # fmt: skip
+                    return row
                 if self._fresh is not None:
-                    self._write_fresh(link)
+                    self.settle(link)
                 if self._is_dry and not values:
                     return None
             row = link.run(query, values).fetchone()
@@ -399,21 +428,22 @@ class Sqlite:
         finally:
             if row is None:
                 self._free()
-        return None if row is None else (link, row)
+        return None if row is None else row_of(row, link)
 
     def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
         assert isinstance(link, SqliteLink)
         try:
             handled = self._next_handled(link)
+            is_awaited = False
             if taken.number < 0:
-                came, self._fresh = self._fresh, None
-                assert came is not None
-                ((is_awaited,),) = link.run(
-                    INSERT_DONE,
-                    (came.key, "\n".join(came.causes), came.now, came.sent, came.form, came.key,
-                     handled, now),
-                )  # fmt: skip
+                self._fresh = None
+                values = (taken.key, "\n".join(taken.causes), taken.came, taken.sent, taken.form,
+                          taken.key, handled, now)  # fmt: skip
+                if self._has_lacks:
+                    ((is_awaited,),) = link.run(INSERT_DONE, values)
+                else:
+                    self._pending[taken.key] = values
             else:
                 ((is_awaited,),) = link.run(MARK, (now, handled, taken.number))
             if sends:
@@ -482,9 +512,13 @@ class Sqlite:
                 link.last_handled = -1
                 self._grouped = threading.get_ident()
                 self._is_dry = False
+                ((self._has_lacks, self._has_missed),) = link.run(
+                    "SELECT EXISTS (SELECT 1 FROM antecede_lacks), "
+                    "EXISTS (SELECT 1 FROM antecede_missed)"
+                )
                 try:
                     yield
-                    self._write_fresh(link)
+                    self.settle(link)
                     link.run("COMMIT")
                 except BaseException:
                     link.last_handled = -1
@@ -493,6 +527,7 @@ class Sqlite:
                     raise
         finally:
             self._fresh = self._grouped = None
+            self._pending = {}
             self._lock.release()
 
     def close(self) -> None:
@@ -502,12 +537,6 @@ class Sqlite:
         self._readers.clear()
         for link in links:
             link.connection.close()
-
-
-def _fresh_row(came: Came) -> tuple[Any, ...]:
-    """Return a message that is not written yet as it will be read; its number is negative."""
-    causes = "\n".join(came.causes)
-    return (-1, came.key, causes, came.form, came.body, came.now, came.sent, "", 0, 0)
 
 
 def _wake(link: SqliteLink, taken: Taken, now: float) -> None:
