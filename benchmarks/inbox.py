@@ -368,10 +368,10 @@ def main(*, quick: bool) -> bool:
         folder = Path(name)
         met = in_memory(count, rounds)
         met &= in_sqlite(folder, count, rounds, grouped=True)
-        met &= in_sqlite(folder, min(count, 3000), rounds, grouped=False)
+        met &= in_sqlite(folder, min(count, 1000), min(rounds, 3), grouped=False)
         with server(folder / "postgres") as url:
             if url is not None:
-                met &= in_postgres(url, min(count, 6000), rounds, 1)
-                met &= in_postgres(url, min(count, 12_000), rounds, 4)
+                met &= in_postgres(url, min(count, 1000), min(rounds, 3), 1)
+                met &= in_postgres(url, min(count, 2000), min(rounds, 3), 4)
         met &= remembered(folder, (0, 3000) if quick else (0, 100_000, 1_000_000), count)
     return met or quick

@@ -239,22 +239,31 @@ class Message:
     """
 
     __slots__ = (
-        "_policy", "_store", "_taken", "_token", "_transaction", "causes",
-        "is_closed", "is_done", "key", "late", "metrics", "unmet",
+        "_policy", "_store", "_taken", "_token", "_transaction", "is_closed", "is_done", "key",
+        "metrics",
     )  # fmt: skip
 
     def __init__(self, store: Store, policy: Policy, taken: Taken, metrics: Metrics) -> None:
         self._store, self._policy, self._taken = store, policy, taken
         self.metrics = metrics
-        self.key, self.causes = taken.key, taken.causes
-        #: Causes that it was released without.
-        self.unmet = taken.unmet
-        #: Whether something that follows from it was released before it.
-        self.late = taken.late
-        self.is_closed = False
-        self.is_done = False
+        self.key = taken.key
+        self.is_closed = self.is_done = False
         self._transaction: Transaction | None = None
-        self._token: Token[Message | None] | None = None
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes that it was offered with."""
+        return self._taken.causes
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Causes that it was released without."""
+        return self._taken.unmet
+
+    @property
+    def late(self) -> bool:
+        """Whether something that follows from it was released before it."""
+        return self._taken.late
 
     @property
     def id(self) -> str:
@@ -312,7 +321,7 @@ class Message:
         self._store.finish(self._taken, self._transaction.sends, self._policy.clock())
         self.is_done = True
         self.metrics.handled += 1
-        if self.late:
+        if self._taken.late:
             self.metrics.late += 1
 
     def fail(self, error: BaseException) -> None:
@@ -333,8 +342,12 @@ class Message:
             self._store.abandon(self._taken)
 
     def __enter__(self) -> Transaction:
-        transaction = self.enter()
-        self._token = current.set(self)
+        if self._transaction is not None or self.is_closed:
+            transaction = self.enter()
+        else:
+            transaction = Transaction(self, self._store, self._taken, self._policy.clock)
+            self._transaction = transaction
+        self._token: Token[Message | None] = current.set(self)
         return transaction
 
     def __exit__(
@@ -343,8 +356,7 @@ class Message:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            current.reset(self._token)
+        current.reset(self._token)
         if error is None:
             self.finish()
         else:
@@ -584,7 +596,9 @@ class Inbox:
         """
         desk = self._desk
         came = desk.check(id, body, causes, topic, time)
-        self._close_last()
+        last: Message | None = getattr(self._mine, "last", None)
+        if last is not None and not last.is_closed:
+            self._close_last()
         desk.take(came)
         if desk.policy.period is not None or self._fetch is not None:
             self._keep_up(came.now)
@@ -601,14 +615,17 @@ class Inbox:
         return self._hand_over()
 
     def _hand_over(self) -> Iterator[Message]:
-        begin, mine = self._desk.begin, self._mine
+        desk, mine = self._desk, self._mine
+        store, policy, metrics, begin = desk.store, desk.policy, desk.metrics, desk.store.begin
         left: set[str] = set()
-        while (message := begin(left)) is not None:
+        while (taken := begin(left)) is not None:
+            message = Message(store, policy, taken, metrics)
             mine.last = message
             try:
                 yield message
             finally:
-                message.leave()
+                if not message.is_closed:
+                    message.leave()
             if not message.is_done:
                 left.add(message.key)
 

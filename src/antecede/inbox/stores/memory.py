@@ -44,14 +44,15 @@ class MemoryStore:
 
     def offer(self, came: Came) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
+        key, keys, needs, _, body, now, sent, is_old, is_shadow = came
         with self._lock:
             causes = self._causes
-            causes.shadow = came.is_shadow
-            entry = causes.offer(came.key, came.causes, came.now, came.sent, came.needs)
+            causes.shadow = is_shadow
+            entry = causes.offer(key, keys, now, sent, needs)
             if entry is None:
                 return "duplicate"
-            entry.body = came.body
-            if came.is_old and entry.lacks and not came.is_shadow:
+            entry.body = body
+            if is_old and entry.lacks and not is_shadow:
                 causes.outdate_one(entry)
             return STATES[entry.state]
 
