@@ -73,6 +73,7 @@ soak: setup ## run protocols, nodes and reorder for long: state that must not gr
 	@$(BIN)/python -m tests.net.churn --seconds 600
 	@$(BIN)/python -m tests.inbox.soak --store sqlite --seconds 600
 	@$(BIN)/python -m tests.inbox.soak --store postgresql --seconds 600
+	@$(BIN)/python -m tests.inbox.soak --store postgresql --steps
 
 docs: setup ## write the generated pages and build the site in site/
 	@$(BIN)/python -m docs.generate

@@ -1,16 +1,18 @@
 """Inboxes against the same program without ordering: insert and delete in the same store.
 
 A message is 200 bytes of JSON; it names the one before it of its order as its cause. The program
-takes each message, and for each that is ready writes a row of its own. ``plain`` is the same program
-with a queue in place of the inbox: it inserts the message, takes the oldest and deletes it, with as
-many transactions. Rates are messages per second: of processor time in memory and in groups, where
-one process does all the work; by the clock where commits wait for the disk or a server. PostgreSQL runs as a server on loopback, and each instance is a process. Needs psycopg and the server
-of PostgreSQL for that part.
+takes each message, and for each that is ready writes a row of its own. ``plain`` is the same
+program with a queue in place of the inbox: it inserts the message, takes the oldest and deletes it,
+with as many transactions. Rates are messages per second: of processor time in memory and in groups,
+where one process does all the work; by the clock where commits wait for the disk or a server.
+PostgreSQL runs as a server on loopback, and each instance is a process. Needs psycopg and the
+server of PostgreSQL for that part.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import multiprocessing as mp
 import sqlite3
@@ -209,9 +211,7 @@ def compare(
     name: str, count: int, ours: Callable[[], float], plain: Callable[[], float], rounds: int
 ) -> bool:
     """Take turns, and compare the medians."""
-    found: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        found.append((ours(), plain()))
+    found = [(ours(), plain()) for _ in range(rounds)]
     inbox = statistics.median(one for one, _ in found)
     bare = statistics.median(one for _, one in found)
     ratio = statistics.median(one / other for one, other in found)
@@ -337,7 +337,7 @@ def remembered(folder: Path, sizes: tuple[int, ...], count: int) -> bool:
 
             rates[size] = rate(
                 count,
-                lambda given=given: run_grouped(inbox, given, grouped=True),  # type: ignore[misc]  # it is bound at once
+                functools.partial(run_grouped, inbox, given, grouped=True),
                 time.process_time,
             )
             print(f"{size:>12,} ids remembered: {rates[size]:10,.0f}/s", flush=True)

@@ -78,7 +78,8 @@ def main() -> None:
         if report.early:
             print(f"{report.early} came early; they would have waited")
             print(
-                f"{report.early_seconds_mean:.1f} s on average, {report.early_seconds_max:.1f} s at most"
+                f"{report.early_seconds_mean:.1f} s on average, "
+                f"{report.early_seconds_max:.1f} s at most"
             )
 
 

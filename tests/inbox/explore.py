@@ -1,8 +1,8 @@
 """Every small case of declared causes: ``python -m tests.inbox.explore [--messages N]``.
 
 :func:`explore_sends` enumerates systems in which each message is a root or is sent with one or two
-others as parents, with every choice of topics, every subset that a subscriber may take and every order of
-arrival. The judge is happened-before as explicit sets of messages, without clocks.
+others as parents, with every choice of topics, every subset that a subscriber may take and every
+order of arrival. The judge is happened-before as explicit sets of messages, without clocks.
 
 :func:`explore_steps` enumerates every script of offers, handling, releasing, parking and retrying
 over every graph of causes, cycles and strangers included, and compares the machine with the

@@ -254,6 +254,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--steps", action="store_true", help="kill at every statement instead")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
     if asked.work:
@@ -270,7 +271,10 @@ def main() -> int:
         else:
             from tests.postgres_server import PostgresServer
 
-            with PostgresServer(folder / "postgres") as server:
+            with PostgresServer(folder / "postgres", durable=not asked.steps) as server:
+                if asked.steps:
+                    words = [sys.executable, "-m", "tests.inbox.steps", server.url(), str(folder)]
+                    return subprocess.run(words, check=False).returncode
                 workers = asked.workers or 4
                 found = soak(server.url(), folder, asked.seconds, workers, asked.seed)
     print(json.dumps({"store": asked.store, "seconds": asked.seconds, **found}))

@@ -1,8 +1,9 @@
-"""A worker that is killed at every statement in turn: ``python -m tests.inbox.steps PLACE``.
+"""A worker that is killed at every statement in turn: ``python -m tests.inbox.steps PLACE FOLDER``.
 
 For each number n a fresh inbox is used by a child that is killed by SIGKILL at its n-th statement,
 and then by another that is not. Whatever n, each message has its effect once, after its causes,
-and what was sent is published. Prints how many statements there were.
+and what was sent is published. Prints how many statements there were. A third argument, k, tries
+only every k-th statement.
 """
 
 from __future__ import annotations
@@ -113,9 +114,10 @@ def check(place: str, name: str, published: Path, mark: str) -> None:
 
 def main() -> int:
     place, folder = sys.argv[1], Path(sys.argv[2])
+    every = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     is_server = "://" in place
     mark = "%s" if is_server else "?"
-    for at in itertools.count(1):
+    for at in itertools.count(1, every):
         name = f"step {at}"
         where = place if is_server else str(folder / f"{at}.db")
         published = folder / f"{at}.published"

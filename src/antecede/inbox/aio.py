@@ -260,7 +260,7 @@ class AsyncInbox:
                         done = publish(one)
                         if isinstance(done, Awaitable):
                             await done
-                    except Exception as error:  # noqa: BLE001 - raised at the end
+                    except Exception as error:  # raised at the end
                         relay.stuck(one, error)
                     else:
                         gone.append(one)

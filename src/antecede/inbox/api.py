@@ -128,7 +128,7 @@ class Policy:
 
     def came(
         self, topics: frozenset[str], name: object, body: object,
-        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,  # noqa: FBT001 - called for each message
+        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,
     ) -> Came:  # fmt: skip
         """Check what is offered."""
         if topic is None:
@@ -169,7 +169,9 @@ class Policy:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # see above
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _is_seconds(value: object) -> bool:
@@ -694,7 +696,7 @@ class Inbox:
                             continue
                         try:
                             publish(one)
-                        except Exception as error:  # noqa: BLE001 - raised at the end
+                        except Exception as error:  # raised at the end
                             relay.stuck(one, error)
                         else:
                             gone.append(one)

@@ -89,7 +89,7 @@ def shown(value: object) -> str:
     """Return a value as errors show it: short and on one line."""
     try:
         text = ascii(value[:60] if isinstance(value, (str, bytes)) else value)
-    except Exception:  # noqa: BLE001 - a value that cannot be shown must not hide the error
+    except Exception:  # a value that cannot be shown must not hide the error
         text = f"<{type(value).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -136,7 +136,10 @@ def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[st
     keys: dict[str, None] = {}
     for count, cause in enumerate(causes, 1):
         if count > most:
-            msg = f"a message names more than {most:,} causes; name the latest ones, or raise causes_max"
+            msg = (
+                f"a message names more than {most:,} causes; "
+                "name the latest ones, or raise causes_max"
+            )
             raise UsageError(msg)
         keys[_cause(cause, topic)] = None
     return tuple(keys)
@@ -197,7 +200,7 @@ class Specification:
         return {key for key in self.here() - self.parked if self.lacks(key)}
 
     def ancestry(self, key: str, among: set[str]) -> set[str]:
-        """Return what a message waits for, directly or through others, as far as it is ``among``."""
+        """Return what a message waits for, also through others, as far as it is ``among``."""
         found: set[str] = set()
         edge = self.lacks(key) & among
         while edge:

@@ -109,7 +109,7 @@ class _Scope(BaseMiddleware[Any, Any]):
             try:
                 route, like = shared.routes[message.topic]
                 await self._run(message, route, _rebuilt(like, message.body))
-            except Exception:  # noqa: BLE001 - the next message must not pay for it
+            except Exception:  # the next message must not pay for it
                 _log.exception("the handler failed on %s; it is tried again", message.key)
         return result
 

@@ -115,7 +115,7 @@ class MemoryStore:
                 return True
         return False
 
-    def causes_of(self, taken: Any, key: str) -> tuple[str, ...]:  # noqa: ARG002 - one for all
+    def causes_of(self, taken: Any, key: str) -> tuple[str, ...]:
         """Return the causes of another message, if it is known."""
         with self._lock:
             past = self._causes.past.get(key)
@@ -219,7 +219,7 @@ class MemoryStore:
                 found = list(self._outbox.values())[:limit]
             yield found
 
-    def published(self, sent: Sequence[Outgoing], now: float) -> None:  # noqa: ARG002 - one for all
+    def published(self, sent: Sequence[Outgoing], now: float) -> None:
         """Note that these were published."""
         with self._lock:
             for one in sent:

@@ -405,7 +405,8 @@ class SqlStore:
         """Return what waits, oldest first."""
         with self._base.reading() as link:
             rows = link.run(
-                "SELECT n, key, came FROM antecede_messages WHERE state = 0 ORDER BY came, n LIMIT ?",
+                "SELECT n, key, came FROM antecede_messages WHERE state = 0 "
+                "ORDER BY came, n LIMIT ?",
                 (1 << 62 if limit is None else limit,),
             ).fetchall()
             lacks: dict[int, list[str]] = {number: [] for number, _, _ in rows}

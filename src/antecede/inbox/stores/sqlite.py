@@ -62,7 +62,8 @@ CREATE INDEX antecede_unpublished ON antecede_outbox(n) WHERE published IS NULL;
 )
 
 INSERT: Final = (
-    "INSERT INTO antecede_messages(key, causes, state, lacking, came, sent, form, body, late, early)"
+    "INSERT INTO antecede_messages"
+    "(key, causes, state, lacking, came, sent, form, body, late, early)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, EXISTS (SELECT 1 FROM antecede_missed WHERE key = ?), ?)"
     " ON CONFLICT(key) DO NOTHING"
 )
