@@ -381,12 +381,23 @@ class Shop:
 
 
 async def run(
-    client: str, folder: Path, *, seconds: float, instances: int = 3, rate: float = 20.0,
-    every: float = 15.0, broker: str = "real", seed: int = 1, patience: float = 180.0,
+    client: str,
+    folder: Path,
+    *,
+    seconds: float,
+    instances: int = 3,
+    rate: float = 20.0,
+    every: float = 15.0,
+    broker: str = "real",
+    seed: int = 1,
+    patience: float = 180.0,
 ) -> tuple[dict[str, dict[str, Any]], Shop]:
     """Run the shop over a broker; return the oracle's report."""
     options: dict[str, Any] = {
-        "seconds": seconds, "rate": rate, "every": every, "patience": patience,
+        "seconds": seconds,
+        "rate": rate,
+        "every": every,
+        "patience": patience,
     }
     if client == "nats":
         return await _run_nats(folder, instances, seed, options)
@@ -432,9 +443,7 @@ async def _run_nats(
             for topic in topics:
                 await stream.add_consumer(
                     topic,
-                    ConsumerConfig(
-                        durable_name=group, ack_policy=AckPolicy.EXPLICIT, ack_wait=5
-                    ),
+                    ConsumerConfig(durable_name=group, ack_policy=AckPolicy.EXPLICIT, ack_wait=5),
                 )
         await client.close()
         shop = Shop("nats", server.url(), folder, instances, seed)
@@ -488,8 +497,14 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     report, shop = asyncio.run(
         run(
-            asked.client, folder, seconds=asked.seconds, instances=asked.instances,
-            rate=asked.rate, every=asked.every, broker=asked.broker, seed=asked.seed,
+            asked.client,
+            folder,
+            seconds=asked.seconds,
+            instances=asked.instances,
+            rate=asked.rate,
+            every=asked.every,
+            broker=asked.broker,
+            seed=asked.seed,
         )
     )
     for group, row in report.items():

@@ -251,9 +251,7 @@ class Consumer:
     async def close(self) -> None:
         """Commit what is processed, leave the group and disconnect."""
         self.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await reading.ended(self._tasks)
         self._tasks = []
         if self.client is not None:
             self._reader.settle()

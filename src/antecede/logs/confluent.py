@@ -12,6 +12,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -480,9 +481,9 @@ class Consumer:
             self.client.resume([TopicPartition(*place) for place in room])
         for answer in self._looker.answers():
             self._learn(answer)
-        if not reader.holds:
+        if not reader.holds or self._looker.is_asking:
             return
-        doubts = set()
+        doubts: set[Log] = set()
         if now - self._looked > LOOK_PACE:
             self._looked = now
             doubts = gate.doubts(now)
@@ -536,17 +537,18 @@ class Consumer:
             error = message.error()
             place: Place = (message.topic(), message.partition())  # type: ignore[assignment] # known
             offset: int = message.offset()  # type: ignore[assignment] # it has one
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                self._failed(error)
+                continue
+            if reader.goes_back(place, offset):
+                self._identify(time.monotonic())
             if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    put(place, offset)
-                else:
-                    self._failed(error)
+                put(place, offset)
                 continue
             record = Record(
                 Log(*place), offset, message, _header_of(message), _time_of(message), finish
             )
-            if not put(place, record):
-                self._identify(time.monotonic())
+            put(place, record)
         self._polled = time.monotonic()
 
     def _failed(self, error: KafkaError) -> None:
@@ -609,7 +611,9 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(msg)
     for name in ("enable.auto.commit", "enable.auto.offset.store"):
         if config.get(name, False) not in (False, "false"):
-            msg = f"{name} is {config[name]!r}; only what is processed may be committed: leave it out"
+            msg = (
+                f"{name} is {config[name]!r}; only what is processed may be committed: leave it out"
+            )
             raise UsageError(msg)
     needed = {
         "enable.auto.commit": False,
@@ -639,25 +643,29 @@ class _Looker:
         # Ends are looked at beyond open transactions, which may hold what is waited for.
         self._client = Client({**plain, "isolation.level": "read_uncommitted"})
         self._admin = AdminClient(_clients(config))
-        self._question: tuple[set[Log], set[Log], float] | None = None
+        self._questions: SimpleQueue[tuple[set[Log], set[Log], float] | None] = SimpleQueue()
         self._answers: deque[_Answer] = deque()
-        self._asked = threading.Event()
-        self._is_closing = False
+        self._is_asking = False
         self._thread: threading.Thread | None = None
 
     def tags(self, topics: Sequence[str]) -> dict[str, bytes]:
         """Return the tags of topics."""
         return _ids(self._admin, topics)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is under way: one at a time."""
+        return self._is_asking
+
     def ask(self, wanted: set[Log], doubts: set[Log], now: float) -> None:
-        """Ask, unless a question is under way; doubts are not dropped."""
-        if self._asked.is_set() and not doubts:
-            return
+        """Ask how far the group has come in some logs, and where others end."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True, name="antecede-look-ups")
+            self._thread = threading.Thread(
+                target=self._work, daemon=True, name="antecede-look-ups"
+            )
             self._thread.start()
-        self._question = (wanted, doubts, now)
-        self._asked.set()
+        self._is_asking = True
+        self._questions.put((wanted, doubts, now))
 
     def answers(self) -> Iterator[_Answer]:
         """Yield what has been answered."""
@@ -666,23 +674,16 @@ class _Looker:
 
     def close(self) -> None:
         """End the thread and the client."""
-        self._is_closing = True
-        self._asked.set()
+        self._questions.put(None)
         if self._thread is not None:
             self._thread.join()
         self._client.close()
 
     def _work(self) -> None:
-        while True:
-            self._asked.wait()
-            if self._is_closing:
-                return
-            question, self._question = self._question, None
-            if question is not None:
-                self._answers.append(self._answer(*question))
+        while (question := self._questions.get()) is not None:
+            self._answers.append(self._answer(*question))
             time.sleep(PACE)
-            if self._question is None:
-                self._asked.clear()
+            self._is_asking = False
 
     def _answer(self, wanted: set[Log], doubts: set[Log], asked: float) -> _Answer:
         answer = _Answer(asked)

@@ -305,6 +305,7 @@ class Gate:
             for head in self.heads.values()
             for log in head.missing
             if not (self.ordered and log in self.mine)
+            and log.tag == self.tags.get(log.topic, b"")  # of another one, nothing is published
         }
 
     def doubts(self, now: float) -> set[Log]:

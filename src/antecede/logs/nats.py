@@ -39,6 +39,8 @@ HOLD_MAX: Final = 256
 FETCHED_MAX: Final = 64
 #: Seconds to wait for the server.
 PATIENCE: Final = 30.0
+#: Seconds until the outcome of a write counts as unknown, and its handler fails.
+PUBLISH_PATIENCE: Final = 10.0
 #: Seconds until a message that was given back comes again.
 BACK_AFTER: Final = 0.5
 TAG_AGE_MAX: Final = 60.0
@@ -152,7 +154,9 @@ class Producer:
         stamp = context.begin(target, own=True, horizon=self.horizon, now=now)
         stamped = {**(headers or {}), HEADER: _encoded(stamp)}
         try:
-            ack = await self._stream.publish(subject, value, headers=stamped, timeout=PATIENCE)
+            ack = await self._stream.publish(
+                subject, value, headers=stamped, timeout=PUBLISH_PATIENCE
+            )
             is_back = ack.seq <= self._last.get(ack.stream, 0) and not ack.duplicate
             tag = await self._streams.tag(ack.stream, fresh=is_back)
         except BaseException as error:
@@ -319,9 +323,7 @@ class Consumer:
     async def close(self) -> None:
         """Acknowledge what is processed, give the rest back and disconnect."""
         self.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await reading.ended(self._tasks)
         self._tasks = []
         if self.client is not None:
             with suppress(*_FAILURES):
@@ -482,8 +484,6 @@ class Consumer:
         if gate.strangers():
             await self._identify()
         for place in gate.ask():
-            if place.tag and place.tag != gate.tags.get(place.topic, b""):
-                continue
             asked = time.monotonic()
             self.metrics.look_ups += 1
             info = await self._stream.consumer_info(place.topic, self._group)

@@ -7,9 +7,10 @@ an adapter puts in what its client fetched, and does what the reader says: commi
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Token
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, get_args
@@ -151,6 +152,15 @@ class Record:
         return f"{self.log}@{self.offset}"
 
 
+async def ended(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: one that just got a result may miss it the first time."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=1)
+
+
 R = TypeVar("R", bound=Record)
 
 
@@ -198,9 +208,9 @@ class Reader(Generic[R]):
         self.order = order
         self.on_limit = on_limit
         self.events = events
-        self._queues: dict[Place, deque[R | int]] = {}
+        self._queues: dict[Place, deque[R | tuple[Log, int]]] = {}
         self._epochs: dict[Place, int] = {}
-        self._last: dict[Place, int] = {}
+        self._next: dict[Place, int] = {}
         self._busy: dict[Place, R] = {}
         self._held: dict[Place, R] = {}
         self._open: dict[Place, None] = {}
@@ -229,7 +239,7 @@ class Reader(Generic[R]):
         place = (topic, partition)
         self._queues[place] = deque()
         self._epochs[place] = self._epochs.get(place, 0) + 1
-        self._last.pop(place, None)
+        self._next[place] = committed or 0
         self.gate.assign(self.gate.log(topic, partition), committed)
 
     def revoke(self, topic: str, partition: int) -> None:
@@ -244,22 +254,28 @@ class Reader(Generic[R]):
         self.gate.drop(place)
         self.gate.revoke(self.gate.log(topic, partition))
 
-    def put(self, place: Place, item: R | int) -> bool:
-        """Queue a record, or the end of its log as an offset.
+    def goes_back(self, place: Place, offset: int) -> bool:
+        """Tell whether a log goes on before where it was: it was cut, or made anew.
 
-        Return whether the log goes on where it was; a log that goes back may have been made anew.
+        Ask for the ids of topics then, before the record is put in.
         """
+        return offset < self._next.get(place, 0)
+
+    def put(self, place: Place, item: R | int) -> None:
+        """Queue a record, or the offset that a log was read up to: its end, for instance."""
         queue = self._queues.get(place)
         if queue is None:
-            return True  # fetched before a rebalance; whoever has the log now gets it again
-        queue.append(item)
+            return  # fetched before a rebalance; whoever has the log now gets it again
+        found = self.gate.log(*place)
+        if isinstance(item, int):
+            self._next[place] = item
+            queue.append((found, item))
+        else:
+            self._next[place] = item.offset + 1
+            item.log = found
+            queue.append(item)
         if place not in self._busy and place not in self._held:
             self._open[place] = None
-        if isinstance(item, int):
-            return True
-        last = self._last.get(place, -1)
-        self._last[place] = item.offset
-        return item.offset > last
 
     def pauses(self) -> tuple[list[Place], list[Place]]:
         """Return the logs to stop fetching, and those to go on with."""
@@ -319,10 +335,9 @@ class Reader(Generic[R]):
         queue, gate = self._queues[place], self.gate
         while queue:
             item = queue.popleft()
-            if isinstance(item, int):
-                gate.reached(gate.log(*place), item)
+            if isinstance(item, tuple):
+                gate.reached(*item)
                 continue
-            item.log = gate.log(*place)
             missing = None
             if self.order != "off":
                 missing = gate.offer(item.log, item.offset, item.needs, now, place)
