@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from antecede.logs.gate import Gate
 from antecede.logs.positions import Context, Log, Positions
-from antecede.logs.reader import Reader, Record
+from antecede.logs.reader import Order, Reader, Record
 
 TOPICS = ("a", "b", "c")
 PARTITIONS = 2
@@ -107,7 +107,7 @@ class World:
             self.rebalance(group)
 
     def instance(self, group: str) -> Instance:
-        order = "enforce" if self.rules.gate else "shadow"
+        order: Order = "enforce" if self.rules.gate else "shadow"
         topics = list(GROUPS[group])
         reader: Reader[Record] = Reader(
             topics, order=order, limit=None, on_limit="mark", events=None

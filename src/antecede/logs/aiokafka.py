@@ -28,7 +28,7 @@ from antecede.logs import reader as reading
 from antecede.logs.events import Events
 from antecede.logs.gate import Metrics
 from antecede.logs.murmur import murmur2
-from antecede.logs.positions import HEADER, Context, Log, current
+from antecede.logs.positions import HEADER, Context, Log, as_text, current
 from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, checked, log
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
@@ -56,17 +56,18 @@ class Producer:
     """A producer that stamps what it writes with what the running handler has seen and written.
 
     Each write is acknowledged before ``send`` returns. ``config`` are the arguments of
-    ``AIOKafkaProducer``; ``horizon`` leaves out positions that are older than so many seconds.
+    ``AIOKafkaProducer``; ``horizon`` leaves out positions that are older than so many seconds, and
+    ``text`` writes the header as text.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False) -> None:
         if config.get("enable_idempotence", True) is not True:
             msg = "enable_idempotence is off; order needs it: leave it out"
             raise UsageError(msg)
         if config.get("acks", "all") not in ("all", -1):
             msg = f"acks is {config['acks']!r}; order needs 'all': leave it out"
             raise UsageError(msg)
-        self.horizon = horizon
+        self.horizon, self.text = horizon, text
         self._has_partitioner = "partitioner" in config
         self._config = {**config, "enable_idempotence": True, "acks": "all"}
         #: The client's own producer, once started.
@@ -114,13 +115,14 @@ class Producer:
         target, now = Log(topic, partition), time.time()
         stamp = context.begin(target, horizon=self.horizon, now=now)
         own = [(name, data) for name, data in headers if name != HEADER]
+        own.append((HEADER, as_text(stamp).encode() if self.text else stamp))
         try:
             sent = await self.client.send_and_wait(
                 topic,
                 value,
                 key,
                 partition=None if partition < 0 else partition,
-                headers=[*own, (HEADER, stamp)],
+                headers=own,
             )
         except BaseException as error:
             context.report(target, None, now, repr(error))
@@ -145,7 +147,7 @@ class Producer:
         except KafkaError as error:
             msg = f"cannot write to topic {topic!r}: {error!r}; create it first"
             raise BrokerError(msg) from error
-        return found[(murmur2(key) & 0x7FFFFFFF) % len(found)]
+        return int(found[(murmur2(key) & 0x7FFFFFFF) % len(found)])
 
 
 class Record(reading.Record):

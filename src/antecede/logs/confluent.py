@@ -32,7 +32,7 @@ from antecede.logs import reader as reading
 from antecede.logs.events import Events
 from antecede.logs.gate import Metrics
 from antecede.logs.murmur import murmur2
-from antecede.logs.positions import HEADER, Context, Log, current, tag_of
+from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
 from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, checked, log
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
@@ -113,9 +113,11 @@ class Producer:
     horizon
         Leave out positions that are older than so many seconds. Order then holds for groups that
         lag less than that.
+    text
+        Write the header as text, for systems in which somebody reads all headers as text.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False) -> None:
         wanted = {"enable.idempotence": True, "acks": "all"}
         allowed = {"enable.idempotence": (True, "true"), "acks": ("all", -1, "-1")}
         for name, values in allowed.items():
@@ -126,7 +128,7 @@ class Producer:
             msg = f"horizon is {horizon!r}; expected seconds greater than 0, or None"
             raise UsageError(msg)
         config = {"linger.ms": 0, **config, **wanted}
-        self.horizon = horizon
+        self.horizon, self.text = horizon, text
         self._transactional = "transactional.id" in config
         self._partitioner = str(config.get("partitioner", "consistent_random"))
         #: The client's own producer, for whatever is not offered here.
@@ -167,7 +169,7 @@ class Producer:
         stamp = context.begin(target, horizon=self.horizon, now=now)
         own = headers.items() if isinstance(headers, Mapping) else headers or ()
         stamped = [(name, data) for name, data in own if name != HEADER]
-        stamped.append((HEADER, stamp))
+        stamped.append((HEADER, as_text(stamp).encode() if self.text else stamp))
 
         def told(error: KafkaError | None, message: Message) -> None:
             self._told(context, target, known, error, message)
@@ -339,7 +341,8 @@ class Record(reading.Record):
     @property
     def headers(self) -> list[tuple[str, bytes]]:
         """The record's headers, without that of the positions."""
-        return [(name, data) for name, data in self.raw.headers() or () if name != HEADER]
+        found: Any = self.raw.headers() or ()
+        return [(name, data) for name, data in found if name != HEADER]
 
 
 def _header_of(message: Message) -> bytes | None:
@@ -569,7 +572,10 @@ class Consumer:
             for place, offset in found.items()
         ]
         try:
-            self.client.commit(offsets=offsets, asynchronous=not waits)
+            if waits:
+                self.client.commit(offsets=offsets, asynchronous=False)
+            else:
+                self.client.commit(offsets=offsets, asynchronous=True)
         except KafkaException:
             self.metrics.failed_commits += 1
             gate.not_published(found)

@@ -8,13 +8,12 @@ follows in its own stream too, and the group's progress is the consumer's acknow
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Self
 
 import nats
@@ -25,11 +24,11 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
-from antecede.errors import BrokerError, UsageError
+from antecede.errors import BrokerError, CauseMissingError, UsageError
 from antecede.logs import reader as reading
 from antecede.logs.events import Events
 from antecede.logs.gate import Gate, Metrics
-from antecede.logs.positions import HEADER, Context, Log, current, tag_of
+from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
 from antecede.logs.reader import OnLimit, Order, checked, log
 
 #: Seconds between two look-ups of the group's progress.
@@ -66,19 +65,9 @@ async def _connect(config: Mapping[str, Any]) -> Client:
         raise BrokerError(msg) from error
 
 
-def _encoded(stamp: bytes) -> str:
-    return base64.urlsafe_b64encode(stamp).decode()
-
-
 def _header_of(message: Msg) -> bytes | None:
-    """Return the header's bytes; what is not base64 is returned as it is, and refused later."""
     text = (message.headers or {}).get(HEADER)
-    if text is None:
-        return None
-    try:
-        return base64.b64decode(text, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return text.encode()
+    return None if text is None else text.encode()
 
 
 class _Streams:
@@ -152,7 +141,7 @@ class Producer:
             await asyncio.sleep(0.001)  # another task of the same context is writing
         target, now = Log(subject, -1), time.time()
         stamp = context.begin(target, own=True, horizon=self.horizon, now=now)
-        stamped = {**(headers or {}), HEADER: _encoded(stamp)}
+        stamped = {**(headers or {}), HEADER: as_text(stamp)}
         try:
             ack = await self._stream.publish(
                 subject, value, headers=stamped, timeout=PUBLISH_PATIENCE
@@ -268,7 +257,7 @@ class Consumer:
             await self._require_durable(name)
         await self._identify()
         works: list[Callable[[], Any]] = [self._tend, self._beat]
-        works += [lambda name=name: self._pull(name) for name in self._topics]
+        works += [partial(self._pull, name) for name in self._topics]
         self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
 
     async def _require_durable(self, name: str) -> None:
@@ -348,7 +337,7 @@ class Consumer:
         """Yield records until :meth:`stop`; several may be handled at the same time."""
         while True:
             if self._failure is not None:
-                if isinstance(self._failure, reading.CauseMissingError):
+                if isinstance(self._failure, CauseMissingError):
                     failure, self._failure = self._failure, None
                     raise failure
                 msg = f"cannot read {', '.join(self._topics)}: {self._failure!r}"
@@ -398,7 +387,7 @@ class Consumer:
             here[number].raw = message
             return
         place = self._gate.log(name, 0)
-        moment = details.timestamp.timestamp() if details.timestamp else None
+        moment = details.timestamp.timestamp()
         record = Record(place, number, message, _header_of(message), moment, self._finish)
         record.attempts = max(0, details.num_delivered - 1)
         here[number] = record
@@ -460,7 +449,7 @@ class Consumer:
         why = "the limit is over" if gave_up else "their log does not reach them"
         log.warning("%s starts without positions %s: %s", record, shown, why)
         if gave_up and self._on_limit == "raise":
-            self._failure = reading.CauseMissingError(
+            self._failure = CauseMissingError(
                 f"record {record} has waited for {self._gate.limit:g} s for {shown}"
             )
 

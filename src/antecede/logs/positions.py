@@ -13,7 +13,8 @@ UTF-8 bytes, each: how many bytes its name shares with the name before it; twice
 rest, plus 1 if a tag follows; the rest; the tag (3 bytes); the number of partitions; and for each
 partition in order its number (minus the previous one and 1), its offset and, with ages, its age in
 seconds. All numbers are varints of 7 bits, low bits first. Every set of positions has exactly one
-such form, and no other is read.
+such form, and no other is read. Where headers are text, the same bytes travel as base64 with the
+letters of URLs, without padding; it begins with A or E, so that readers tell the two apart.
 
 A tag tells a topic from one of the same name that was deleted: 3 bytes of a hash of the id that the
 broker gave it. It is left out where the broker tells no id, and then names alone decide.
@@ -21,7 +22,9 @@ broker gave it. It is left out where the broker tells no id, and then names alon
 
 from __future__ import annotations
 
+import binascii
 import hashlib
+from base64 import b64decode, urlsafe_b64encode
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,7 +45,21 @@ OFFSET_MAX: Final = (1 << 63) - 1
 TAG_BYTES: Final = 3
 _CACHED_NAMES_MAX: Final = 1 << 16
 
+_TEXT_BEGINS: Final = frozenset(b"AE")
+
 _names: dict[bytes, str] = {}
+
+
+def as_text(header: bytes) -> str:
+    """Return the form of a header for systems whose headers are text."""
+    return urlsafe_b64encode(header).decode().rstrip("=")
+
+
+def _from_text(data: bytes) -> bytes:
+    try:
+        return b64decode(data + b"=" * (-len(data) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise HeaderError(_fault(data, "it is torn")) from None
 
 
 class Log(NamedTuple):
@@ -132,6 +149,11 @@ class Positions(dict[Log, int]):
         if data is None:
             return found
         size = len(data)
+        if size > 2 * BYTES_MAX:
+            raise HeaderError(_fault(data, f"it has more than {BYTES_MAX:,} bytes"))
+        if size and data[0] in _TEXT_BEGINS:
+            data = _from_text(data)
+            size = len(data)
         if not size or data[0] & ~WITH_AGES != VERSION:
             version = data[0] & ~WITH_AGES if size else None
             raise HeaderError(_fault(data, f"its version is {version}, not {VERSION}"))

@@ -64,7 +64,7 @@ class Record:
         raw: Any,  # noqa: ANN401 - whatever the client's own record is
         header: bytes | None,
         time: float | None,
-        finish: Callable[[Self, bool], None],
+        finish: Callable[[Any, bool], None],
     ) -> None:
         self.log = place
         self.offset = offset
@@ -354,6 +354,7 @@ class Reader(Generic[R]):
     def _start_held(self, place: Place, unmet: dict[Log, int], *, gave_up: bool) -> None:
         record = self._held.pop(place)
         record.unmet = unmet
+        shown = ""
         if unmet:
             shown = ", ".join(f"{k} {n}" for k, n in sorted(unmet.items()))
             why = "the limit is over" if gave_up else "their log does not reach them"
