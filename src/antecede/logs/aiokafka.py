@@ -60,7 +60,9 @@ class Producer:
     ``text`` writes the header as text.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
+    ) -> None:
         if config.get("enable_idempotence", True) is not True:
             msg = "enable_idempotence is off; order needs it: leave it out"
             raise UsageError(msg)

@@ -117,7 +117,9 @@ class Producer:
         Write the header as text, for systems in which somebody reads all headers as text.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
+    ) -> None:
         wanted = {"enable.idempotence": True, "acks": "all"}
         allowed = {"enable.idempotence": (True, "true"), "acks": ("all", -1, "-1")}
         for name, values in allowed.items():
@@ -390,8 +392,8 @@ class Consumer:
     ) -> None:
         names = checked(order, limit, on_limit, topics)
         self._config = _checked_config(config)
-        group = str(config["group.id"])
-        log_of_events = None if events is None else Events(events, group, names)
+        self.group = str(config["group.id"])
+        log_of_events = None if events is None else Events(events, self.group, names)
         self._reader: Reader[Record] = Reader(
             names, order=order, limit=limit, on_limit=on_limit, events=log_of_events
         )

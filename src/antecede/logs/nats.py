@@ -220,7 +220,7 @@ class Consumer:
         self._gate = Gate(self._topics, ordered=False, shadow=order != "enforce", limit=limit)
         self._events = None
         if events is not None:
-            self._events = Events(events, self._group, self._topics, ordered=False)
+            self._events = Events(events, self._group, self._topics)
         self._records: dict[str, dict[int, Record]] = {name: {} for name in self._topics}
         self._held: dict[Key, Record] = {}
         self._ready: deque[Record] = deque()
