@@ -43,11 +43,12 @@ NAME_BYTES_MAX: Final = 255
 PARTITION_MAX: Final = (1 << 31) - 1
 OFFSET_MAX: Final = (1 << 63) - 1
 TAG_BYTES: Final = 3
-_CACHED_NAMES_MAX: Final = 1 << 16
+_KNOWN_MAX: Final = 1 << 10
 
 _TEXT_BEGINS: Final = frozenset(b"AE")
 
-_names: dict[bytes, str] = {}
+#: Logs that headers named, by topic and tag: reading them again makes no new ones.
+_known: dict[tuple[bytes, bytes], dict[int, Log]] = {}
 
 
 def as_text(header: bytes) -> str:
@@ -87,11 +88,7 @@ class Positions(dict[Log, int]):
     below each position was written at the latest.
     """
 
-    __slots__ = ("ages",)
-
-    def __init__(self, found: Mapping[Log, int] | None = None) -> None:
-        super().__init__(found or ())
-        self.ages: dict[Log, int] | None = None
+    ages: dict[Log, int] | None = None
 
     def advance(self, log: Log, offset: int) -> None:
         """Move the position in a log forwards; a lower one changes nothing."""
@@ -161,11 +158,8 @@ class Positions(dict[Log, int]):
             raise HeaderError(_fault(data, f"it has more than {BYTES_MAX:,} bytes"))
         if data[0] & WITH_AGES:
             found.ages = {}
-        at, before = 1, (b"", b"")
         try:
-            while at < size:
-                topic, tag, at, before = _read_name(data, at, before)
-                at = _read_entries(data, at, found, topic, tag)
+            _read(data, found)
         except IndexError:
             raise HeaderError(_fault(data, "it is torn")) from None
         except ValueError as error:  # UnicodeDecodeError is one too
@@ -174,58 +168,74 @@ class Positions(dict[Log, int]):
         return found
 
 
+def _read(data: bytes, found: Positions) -> None:
+    """Read topics and their positions. Numbers of one byte are read in place: most are."""
+    at, size, before = 1, len(data), (b"", b"")
+    ages = found.ages
+    while at < size:
+        logs, at, before = _read_name(data, at, before)
+        count = data[at]
+        at += 1
+        if count > 127:
+            count, at = _get(data, at - 1)
+        if not 0 < count <= ENTRIES_MAX - len(found):
+            msg = "a topic has no positions" if not count else f"it has more than {ENTRIES_MAX:,}"
+            raise ValueError(msg)
+        partition = -1
+        for _ in range(count):
+            step = data[at]
+            at += 1
+            if step > 127:
+                step, at = _get(data, at - 1)
+            partition += step + 1
+            offset, at = _get(data, at)
+            if not 0 < offset <= OFFSET_MAX or partition > PARTITION_MAX:
+                msg = f"offset {offset} of partition {partition} is impossible"
+                raise ValueError(msg)
+            log = logs.get(partition)
+            if log is None:
+                log = Log(before[0].decode(), partition, before[1])
+                if len(logs) < ENTRIES_MAX:
+                    logs[partition] = log
+            found[log] = offset
+            if ages is not None:
+                ages[log], at = _get(data, at)
+
+
 def _read_name(
     data: bytes, at: int, before: tuple[bytes, bytes]
-) -> tuple[str, bytes, int, tuple[bytes, bytes]]:
-    """Return a topic and its tag, where its entries begin, and both as bytes for the next one."""
-    shared, at = _get(data, at)
-    rest, at = _get(data, at)
+) -> tuple[dict[int, Log], int, tuple[bytes, bytes]]:
+    """Return the known logs of a topic, where its entries begin, and its name and tag as bytes."""
+    shared, rest = data[at], data[at + 1]
+    at += 2
+    if shared > 127 or rest > 127:
+        shared, at = _get(data, at - 2)
+        rest, at = _get(data, at)
     end = at + (rest >> 1)
     last = before[0]
     name = last[:shared] + data[at:end]
-    if end > len(data) or shared > len(last):
-        raise IndexError
     tag = b""
     if rest & 1:
         tag, end = data[end : end + TAG_BYTES], end + TAG_BYTES
-        if end > len(data):
-            raise IndexError
+    if end > len(data) or shared > len(last):
+        raise IndexError
+    key = (name, tag)
     if shared < len(last) and shared < len(name) and name[shared] == last[shared]:
         msg = "names share more than it says"
         raise ValueError(msg)
-    if not name or (name, tag) <= before:
+    if not name or key <= before:
         msg = "its topics are not in order"
         raise ValueError(msg)
-    topic = _names.get(name)
-    if topic is None:
+    logs = _known.get(key)
+    if logs is None:
         if len(name) > NAME_BYTES_MAX:
             msg = f"a name has more than {NAME_BYTES_MAX} bytes"
             raise ValueError(msg)
-        topic = name.decode()
-        if len(_names) < _CACHED_NAMES_MAX:
-            _names[name] = topic
-    return topic, tag, end, (name, tag)
-
-
-def _read_entries(data: bytes, at: int, found: Positions, topic: str, tag: bytes) -> int:
-    """Read the positions of one topic; return where the next one begins."""
-    count, at = _get(data, at)
-    if not 0 < count <= ENTRIES_MAX - len(found):
-        msg = "a topic has no positions" if not count else f"it has more than {ENTRIES_MAX:,}"
-        raise ValueError(msg)
-    partition, ages = -1, found.ages
-    for _ in range(count):
-        step, at = _get(data, at)
-        offset, at = _get(data, at)
-        partition += step + 1
-        if not 0 < offset <= OFFSET_MAX or partition > PARTITION_MAX:
-            msg = f"offset {offset} of partition {partition} is impossible"
-            raise ValueError(msg)
-        log = Log(topic, partition, tag)
-        found[log] = offset
-        if ages is not None:
-            ages[log], at = _get(data, at)
-    return at
+        name.decode()
+        logs = {}
+        if len(_known) < _KNOWN_MAX:
+            _known[key] = logs
+    return logs, end, key
 
 
 def _put(out: bytearray, number: int) -> None:
@@ -237,24 +247,25 @@ def _put(out: bytearray, number: int) -> None:
 
 def _get(data: bytes, at: int) -> tuple[int, int]:
     """Return the varint at a place, and the place after it."""
-    byte = data[at]
-    if byte < 128:
-        return byte, at + 1
-    number, shift = byte & 127, 7
-    while True:
-        at += 1
+    number = data[at]
+    if number < 128:
+        return number, at + 1
+    byte = data[at + 1]
+    at += 2
+    number += (byte << 7) - 128
+    shift = 7
+    while byte > 127:
         byte = data[at]
-        number |= (byte & 127) << shift
-        if byte < 128:
-            break
+        at += 1
         shift += 7
         if shift > 63:
             msg = "a number has more than 64 bits"
             raise ValueError(msg)
+        number += (byte - 1) << shift
     if not byte:
         msg = "a number has more bytes than it needs"
         raise ValueError(msg)
-    return number, at + 1
+    return number, at
 
 
 def _shared(one: bytes, other: bytes) -> int:
