@@ -44,7 +44,7 @@ def preload(servers: str, chains: int) -> None:
             header, offset = one.begin(log), ends.get(log, 0)
             ends[log] = offset + 1  # the only writer: it knows offsets without waiting
             one.report(log, offset, 0.0)
-            writer.produce(topic, b"x" * 200, name, log.partition, headers=[(HEADER, header)])  # type: ignore[list-item] # bytes are fine
+            writer.produce(topic, b"x" * 200, name, log.partition, headers=[(HEADER, header)])
         if number % 500 == 0:
             writer.poll(0)
     writer.flush()
@@ -109,7 +109,7 @@ def latencies(servers: str, order: str, count: int) -> tuple[list[float], dict[s
         thread.start()
     producer = Producer({"bootstrap.servers": servers, "log_level": 0})
     until = time.monotonic() + 60
-    while not all(one.client.assignment() for one in both) and time.monotonic() < until:
+    while not all(one.assigned for one in both) and time.monotonic() < until:
         time.sleep(0.1)
     for number in range(count):
         with context():
@@ -213,7 +213,7 @@ class Net:
 
 
 def chain(net: Net) -> None:
-    """A request goes through six services; each answers one record with one record."""
+    """Send a request through six services; each answers one record with one record."""
     path = net.random.sample(range(SERVICES), 6)
     found = net.write(NAMES[path[0] * 2], Context())
     for service in path[1:]:
@@ -221,7 +221,7 @@ def chain(net: Net) -> None:
 
 
 def fanout(net: Net) -> None:
-    """A record causes four records, each of which causes two."""
+    """Let a record cause four records, each of which causes two."""
     first = net.write(NAMES[net.random.randrange(SERVICES) * 2], Context())
     service, seen = net.random.randrange(SERVICES), net.read(first)
     for _ in range(4):
@@ -232,7 +232,7 @@ def fanout(net: Net) -> None:
 
 
 def reply(net: Net) -> None:
-    """A question and its answer, and again with the answer in mind: three rounds."""
+    """Ask and answer, and again with the answer in mind: three rounds."""
     one, other = net.random.sample(range(SERVICES), 2)
     seen = Context()
     for _ in range(3):

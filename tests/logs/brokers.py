@@ -25,15 +25,26 @@ ROOT = Path(__file__).resolve().parents[2]
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>antecede</groupId><artifactId>kafka</artifactId><version>1</version>
+  <groupId>antecede</groupId><artifactId>jars</artifactId><version>1</version>
   <packaging>pom</packaging>
-  <dependencies>
-    <dependency>
-      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-    </dependency>
-  </dependencies>
+  <dependencies>{}</dependencies>
 </project>
 """
+ONE = """
+    <dependency>
+      <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
+    </dependency>"""
+ALONE = """
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"""
+KAFKA = "org.apache.kafka:kafka_2.13:" + VERSION
+#: Spark's connector is not published for every version of Spark; this one works with those we use.
+CONNECTOR_VERSION = "4.2.0"
+CONNECTOR = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR_VERSION}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
 
 
 def cache() -> Path:
@@ -42,25 +53,31 @@ def cache() -> Path:
     return Path(base) / "antecede"
 
 
-def fetched(name: str, group: str, artifact: str, version: str) -> Path:
-    """Return a folder with the jars of an artifact, fetched by Maven if they are not there."""
+def fetched(name: str, *artifacts: str, alone: bool = False) -> Path:
+    """Return a folder with the jars of artifacts, fetched by Maven if they are not there.
+
+    ``alone``: without what they depend on.
+    """
     folder = cache() / name
     if (folder / "done").exists():
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        message = f"the jars of {artifact} {version} are not in {folder}, and there is no Maven"
+        message = f"the jars of {artifacts[0]} are not in {folder}, and there is no Maven"
         raise FileNotFoundError(message)
     part = folder.with_name(f"{folder.name}.{os.getpid()}")
     part.mkdir(parents=True, exist_ok=True)
-    pom = POM.format(group=group, artifact=artifact, version=version)
-    (part / "pom.xml").write_text(pom)
+    listed = "".join(ONE.format(*one.split(":"), ALONE if alone else "") for one in artifacts)
+    (part / "pom.xml").write_text(POM.format(listed))
     words = [maven, "-q", "-B", "-f", str(part / "pom.xml"), "dependency:copy-dependencies"]
     words += [f"-DoutputDirectory={part}", "-DincludeScope=runtime"]
-    subprocess.run(words, check=True, timeout=900, stdin=subprocess.DEVNULL)
-    (part / "done").touch()
-    with contextlib.suppress(OSError):  # another process was faster
-        part.rename(folder)
+    try:
+        subprocess.run(words, check=True, timeout=900, stdin=subprocess.DEVNULL)
+        (part / "done").touch()
+        with contextlib.suppress(OSError):  # another process was faster
+            part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return folder
 
 
@@ -68,7 +85,12 @@ def kafka_jars() -> Path:
     """Return the folder of Apache Kafka's jars."""
     if own := os.environ.get("ANTECEDE_KAFKA_JARS"):
         return Path(own)
-    return fetched(f"kafka-{VERSION}", "org.apache.kafka", "kafka_2.13", VERSION)
+    return fetched(f"kafka-{VERSION}", KAFKA)
+
+
+def connector_jars() -> Path:
+    """Return the folder of the jars of Spark's connector for Kafka."""
+    return fetched(f"spark-kafka-{CONNECTOR_VERSION}", *CONNECTOR, alone=True)
 
 
 def require_kafka() -> Path:
@@ -175,7 +197,8 @@ class Kafka:
 
     def create(self, *topics: str, partitions: int = 4, **config: str) -> None:
         """Create topics and wait until they are there."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.servers})
         plain = {key.replace("_", "."): value for key, value in config.items()}
@@ -220,4 +243,5 @@ QUICK: Mapping[str, Any] = {
 
 if __name__ == "__main__":
     print(kafka_jars())
+    print(connector_jars())
     sys.exit(0)

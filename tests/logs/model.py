@@ -152,7 +152,7 @@ class World:
         """Commit or abort one; its marker takes an offset in each log that it wrote to."""
         opened = self.transactions.pop(self.random.randrange(len(self.transactions)))
         state = self.random.choice(("committed", "committed", "aborted"))
-        for place, entry in opened:
+        for _, entry in opened:
             entry.state = state
             if state == "aborted":
                 self.aborted |= 1 << entry.name

@@ -341,8 +341,33 @@ class Shop:
             for _ in range(self.instances):
                 self.start(group)
         until = time.monotonic() + patience
-        while not self.ready() and time.monotonic() < until:
+        while not self.ready() and time.monotonic() < until:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(0.2)
+        await self._sell(send, diary, seconds, rate, every, server)
+        end = time.monotonic() + patience
+        while True:
+            await asyncio.sleep(1)
+            rows = diaries(self.folder)
+            shipped = {r["message"] for r in rows if r["kind"] == "send"}
+            if time.monotonic() > end:
+                break
+            if len([name for name in shipped if name.startswith("shipment")]) < self.orders:
+                continue
+            if not any(one["lost"] for one in judge(rows).values()):
+                break
+        self.close()
+        return judge(diaries(self.folder))
+
+    async def _sell(
+        self,
+        send: Callable[[str, str], Any],
+        diary: Diary,
+        seconds: float,
+        rate: float,
+        every: float,
+        server: Server | None,
+    ) -> None:
+        """Write orders, and disturb now and then."""
         begin = last = time.monotonic()
         while time.monotonic() - begin < seconds:
             number, self.orders = self.orders, self.orders + 1
@@ -365,19 +390,6 @@ class Shop:
                 else:
                     await asyncio.to_thread(self.disturb)
             await asyncio.sleep(self.random.expovariate(rate))
-        end = time.monotonic() + patience
-        while True:
-            await asyncio.sleep(1)
-            rows = diaries(self.folder)
-            shipped = {r["message"] for r in rows if r["kind"] == "send"}
-            if time.monotonic() > end:
-                break
-            if len([name for name in shipped if name.startswith("shipment")]) < self.orders:
-                continue
-            if not any(one["lost"] for one in judge(rows).values()):
-                break
-        self.close()
-        return judge(diaries(self.folder))
 
 
 async def run(

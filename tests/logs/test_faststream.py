@@ -30,7 +30,7 @@ async def sell(servers: str, order: Any) -> tuple[list[str], list[str], Any]:
     failed: set[str] = set()
     finished = asyncio.Event()
 
-    @broker.subscriber(
+    @broker.subscriber(  # type: ignore[untyped-decorator] # FastStream's
         "products",
         "categories",
         group_id=order,

@@ -43,7 +43,7 @@ def consumer(kafka: Kafka, group: str, topics: list[str], **options: Any) -> Any
     own = {
         key.replace("_", "."): options.pop(key)
         for key in list(options)
-        if "_" in key[1:-1] and key not in ("on_limit",)
+        if "_" in key[1:-1] and key != "on_limit"
     }
     config = {**QUICK, "bootstrap.servers": kafka.servers, "group.id": group, **own}
     return Consumer(config, topics, **options)
@@ -60,6 +60,14 @@ def drain(found: Any, count: int, *, more: Callable[[Any], None] = lambda _: Non
                 values.append((record.value or b"").decode())
                 more(record)
     return values
+
+
+def abort(writer: Any, topic: str) -> None:
+    """Write a record in a transaction that is aborted."""
+    with contextlib.suppress(ZeroDivisionError), writer.transaction():
+        writer.send(topic, b"aborted", partition=0)
+        writer.settle()
+        _ = 1 / 0
 
 
 def until(condition: Callable[[], bool], *, poll: Any = None) -> bool:
@@ -112,10 +120,7 @@ def test_aborted_records_and_markers_are_not_waited_for(kafka: Kafka) -> None:
     kafka.create("tx-a", "tx-b", partitions=1)
     writer = producer(kafka, transactional_id="tx")
     with context():
-        with pytest.raises(ZeroDivisionError), writer.transaction():
-            writer.send("tx-a", b"aborted")
-            writer.settle()
-            _ = 1 / 0
+        abort(writer, "tx-a")
         with writer.transaction():  # it names the aborted record, which nobody will see
             writer.send("tx-b", b"effect")
         with writer.transaction():
@@ -237,7 +242,8 @@ def test_a_topic_that_was_deleted_and_made_anew_is_another_log(kafka: Kafka) -> 
 
 
 def test_partitions_that_are_added_are_waited_for(kafka: Kafka) -> None:
-    from confluent_kafka.admin import AdminClient, NewPartitions
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewPartitions
 
     kafka.create("more-a", "more-b", partitions=1)
     with consumer(
@@ -265,7 +271,7 @@ def test_what_is_wrong_with_a_record_is_counted_and_marked(kafka: Kafka) -> None
     plain = Plain({"bootstrap.servers": kafka.servers})
     beyond = Positions({Log("bad-a", 0): 1000, Log("nowhere", 3): 9}).encode()
     for header in (b"\x01\x00\x05bad-a\x01", b"\x09new", beyond, b"", None, beyond[:-1]):
-        headers = [] if header is None else [(HEADER, header)]
+        headers: list[Any] = [] if header is None else [(HEADER, header)]
         plain.produce("bad-b", b"x", headers=headers)
     plain.flush()
     with consumer(kafka, "bad", ["bad-a", "bad-b"]) as reader:
@@ -310,8 +316,7 @@ def test_a_limit_marks_or_raises(kafka: Kafka) -> None:
         while reader.poll(1) is None:
             pass
         with pytest.raises(CauseMissingError, match="late-b/0@0 has waited for 2 s for late-a/0 1"):
-            while True:
-                reader.poll(1)
+            until(lambda: False, poll=reader)
 
 
 def test_commits_of_old_instances_are_noticed(kafka: Kafka) -> None:
@@ -364,7 +369,7 @@ def test_what_breaks_the_order_is_refused(kafka: Kafka) -> None:
         producer(kafka, enable_idempotence=False)
     with pytest.raises(UsageError, match=r"needs transactional\.id"), producer(kafka).transaction():
         pass
-    with pytest.raises(BrokerError, match="cannot write to topic 'nowhere'.*create it first"):
+    with pytest.raises(BrokerError, match=r"cannot write to topic 'nowhere'.*create it first"):
         producer(kafka).send("nowhere", b"x")
 
 
@@ -375,7 +380,7 @@ def test_a_failed_handler_gets_its_record_again_and_writes_count(kafka: Kafka) -
         writer.send("fail-a", b"1")
         writer.send("fail-a", b"2")
     with consumer(kafka, "fail", ["fail-a"]) as reader:
-        seen = []
+        seen: list[tuple[bytes, int]] = []
         while len(seen) < 3:
             record = reader.poll(1)
             if record is None:
@@ -399,10 +404,7 @@ def test_aiokafka_waits_over_transactions(kafka: Kafka, isolation: str) -> None:
     kafka.create(a, b, partitions=2)
     writer = producer(kafka, transactional_id=f"aio-{isolation}")
     with context():
-        with pytest.raises(ZeroDivisionError), writer.transaction():
-            writer.send(a, b"aborted", partition=0)
-            writer.settle()
-            _ = 1 / 0
+        abort(writer, a)
         with writer.transaction():
             writer.send(b, b"effect", partition=0)
 

@@ -160,12 +160,12 @@ class Record(reading.Record):
     raw: ConsumerRecord[Any, Any]
 
     @property
-    def value(self) -> Any:  # noqa: ANN401 - bytes, or what a deserialiser made of them
+    def value(self) -> Any:
         """The record's value."""
         return self.raw.value
 
     @property
-    def key(self) -> Any:  # noqa: ANN401 - bytes, or what a deserialiser made of them
+    def key(self) -> Any:
         """The record's key."""
         return self.raw.key
 
@@ -224,6 +224,11 @@ class Consumer:
         """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
         return self._reader.metrics
 
+    @property
+    def assigned(self) -> list[Log]:
+        """The logs that this instance has now."""
+        return self._reader.assigned
+
     def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
         """Return, for each record that waits, for how many seconds and for which positions."""
         return self._reader.waiting(time.monotonic())
@@ -243,7 +248,7 @@ class Consumer:
         """Hand an error of a background task to whoever iterates."""
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - it is raised again by the iteration
+        except Exception as error:
             self._failure = error
             self._wake.set()
 
@@ -291,7 +296,7 @@ class Consumer:
             else:
                 await self._wake.wait()
 
-    def _finish(self, record: Record, is_done: bool) -> None:  # noqa: FBT001 - what a record reports
+    def _finish(self, record: Record, is_done: bool) -> None:
         self._reader.finish(record, is_done)
         self._wake.set()
 

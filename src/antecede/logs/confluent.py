@@ -191,7 +191,7 @@ class Producer:
             raise
         self.client.poll(0)
 
-    def _produce(self, topic: str, value: Any, key: Any, options: dict[str, Any]) -> None:  # noqa: ANN401 - the client's
+    def _produce(self, topic: str, value: Any, key: Any, options: dict[str, Any]) -> None:
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -250,12 +250,13 @@ class Producer:
             return known
         try:
             found = self.client.list_topics(topic, timeout=PATIENCE).topics[topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            tag = _ids(self._admin, [topic]).get(topic, b"")
+            tag = b"" if found.error else _ids(self._admin, [topic]).get(topic, b"")
         except KafkaException as error:
-            msg = f"cannot write to topic {topic!r}: {error.args[0].str()}; create it first"
+            msg = f"cannot write to topic {topic!r}: {error.args[0].str()}"
             raise BrokerError(msg) from error
+        if found.error is not None:
+            msg = f"cannot write to topic {topic!r}: {found.error.str()}; create it first"
+            raise BrokerError(msg)
         if known is None or known.tag != tag:
             self._topics[topic] = known = _Topic(len(found.partitions), tag, now)
         known.partitions, known.since = len(found.partitions), now
@@ -331,12 +332,12 @@ class Record(reading.Record):
     raw: Message
 
     @property
-    def value(self) -> Any:  # noqa: ANN401 - bytes, or what a deserialiser made of them
+    def value(self) -> Any:
         """The record's value."""
         return self.raw.value()
 
     @property
-    def key(self) -> Any:  # noqa: ANN401 - bytes, or what a deserialiser made of them
+    def key(self) -> Any:
         """The record's key."""
         return self.raw.key()
 
@@ -414,6 +415,11 @@ class Consumer:
     def metrics(self) -> Metrics:
         """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
         return self._reader.metrics
+
+    @property
+    def assigned(self) -> list[Log]:
+        """The logs that this instance has now."""
+        return self._reader.assigned
 
     def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
         """Return, for each record that waits, for how many seconds and for which positions."""

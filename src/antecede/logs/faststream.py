@@ -74,11 +74,11 @@ class Causal:
         """What the middleware has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
         return self.gate.metrics
 
-    def __call__(self, msg: Any, /, *, context: ContextRepo) -> _Scope:  # noqa: ANN401 - FastStream's
+    def __call__(self, msg: Any, /, *, context: ContextRepo) -> _Scope:
         """Make the middleware of one message, as FastStream asks for."""
         return _Scope(msg, context=context, causal=self)
 
-    def needs_of(self, message: Any) -> Positions:  # noqa: ANN401 - a message of FastStream
+    def needs_of(self, message: Any) -> Positions:
         """Return the positions that a message waits for; none if its header cannot be read."""
         text = message.headers.get(HEADER)
         try:
@@ -88,7 +88,7 @@ class Causal:
             log.warning("a record is handled without waiting: %s", error)
             return Positions()
 
-    async def may_start(self, message: Any, place: Log, needs: Positions) -> bool:  # noqa: ANN401 - a message of FastStream
+    async def may_start(self, message: Any, place: Log, needs: Positions) -> bool:
         """Tell whether a message may be handled now, after a look at the group's commits."""
         raw, gate, now = message.raw_message, self.gate, time.monotonic()
         first = self.since.get(place)
@@ -129,11 +129,11 @@ class _Scope(BaseMiddleware[Any, Any]):
 
     __slots__ = ("_causal",)
 
-    def __init__(self, msg: Any, /, *, context: ContextRepo, causal: Causal) -> None:  # noqa: ANN401 - FastStream's
+    def __init__(self, msg: Any, /, *, context: ContextRepo, causal: Causal) -> None:
         super().__init__(msg, context=context)
         self._causal = causal
 
-    async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:  # noqa: ANN401 - FastStream's
+    async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:
         """Handle a message after its causes, or give it back."""
         causal, raw = self._causal, msg.raw_message
         if isinstance(raw, tuple | list):
@@ -155,7 +155,7 @@ class _Scope(BaseMiddleware[Any, Any]):
             causal.events.processed(place, raw.offset, needs)
         return result
 
-    async def publish_scope(self, call_next: Callable[[Any], Awaitable[Any]], cmd: Any) -> Any:  # noqa: ANN401 - FastStream's
+    async def publish_scope(self, call_next: Callable[[Any], Awaitable[Any]], cmd: Any) -> Any:
         """Stamp what is published, and wait for its acknowledgement (rule W)."""
         scope = current()
         while scope.must_wait(None):

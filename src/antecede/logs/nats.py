@@ -14,13 +14,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import nats
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
@@ -30,6 +27,11 @@ from antecede.logs.events import Events
 from antecede.logs.gate import Gate, Metrics
 from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
 from antecede.logs.reader import OnLimit, Order, checked, log
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
 
 #: Seconds between two look-ups of the group's progress.
 PACE: Final = 0.01
@@ -44,7 +46,7 @@ PUBLISH_PATIENCE: Final = 10.0
 BACK_AFTER: Final = 0.5
 TAG_AGE_MAX: Final = 60.0
 _OURS: Final = ("durable", "filters", "ack_wait")
-_FAILURES: Final = (NatsError, TimeoutError, asyncio.TimeoutError, OSError)
+_FAILURES: Final = (NatsError, TimeoutError, OSError)
 
 Key = tuple[str, int]
 
@@ -300,7 +302,7 @@ class Consumer:
         """Hand an error of a background task to whoever iterates."""
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - it is raised again by the iteration
+        except Exception as error:
             self._failure = error
             self._wake.set()
 
@@ -351,7 +353,7 @@ class Consumer:
             else:
                 await self._wake.wait()
 
-    def _finish(self, record: Record, is_done: bool) -> None:  # noqa: FBT001 - what a record reports
+    def _finish(self, record: Record, is_done: bool) -> None:
         self._finished.append((record, is_done))
         self._work.set()
 
@@ -367,7 +369,7 @@ class Consumer:
                 continue
             try:
                 found = await pull.fetch(max(1, min(FETCHED_MAX, room)), timeout=1)
-            except (TimeoutError, asyncio.TimeoutError):
+            except TimeoutError:
                 continue
             except _FAILURES as error:
                 self.metrics.errors += 1

@@ -311,7 +311,7 @@ class Context:
 
     @property
     def context(self) -> Context:
-        """This context itself: whatever is current has one."""
+        """The context itself: whatever is current has one."""
         return self
 
     def read(
@@ -366,10 +366,11 @@ class Context:
             msg = f"a write to {log} would overtake one that is not acknowledged; wait for it first"
             raise UsageError(msg)
         if self.ended is not None:
-            raise ContextEndedError(
+            msg = (
                 f"nothing can be written after a write whose outcome is unknown: {self.ended}; "
                 "let the handler fail, and the record is handled again"
             )
+            raise ContextEndedError(msg)
         header = self._chosen(None if own else log, **age).encode()
         self._in_flight[log] += 1
         return header
@@ -422,9 +423,10 @@ class Context:
             settle(self)
         self.take_reports()
         if self.ended is not None:
-            raise ContextEndedError(
+            msg = (
                 f"the handler's writes are not all there: {self.ended}; its record is not completed"
             )
+            raise ContextEndedError(msg)
 
 
 class Scope(Protocol):
@@ -468,7 +470,8 @@ def handling(record: Any, store: Mapping[Log, int] | bytes | None = None) -> Ite
     ``context.encode()`` with the state in the same transaction. The record is completed at the end
     unless it is being handled already.
     """
-    if SCOPE.get() is record:
+    is_entered = SCOPE.get() is record
+    if is_entered:
         found: Context = record.context
         found.merge(store)
         yield found

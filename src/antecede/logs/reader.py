@@ -11,14 +11,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextvars import Token
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args
 
 from antecede.errors import CauseMissingError, HeaderError, UsageError
 from antecede.logs.events import Events
 from antecede.logs.gate import Gate, Metrics
-from antecede.logs.positions import Context, Log, Positions, Scope, SCOPE
+from antecede.logs.positions import SCOPE, Context, Log, Positions, Scope
+
+if TYPE_CHECKING:
+    from contextvars import Token
 
 Order = Literal["enforce", "shadow", "off"]
 OnLimit = Literal["mark", "raise"]
@@ -61,7 +63,7 @@ class Record:
         self,
         place: Log,
         offset: int,
-        raw: Any,  # noqa: ANN401 - whatever the client's own record is
+        raw: Any,
         header: bytes | None,
         time: float | None,
         finish: Callable[[Any, bool], None],
@@ -146,7 +148,7 @@ class Record:
 
     def complete(self) -> None:
         """Count the record as processed without handling it: a dead letter, for instance."""
-        self._finish(self, True)  # noqa: FBT003 - the one thing it says
+        self._finish(self, True)
 
     def __str__(self) -> str:
         return f"{self.log}@{self.offset}"
@@ -225,6 +227,11 @@ class Reader(Generic[R]):
         return self.gate.metrics
 
     @property
+    def assigned(self) -> list[Log]:
+        """The logs that this instance has."""
+        return [self.gate.log(*place) for place in list(self._queues)]
+
+    @property
     def holds(self) -> bool:
         """Whether a record waits for a cause."""
         return bool(self._held)
@@ -299,7 +306,7 @@ class Reader(Generic[R]):
         self.gate.metrics.records += 1
         return self._ready.popleft()
 
-    def finish(self, record: R, is_done: bool) -> None:  # noqa: FBT001 - what `Record` reports
+    def finish(self, record: R, is_done: bool) -> None:
         """Note that a record's handler ended, from any thread."""
         self._finished.append((record, is_done))
 

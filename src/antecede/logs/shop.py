@@ -95,7 +95,7 @@ class Shop:
         topics: list[str],
         order: Order,
         events: Any,
-        handle: Any,  # noqa: ANN401 - a path; a function
+        handle: Any,
     ) -> None:
         from antecede.logs.confluent import Consumer
 
@@ -108,7 +108,7 @@ class Shop:
                 for record in consumer:
                     with record:
                         handle(record.value.decode(), record.key.decode(), source)
-            except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            except BaseException as error:
                 self._failures.append(error)
 
         thread = threading.Thread(target=work, daemon=True, name=group)

@@ -52,6 +52,8 @@ def reorder(
     *,
     causes: str | None = None,
     packet: str | None = None,
+    positions: str | None = None,
+    topics: Iterable[str] | None = None,
     id: str = "id",  # noqa: A002 - the name of the column
     dest: str = "dest",
     source: str = "source",
@@ -92,12 +94,19 @@ def reorder(
     destinations, which must not send: packets leave out what a sender knows anyway. ``protocol``
     and ``options`` are those of the endpoints; without them the packets tell the protocol.
 
+    For records of Kafka that carry positions (``antecede.logs``), ``positions`` names the column of
+    their header, or that of all headers of Spark's Kafka source, and ``topics`` the topics that the
+    stream reads; ``topic``, ``partition`` and ``offset`` tell their places. Without a column
+    ``dest`` all rows have one destination, as those of a consumer group.
+
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.
     """
     policy_timeout = checked_policy(
         on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
     )
+    if positions is not None:
+        return _by_positions(stream, positions, policy_timeout, locals())
     plan, fixed = None, {"form": "causes", "buckets": buckets}
     number: Number
     if packet is None:
@@ -124,6 +133,29 @@ def reorder(
     if stream.isStreaming:
         return _on_stream(rows, policy, number)
     return _on_batch(rows, policy, number, releases=on_missing == "release")
+
+
+def _by_positions(
+    stream: DataFrame, positions: str, timeout: int | None, asked: Mapping[str, Any]
+) -> DataFrame:
+    from antecede.pipeline.streams.positions import reorder_by_positions
+
+    for name in ("causes", "packet", "members", "readers", "protocol", "options"):
+        if asked[name] is not None:
+            msg = f"rows have positions, or {name}; give positions= or {name}=, not both"
+            raise UsageError(msg)
+    for name, value in _STATE.items():
+        if stream.isStreaming:
+            stream.sparkSession.conf.set(name, value)
+    return reorder_by_positions(
+        stream,
+        positions,
+        asked["topics"],
+        asked["dest"],
+        timeout,
+        releases=asked["on_missing"] == "release",
+        keeps_rejected=asked["keep_rejected"],
+    )
 
 
 def _require_no_packets(**given: object) -> None:
