@@ -238,8 +238,12 @@ class Consumer:
         self.client = AIOKafkaConsumer(**self._config)
         self.client.subscribe(self._topics, listener=_Listener(self._assigned, self._revoked))
         self._admin = AIOKafkaAdminClient(**_connection(self._config))
-        await self._admin.start()
-        await self.client.start()
+        try:
+            await self._admin.start()
+            await self.client.start()
+        except BaseException:
+            await self.close()
+            raise
         self._tasks = [
             asyncio.create_task(self._guarded(work)) for work in (self._pump, self._look)
         ]

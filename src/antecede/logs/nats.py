@@ -255,9 +255,13 @@ class Consumer:
         self.client = await _connect(self._config)
         self._stream = self.client.jetstream(timeout=PATIENCE)
         self._streams = _Streams(self._stream)
-        for name in self._topics:
-            await self._require_durable(name)
-        await self._identify()
+        try:
+            for name in self._topics:
+                await self._require_durable(name)
+            await self._identify()
+        except BaseException:
+            await self.client.close()
+            raise
         works: list[Callable[[], Any]] = [self._tend, self._beat]
         works += [partial(self._pull, name) for name in self._topics]
         self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
