@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = {
     "antecede": "antecede",
     "net": "antecede.net",
+    "logs": "antecede.logs",
     "testing": "antecede.testing",
     "check": "antecede.check",
     "pipeline": "antecede.pipeline",

@@ -6,10 +6,9 @@ is the adapter of one client, and imports that client only when it is used.
 """
 
 from antecede.logs.gate import Gate, Metrics
-from antecede.logs.positions import HEADER, Context, Log, Positions, context, current, handling
+from antecede.logs.positions import Context, Log, Positions, context, current, handling
 
 __all__ = [
-    "HEADER",
     "Context",
     "Gate",
     "Log",

@@ -33,8 +33,8 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 
 from antecede.errors import ContextEndedError, HeaderError, UsageError
 
-#: The name of the header.
 HEADER: Final = "antecede-positions"
+"""The name of the header."""
 VERSION: Final = 1
 WITH_AGES: Final = 16
 ENTRIES_MAX: Final = 4096
