@@ -357,9 +357,9 @@ def logs(page: Page) -> Iterator[str]:
     )  # fmt: skip
     yield ""
     yield wrapped(
-        "Milliseconds from the acknowledged write to the start of the handler, two instances, at an "
-        "easy pace; look-ups of the group's progress, commits, and records that came early, each "
-        "per record."
+        "Milliseconds from the acknowledged write to the start of the handler, two instances, at "
+        "an easy pace; look-ups of the group's progress, commits, and records that came early, "
+        "each per record."
     )
     yield ""
     yield from page.table(
@@ -370,8 +370,9 @@ def logs(page: Page) -> Iterator[str]:
     )  # fmt: skip
     yield ""
     yield wrapped(
-        "Headers of simulated traffic: ten services, 20 topics of 12 partitions. In the first three "
-        "a handler's own context is stamped; in the last, positions are kept with long-lived rows."
+        "Headers of simulated traffic: ten services, 20 topics of 12 partitions. In the first "
+        "three a handler's own context is stamped; in the last, positions are kept with "
+        "long-lived rows."
     )
     yield ""
     yield from page.table(

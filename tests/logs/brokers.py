@@ -35,7 +35,9 @@ ONE = """
       <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
     </dependency>"""
 ALONE = """
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"""
+      <exclusions>
+        <exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>
+      </exclusions>"""
 KAFKA = "org.apache.kafka:kafka_2.13:" + VERSION
 #: Spark's connector is not published for every version of Spark; this one works with those we use.
 CONNECTOR_VERSION = "4.2.0"

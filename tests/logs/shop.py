@@ -1,8 +1,9 @@
 """A shop over a broker: workers in processes that are killed, and an oracle that knows no offset.
 
 An order leads to a payment, a payment to a shipment; now and then an order comes with a gift, which
-is written beside it. The group ``shop`` does that; ``view`` reads everything, and ``plain`` the same
-with ``order="off"``. Workers write what they start, end and send, by name. The oracle has only that.
+is written beside it. The group ``shop`` does that; ``view`` reads everything, and ``plain`` the
+same with ``order="off"``. Workers write what they start, end and send, by name. The oracle has only
+that.
 
 ``python -m tests.logs.shop --client confluent --seconds 600`` is the soak; ``make soak`` runs it.
 """
@@ -24,12 +25,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from antecede.logs.positions import context
+from antecede.logs.reader import Order
 from tests.logs.brokers import QUICK, Kafka, mock_cluster
 from tests.nats_server import NatsServer
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = ["orders", "payments", "shipments"]
-GROUPS = {
+GROUPS: dict[str, tuple[list[str], Order]] = {
     "shop": (["orders", "payments"], "enforce"),
     "view": (TOPICS, "enforce"),
     "plain": (TOPICS, "off"),
@@ -154,7 +156,7 @@ def work_confluent(servers: str, folder: Path, group: str, process: str) -> dict
     producer = Producer({"bootstrap.servers": servers, "log_level": 0})
     config = {**QUICK, "bootstrap.servers": servers, "group.id": group}
     events = folder / f"{group}.jsonl"
-    with Consumer(config, topics, order=order, events=events) as consumer:  # type: ignore[arg-type] # one of them
+    with Consumer(config, topics, order=order, events=events) as consumer:
         Stopping(consumer.stop)
         diary.add("ready", "")
         for record in consumer:
@@ -187,7 +189,7 @@ async def work_aiokafka(servers: str, folder: Path, group: str, process: str) ->
     events = folder / f"{group}.jsonl"
     async with (
         Producer({"bootstrap_servers": servers}) as producer,
-        Consumer(config, topics, order=order, events=events) as consumer,  # type: ignore[arg-type] # one of them
+        Consumer(config, topics, order=order, events=events) as consumer,
     ):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, consumer.stop)
@@ -220,7 +222,7 @@ async def work_nats(servers: str, folder: Path, group: str, process: str) -> dic
     config = {"servers": servers, "durable": group, "ack_wait": 5.0}
     async with (
         Producer({"servers": servers}) as producer,
-        Consumer(config, topics, order=order, events=events) as consumer,  # type: ignore[arg-type] # one of them
+        Consumer(config, topics, order=order, events=events) as consumer,
     ):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, consumer.stop)
@@ -465,7 +467,7 @@ async def _run_nats(
                 while True:  # the same name again is the same message
                     try:
                         await producer.send(f"{topic}.x", name.encode())
-                    except Exception:  # noqa: BLE001 - the server was killed: the outcome is unknown
+                    except Exception:  # noqa: BLE001 - the server was killed
                         await asyncio.sleep(0.2)
                     else:
                         return

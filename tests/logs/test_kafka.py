@@ -1,4 +1,4 @@
-"""The adapters on a real Kafka: transactions, compaction, retention, topics made anew, hostility."""
+"""The adapters on a real Kafka: transactions, compaction, retention, topics made anew, malice."""
 
 from __future__ import annotations
 

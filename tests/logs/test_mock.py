@@ -27,10 +27,8 @@ def consumer(servers: str, group: str, topics: list[str], **options: Any) -> Any
 
 
 def handled(found: Any, count: int, handle: Callable[[Any], None]) -> None:
-    seen = 0
-    for record in found:
+    for seen, record in enumerate(found, start=1):
         handle(record)
-        seen += 1
         if seen == count:
             return
 

@@ -11,8 +11,9 @@ import typer
 
 from antecede.cli.options import AsJson, Out, Seed
 from antecede.cli.shown import say
+from antecede.logs.reader import Order
 
-_WORDS = {"off": "without order", "enforce": "with order"}
+_WORDS: dict[Order, str] = {"off": "without order", "enforce": "with order"}
 
 
 class What(StrEnum):
@@ -49,7 +50,7 @@ def demo(
         for order, words in _WORDS.items():
             events = folder.stage / f"{order}.jsonl"
             with cluster(TOPICS) as servers:
-                book = Shop(servers, orders, seed).run(order, events)  # type: ignore[arg-type] # one of them
+                book = Shop(servers, orders, seed).run(order, events)
             (found,) = audit_here([Source(events)], None, assume_complete=False).values()
             audited[words] = dataclasses.replace(found, name=f"shop, execution {words}")
             results[words] = {

@@ -103,8 +103,8 @@ class Producer:
     """A producer that stamps what it writes with what the running handler has seen and written.
 
     It is idempotent and waits for all replicas, because a stamp names final offsets. Partitions are
-    chosen as the client would; with a partitioner that is not one of ``consistent``, ``murmur2`` and
-    their ``_random`` forms, each write of a context waits for the one before it.
+    chosen as the client would; with a partitioner other than ``consistent``, ``murmur2`` and their
+    ``_random`` forms, each write of a context waits for the one before it.
 
     Parameters
     ----------
@@ -546,7 +546,7 @@ class Consumer:
                 break
             wait = 0
             error = message.error()
-            place: Place = (message.topic(), message.partition())  # type: ignore[assignment] # known
+            place: Place = (message.topic(), message.partition())  # type: ignore[assignment] # both
             offset: int = message.offset()  # type: ignore[assignment] # it has one
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 self._failed(error)

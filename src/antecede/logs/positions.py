@@ -1,7 +1,7 @@
 """Positions: what a record's sender had seen of each log, its bytes, and the context it comes from.
 
 A log is a totally ordered sequence of records: a partition of a topic, or a stream of JetStream. A
-position in it is the offset of the next record, so everything below it is in the past. ``Positions``
+position in it is the offset of the next record: everything below it is in the past. ``Positions``
 has one per log and travels in a header. A ``Context`` collects them while a handler runs, and keeps
 rule W: what it wrote to other logs is acknowledged before it writes again. There is no I/O, no
 clock and no thread here.

@@ -317,7 +317,7 @@ class Reader(Generic[R]):
             place = (record.log.topic, record.log.partition)
             is_ours = self._busy.get(place) is record
             if is_done:
-                # Also if the log went to another instance meanwhile: what is processed is processed.
+                # Also if another instance has the log now: what is processed is processed.
                 self.gate.done(record.log, record.offset)
                 if self.events is not None:
                     self.events.processed(record.log, record.offset, record.needs)

@@ -74,30 +74,26 @@ def reorder(
     destination ``dest``, its ``source`` with its number ``seq`` there, and ``causes``, the ids of
     messages that the same destination gets and that must come before it. All of the rows' columns
     pass through. These are added:
-
-    - ``position``: the row's place at its destination, from 1, without gaps, also over restarts;
-    - ``held_seconds``: how long it waited for its causes;
-    - ``released``: it was delivered although a cause was missing;
-    - ``late``: an effect of it was delivered before it, without it.
+    ``position``, the row's place at its destination, from 1, without gaps, also over restarts;
+    ``held_seconds``, how long it waited for its causes; ``released``, whether it was delivered
+    although a cause was missing; ``late``, whether an effect of it was delivered without it.
 
     With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
     ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
 
     Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
-    remembered: choose more than a row may come after its effects or its duplicates.
-
-    With ``keep_rejected`` rows that are not messages come out too, without a position and with the
-    reason in ``rejected``. Otherwise they are left out.
+    remembered: choose more than a row may come after its effects or its duplicates. With
+    ``keep_rejected`` rows that are not messages come out too, without a position and with the
+    reason in ``rejected``.
 
     For rows with encoded packets, ``packet`` names their column (of any protocol that puts control
     information into packets), ``members`` the processes in the Codec's order, and ``readers`` the
     destinations, which must not send: packets leave out what a sender knows anyway. ``protocol``
     and ``options`` are those of the endpoints; without them the packets tell the protocol.
 
-    For records of Kafka that carry positions (``antecede.logs``), ``positions`` names the column of
-    their header, or that of all headers of Spark's Kafka source, and ``topics`` the topics that the
-    stream reads; ``topic``, ``partition`` and ``offset`` tell their places. Without a column
-    ``dest`` all rows have one destination, as those of a consumer group.
+    For records of Kafka with positions (``antecede.logs``), ``positions`` names the column of their
+    header or of all headers, and ``topics`` what the stream reads; ``topic``, ``partition`` and
+    ``offset`` tell their places. Without a column ``dest`` all rows have one destination.
 
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.

@@ -1,4 +1,4 @@
-"""``reorder`` by positions: the records of Kafka topics in causal order, as a group would read them.
+"""``reorder`` by positions: records of Kafka topics in causal order, as a group would read them.
 
 A record waits until its destination has delivered every log it reads up to the record's positions,
 as in :mod:`antecede.logs`; the records of a log keep their order. Offsets that hold no record are
@@ -181,8 +181,8 @@ class ByPositions(StatefulProcessor):
         version, asked, found = pickle.loads(stored[0])
         if version != STATE_VERSION or asked != (self.plan.positions, self.plan.topics):
             msg = (
-                f"the checkpoint is of version {version} and of a query by {asked}; this is version "
-                f"{STATE_VERSION} by {(self.plan.positions, self.plan.topics)}: use a new one"
+                f"the checkpoint is of version {version} and of a query by {asked}; this is "
+                f"version {STATE_VERSION} by {self.plan.positions, self.plan.topics}: use a new one"
             )
             raise UsageError(msg)
         assert isinstance(found, Destination)
@@ -249,8 +249,8 @@ def reorder_by_positions(
     kind = dict(stream.dtypes)[positions]
     if kind != "binary" and not kind.startswith("array<struct<key:string,value:binary"):
         msg = (
-            f"column {positions!r} has type {kind}; positions are binary, or the headers of Spark's "
-            "Kafka source: read it with option('includeHeaders', True)"
+            f"column {positions!r} has type {kind}; positions are binary, or the headers of "
+            "Spark's Kafka source: read it with option('includeHeaders', True)"
         )
         raise UsageError(msg)
     schema = result_schema(stream, keeps_rejected=keeps_rejected)
