@@ -80,7 +80,6 @@ def reorder(
 
     With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
     ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
-
     Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
     remembered: choose more than a row may come after its effects or its duplicates. With
     ``keep_rejected`` rows that are not messages come out too, without a position and with the
@@ -94,7 +93,6 @@ def reorder(
     For records of Kafka with positions (``antecede.logs``), ``positions`` names the column of their
     header or of all headers, and ``topics`` what the stream reads; ``topic``, ``partition`` and
     ``offset`` tell their places. Without a column ``dest`` all rows have one destination.
-
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.
     """
