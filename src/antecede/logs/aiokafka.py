@@ -315,6 +315,7 @@ class Consumer:
             )
             for one, messages in found.items():
                 place = (one.topic, one.partition)
+                self._take_over(place)
                 for message in messages:
                     reader.put(place, self._record(place, message))
             await self._mark()
@@ -425,14 +426,23 @@ class Consumer:
             gate.not_published(found)
 
     async def _assigned(self, partitions: set[TopicPartition]) -> None:
-        published: dict[Log, int | None] = {}
-        if partitions:
+        places = [(one.topic, one.partition) for one in partitions]
+        for place in places:
+            self._take_over(place)
+        if places:
             with suppress(KafkaError, TimeoutError):  # what is fetched first will tell
-                published = await self._published([(p.topic, p.partition) for p in partitions])
-        for one in partitions:
-            place = (one.topic, one.partition)
+                self._reader.gate.learn(await self._published(places))
+
+    def _take_over(self, place: Place) -> None:
+        """Take over a log, before the first await: the client fetches while it tells us.
+
+        What is fetched and dropped would be committed over, and so be lost.
+        """
+        assert self.client is not None
+        is_ours = TopicPartition(*place) in self.client.assignment()
+        if is_ours and Log(*place) not in self._reader.assigned:
             self._marks.pop(place, None)
-            self._reader.assign(*place, published.get(Log(*place)))
+            self._reader.assign(*place, None)
 
     async def _revoked(self, partitions: set[TopicPartition]) -> None:
         self._reader.settle()
