@@ -388,19 +388,12 @@ class Consumer:
         return published
 
     async def _end_offsets(self, doubts: set[Log]) -> dict[Log, int]:
-        """Return the ends of logs, beyond open transactions; 0 for a log that is not there."""
+        """Return the ends of logs, beyond open transactions; what is not known is not claimed."""
         if self._ends is None:
             self._ends = AIOKafkaConsumer(**_connection(self._config))
             await self._ends.start()
         found: dict[Log, int] = {}
         for one in doubts:
-            partitions = self._ends.partitions_for_topic(one.topic)
-            if partitions is None:
-                await self._ends.topics()
-                partitions = self._ends.partitions_for_topic(one.topic)
-            if not partitions or one.partition not in partitions:
-                found[one] = 0
-                continue
             place = TopicPartition(one.topic, one.partition)
             found[one] = (await self._ends.end_offsets([place]))[place]
         return found
