@@ -22,6 +22,7 @@ MODULES = {
     "antecede": "antecede",
     "net": "antecede.net",
     "inbox": "antecede.inbox",
+    "logs": "antecede.logs",
     "testing": "antecede.testing",
     "check": "antecede.check",
     "pipeline": "antecede.pipeline",

@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out.splitlines()
     assert out == ["bob:1 waits for message 1 of ann", "ann b'lunch?'", "bob b'yes!'"]

@@ -33,6 +33,7 @@ VERBS = {
     "report": ("logs", "Draw what happened around a message as a space-time diagram."),
     "inbox": ("", "Show and repair an inbox: who waits for what; release, park, retry."),
     "node": ("", "Run a node from a TOML file, make certificates, watch nodes."),
+    "demo": ("kafka,logs", "Run a shop over Kafka, without order and with it, and audit both."),
     "play": ("", "Drag messages in a page and see what each protocol does."),
     "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Check this machine, and say how to fix what is missing."),
