@@ -16,7 +16,6 @@ from antecede.core.registry import protocol_class
 from antecede.report.protocol_page import HEADINGS
 
 ROOT = Path(__file__).resolve().parents[1]
-FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 80
 COLUMNS_MAX = 100
 NOQA_MAX = 30
@@ -59,15 +58,6 @@ def test_a_protocol_says_everything_in_the_same_order(name: str) -> None:
 @pytest.mark.parametrize("name", list(antecede.PROTOCOLS))
 def test_a_protocol_has_its_own_tests(name: str) -> None:
     assert list((ROOT / "tests" / "protocols").glob(f"test_{name}*.py"))
-
-
-def test_files_are_short() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in tracked("*.py")}
-    assert not {
-        str(path.relative_to(ROOT)): count
-        for path, count in lengths.items()
-        if count > FILE_LINES_MAX
-    }
 
 
 def test_functions_are_short() -> None:
