@@ -107,7 +107,9 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("nats") == {"nats-py"}
     assert packages("kafka") == {"confluent-kafka", "aiokafka"}
     assert packages("faststream") == {"faststream[kafka]"}
-    every = ("spark", "net", "nats", "kafka", "faststream")
+    assert packages("postgres") == {"psycopg[binary]"}
+    assert packages("http") == {"httpx"}
+    every = ("spark", "net", "nats", "kafka", "postgres", "http", "faststream")
     assert packages("all") == set().union(*map(packages, every))
 
 
