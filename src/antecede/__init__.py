@@ -7,32 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from antecede import protocols as _protocols
-from antecede.core import (
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import (
     NOTHING,
-    PROTOCOLS,
     ControlSize,
     Delivery,
     Effects,
-    Endpoint,
     MessageId,
     Need,
     Packet,
-    ProtocolInfo,
-    Restart,
-    endpoint,
-    size,
 )
+from antecede.endpoint.registry import PROTOCOLS, endpoint, size, view_of
+from antecede.endpoint.view import View
 from antecede.errors import (
     AntecedeError,
     HoldFullError,
     LogError,
     MasterError,
     NodeClosedError,
+    OtherViewError,
     PeerError,
     QueueFullError,
     SnapshotError,
     StoreError,
-    UnknownProcessError,
     UsageError,
 )
 
@@ -58,17 +56,18 @@ __all__ = [
     "MessageId",
     "Need",
     "NodeClosedError",
+    "OtherViewError",
     "Packet",
     "PeerError",
     "ProtocolInfo",
     "QueueFullError",
-    "Restart",
     "SnapshotError",
     "StoreError",
-    "UnknownProcessError",
     "UsageError",
+    "View",
     "endpoint",
     "size",
+    "view_of",
 ]
 
 assert set(_protocols.__all__) == set(PROTOCOLS)

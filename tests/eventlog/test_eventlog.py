@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecede import eventlog
-from antecede.core.tables import EVENT_KINDS, LOCAL
+from antecede.eventlog.tables import EVENT_KINDS, LOCAL
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, EventLog, Rejected
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from antecede import eventlog
-from antecede.core.tables import EVENT_COLUMNS
+from antecede.eventlog.tables import EVENT_COLUMNS
 from antecede.errors import LogError
 from antecede.eventlog import Event, EventLog, Rejected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.core.tables import CONTRADICTORY_SEQ, DELIVERY_WITHOUT_SEND
+from antecede.eventlog.tables import CONTRADICTORY_SEQ, DELIVERY_WITHOUT_SEND
 from tests.pipeline.oracles import RETURNED, Order, oracle, order_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import xor
 
-from antecede.core.tables import (
+from antecede.eventlog.tables import (
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
     CONTRADICTORY_SEQ,

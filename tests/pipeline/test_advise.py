@@ -15,7 +15,7 @@ import pytest
 import antecede
 from antecede import eventlog
 from antecede.cli.main import app
-from antecede.core.tables import ADVISE_COLUMNS
+from antecede.eventlog.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event
 from antecede.eventlog.edges import read_edges

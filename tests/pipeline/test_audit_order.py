@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from antecede.core.tables import (
+from antecede.eventlog.tables import (
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
     DELIVERY_AMBIGUOUS,

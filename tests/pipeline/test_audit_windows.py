@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from antecede.core.tables import CAUSAL_CYCLE
+from antecede.eventlog.tables import CAUSAL_CYCLE
 from antecede.errors import UsageError
 from antecede.eventlog import Event
 from antecede.pipeline.audits.entry import audit, message_names

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede import eventlog
-from antecede.core.tables import EVENT_COLUMNS
+from antecede.eventlog.tables import EVENT_COLUMNS
 from antecede.pipeline import schemas
 from antecede.pipeline.logs.sources import Source, read, sorted_out
 from antecede.pipeline.spark.events import plain_frame, validity

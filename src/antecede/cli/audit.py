@@ -31,7 +31,7 @@ from antecede.cli.options import (
     sources_of,
 )
 from antecede.cli.shown import say
-from antecede.core.tables import SENT_TWICE
+from antecede.eventlog.tables import SENT_TWICE
 
 if TYPE_CHECKING:
     from antecede.pipeline.audits.files import AuditedFile

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from antecede.core.tables import DESTS_SEPARATOR, EVENT_COLUMNS, EVENT_KINDS
+from antecede.eventlog.tables import DESTS_SEPARATOR, EVENT_COLUMNS, EVENT_KINDS
 from antecede.errors import LogError, UsageError
 from antecede.eventlog.rule import Event, Rejected, Row, is_text, require_columns, safe, values
 

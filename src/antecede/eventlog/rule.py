@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from antecede.core.tables import (
+from antecede.eventlog.tables import (
     EVENT_COLUMNS,
     EVENT_COLUMNS_NEEDED,
     EVENT_KINDS,
@@ -17,7 +17,7 @@ from antecede.core.tables import (
     SECONDS,
     WHOLE,
 )
-from antecede.core.validation import shown
+from antecede.errors import shown
 from antecede.errors import LogError
 
 _WHOLE_END = 2**63

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from antecede.core.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
-from antecede.core.validation import shown
+from antecede.eventlog.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
+from antecede.errors import shown
 from antecede.errors import LogError, UsageError
 from antecede.eventlog.lines import csv_rows, json_rows, ours
 from antecede.eventlog.rule import Event, fault, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from antecede.core.tables import (
+from antecede.eventlog.tables import (
     ADVISE_COLUMNS,
     EVENT_SCHEMA,
     FINDING_COLUMNS,

@@ -12,8 +12,8 @@ explicit information kept is exactly what the Propagation Constraints require ([
 
 Assumes
 -------
-Every packet arrives eventually; the network may reorder and duplicate packets ([KS98] assumes FIFO
-channels, but the algorithm does not need them). Processes may join and leave.
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets
+([KS98] assumes FIFO channels, but the algorithm does not need them).
 
 Cost
 ----
@@ -23,40 +23,36 @@ destinations share is computed once.
 
 Names
 -----
-=================  =======================================================
+=================  =========================================================================
 paper              here
-=================  =======================================================
-``LOG_j``          ``Optimal._known``, by names ``Optimal._log``
-``SR_j``           ``Optimal._reached``, by names ``Optimal._newest``
-``clock_j``        ``MessageId.seq``
-``O_M``            ``Packet.control``: sorted (sender, clock, destinations)
-=================  =======================================================
+=================  =========================================================================
+``LOG_j``          ``Optimal._tops`` and ``Optimal._log``: see :mod:`antecede.endpoint.logs`
+``SR_j``           ``Rules.reached``
+``clock_j``        ``Message.seq``
+``M.Dests``        ``Message.dests``, a mask; the sender itself is left out
+``O_M``            ``Message.control`` (tops, log) and ``Packet.own``, the needs of one copy
+=================  =========================================================================
+
+:mod:`antecede.protocols.specs.optimal` is the algorithm as printed, by names. Here the copies of a
+message share what SND(2) computes for all of them. A copy for d differs from the others only in the
+entries that name d: these are its *needs*, and the log that all share names no destination of M.
 
 Differences from the paper
 --------------------------
 The initial entries (i, 0, {}) are left out: an absent sender means the same. RCV(4) and RCV(5) wait
-for the next send: a delivery only notes what its message carried, the newest is merged first, and
-what its sender already knew is passed over. The log is the same whenever it is looked at.
-``lookahead`` merges a message's control on arrival (RCV(4)-(5) early). The paper's remark lets the
-receiver purge by a message that it has not delivered. That alone loses order, because the guarantee
-holds only in the causal future of a send; so the message's own entries are merged as well, and
-messages may then wait longer than necessary. ``hardware_multicast`` sends the log as it was, and
-the receiver applies SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the
-changes to the control sent there before; packets of a channel are then handled in order. This
-delays nothing, because causal order requires it between two messages on one channel anyway. It
-costs the last control sent and received on each channel as state. Entries stay in the log even if
-all channels have carried them, because their absence would mean something.
+for the next send: a delivery only notes what its message carried. Then the newest is merged first,
+and one that its sender knew of is passed over: whoever knew of a message had merged all that it
+carried. The log is the same whenever it is looked at.
 
-The paper does not say how processes leave. Here a removed process is dropped from every destination
-set. Its messages that are held are still delivered; nothing waits for the others, which are lost.
-Every message between the processes that remain is delivered, and two messages on one channel stay
-in order. A message may overtake another only if a third message between the two, to the same
-process, was lost with a removed process: everyone who knew of the third had stopped carrying the
-first. The delivery then names what is lost in ``unmet``, and so do the deliveries of messages that
-depend on it. Packets say whom their sender has removed. Once all processes have said so on
-channels without gaps, and have delivered what they held, the removed one is forgotten, so that
-state and packets depend on the processes that are there. A group that first lets everything under
-way arrive (a flush) loses nothing.
+``lookahead`` (4.5) merges a message's control on arrival. The paper's remark lets the receiver
+purge by a message that it has not delivered. That alone loses order, because the guarantee holds
+only in the causal future of a send; so the message's own entries are merged as well, and messages
+may then wait longer than necessary. ``hardware_multicast`` (4.5) sends the log as it was, and the
+receiver applies SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the changes
+to the control sent there before; packets of a channel are then handled in order. This delays
+nothing, because causal order requires it between two messages on one channel anyway. It costs the
+last control sent and received on each channel as state. Entries stay in the log even if all
+channels have carried them, because their absence would mean something.
 
 References
 ----------
@@ -67,60 +63,60 @@ References
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, Final, cast
 
-from antecede.core.differences import Difference, applied, difference, is_difference, measured
-from antecede.core.entries import Entries, Log, is_entries, restricted
-from antecede.core.groups import as_flag
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import ANY, LOG, NAME, NUMBERED
-from antecede.core.logs import NOTED_MAX, CausalLog
-from antecede.core.messages import (
+from antecede.endpoint.arguments import as_flag
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.logs import (
+    Control,
+    Log,
+    LogWire,
+    Tops,
+    count,
+    explicit,
+    load_log,
+    merged,
+    saved,
+    spelt,
+    take,
+)
+from antecede.endpoint.messages import (
+    COUNT_MAX,
+    FREE,
+    ID_BYTES,
     PAIR_BYTES,
     ControlSize,
-    Effects,
+    Message,
     MessageId,
     Packet,
-    numbered_packet,
 )
-from antecede.core.numbered import FREE, Numbered
-from antecede.core.registry import register
-from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation, are_known, stamp_of
-from antecede.core.validation import malformed
-from antecede.errors import UsageError
+from antecede.endpoint.numbers import read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError
 
-if TYPE_CHECKING:
-    from antecede.core.casts import Targets
-
-_LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
+HEARD_MAX: Final = 64
+"""How many messages may wait to be merged."""
+_LOST_BY_LOOKAHEAD: Final = frozenset({"no_overblocking", "necessity"})
 
 
-class OptimalStamp(Stamp):
-    """O_M of [KS98], shared by all copies of a message."""
+class OptimalWire(LogWire):
+    """O_M: tops and log as all copies share them, and the needs of one."""
 
-    __slots__ = ()
-
-    PROTOCOL: ClassVar = "optimal"
-    IS_LOG: ClassVar = True
-
-    def control(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
+    def spell(self, packet: Packet) -> object:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
-        return self.entries(roster, dest, needs)
+        tops, log = cast("Control", packet.content.control)
+        return spelt(self.view, tops, _with_needs(packet, log))
 
-    @classmethod
-    def of_control(
-        cls, control: object, roster: Roster, dest: int
-    ) -> tuple[Stamp, list[int]] | None:
-        """Return the stamp and the needs of O_M, or None if it is malformed."""
-        if not is_entries(control) or not are_known(control, roster):
-            return None
-        return stamp_of(OptimalStamp, control, roster, dest)
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the entries carried and the destinations left in them."""
+        tops, log = cast("Control", packet.content.control)
+        return _size(count(self.view, tops, _with_needs(packet, log)), _with_needs(packet, log))
 
 
-@register
-class Optimal(Numbered):
+class Optimal(Rules):
     """One process's log of messages whose delivery is not yet certain."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -128,7 +124,6 @@ class Optimal(Numbered):
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
         guarantee="causal order with the least explicit information",
-        assumptions="every packet arrives eventually; processes may join and leave",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         options={
@@ -142,11 +137,8 @@ class Optimal(Numbered):
                 default=False, doc="send only what changed on that channel ([KS98] 3.5)"
             ),
         },
-        dynamic=True,
         short_name="KS",
-        wire_number=1,
         bytes_per_entry=PAIR_BYTES,
-        names_only=True,
         variants=(
             Variant("hardware", lambda _: {"hardware_multicast": True}),
             Variant("lookahead", lambda _: {"lookahead": True}, _LOST_BY_LOOKAHEAD),
@@ -158,221 +150,471 @@ class Optimal(Numbered):
             Variant("differential", lambda _: {"differential": True}),
         ),
     )
-    STATE: ClassVar = {
-        **dict.fromkeys(Numbered.STATE, ANY),
-        **NUMBERED,
-        "_log": LOG,
-        "_last_sent": {NAME: ((str, int, (str, ...)), ...)},
-        "_last_received": {NAME: ((str, int, (str, ...)), ...)},
-    }
-    STAMP: ClassVar = OptimalStamp
+    WIRE: ClassVar = OptimalWire
 
-    def _start(self) -> None:
-        self._hardware = as_flag("hardware_multicast", self.options["hardware_multicast"])
-        self._lookahead = as_flag("lookahead", self.options["lookahead"])
-        self._fifo = self._is_differential = as_flag("differential", self.options["differential"])
-        if self._hardware and self._is_differential:
-            msg = "hardware_multicast sends all the same packet, differential does not; choose one"
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._tops: Tops = list(range(view.n))
+        self._log: Log = {}
+        self._heard: list[tuple[int, int, Control]] = []
+        """Not merged yet: keys, destinations and controls."""
+        self._is_known = False
+        """Whether our last message, the first in ``_heard``, stands for all in ``_log``."""
+
+    @classmethod
+    def of(cls, view: View) -> type[Rules]:
+        """Return the class that the options ask for."""
+        if view.options["differential"]:
+            return Differential
+        return Remarks if any(view.options.values()) else cls
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Refuse what is not a flag, and flags that exclude each other."""
+        for name, value in options.items():
+            as_flag(name, value)
+        if options["differential"] and (options["hardware_multicast"] or options["lookahead"]):
+            msg = (
+                "differential sends what changed, packet by packet, so it excludes "
+                "hardware_multicast and lookahead; choose one"
+            )
             raise UsageError(msg)
-        if self._fifo:
-            self._kind = Stamp  # receive() takes no packet as it is
-        self._looks_ahead = self._lookahead or self._is_differential
-        self._find_bounds()
-        self._known = CausalLog(self._roster, self._me)
-        self._last_sent: dict[str, Entries] = {}
-        self._last_received: dict[str, Entries] = {}
 
-    @property
-    def _log(self) -> Log:
-        """LOG_j of [KS98] by names."""
-        return self._known.spelt()
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """SND(2) to SND(5)."""
+        if self._heard:
+            self._merge()
+        dests = message.dests & ~(1 << self.me)
+        needs = take(self._log, dests)  # SND(2): what names d goes to d; SND(3): nobody keeps it
+        message.control = control = self._tops, self._log
+        key = message.seq << self.view.shift | self.me
+        self._heard.append((key, dests, control))  # SND(4); SND(5) is done by the form of the log
+        self._is_known = True
+        return needs
 
-    @_log.setter
-    def _log(self, log: Log) -> None:
-        self._known.read(log)
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        tops = cast("Control", packet.content.control)[0]
+        if tops[self.me] >> self.view.shift > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
 
-    def _check_state(self) -> None:
-        super()._check_state()
-        if self._known.tops[self._me] >> self._roster.shift > self._seq:
-            msg = f"a log that knows more messages of {self.process!r} than the {self._seq} it sent"
-            raise ValueError(msg)
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the entries of O_M that name this process."""
+        return cast("list[int] | None", packet.own) or NOBODY
+
+    def blocker(self, packet: Packet) -> int:
+        """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
+        own = cast("list[int] | None", packet.own)
+        if own:
+            reached, low = self.reached, self.view.low
+            for key in own:
+                if key > reached[key & low]:
+                    return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2), and a note for RCV(3) to RCV(5)."""
+        message = packet.content
+        sender = message.sender
+        self.reached[sender] = key = message.seq << self.view.shift | sender
+        self._heard.append((key, message.dests, cast("Control", message.control)))
+        if len(self._heard) > HEARD_MAX:
+            self._merge()
+        return self.places[sender]
+
+    def _merge(self) -> None:
+        """RCV(3) to RCV(5) for all that was heard, the newest first."""
+        low, mine = self.view.low, 1 << self.me
+        tops: Tops = []
+        log: Log = {}
+        for key, dests, (their_tops, their_log) in reversed(self._heard):
+            sender = key & low
+            if not tops:
+                tops, log = their_tops.copy(), their_log.copy()
+            elif key > tops[sender]:
+                tops, log = merged(tops, log, their_tops, their_log, low)  # RCV(4)
+            else:
+                continue  # whoever sent a later one knew of it
+            tops[sender] = key  # RCV(3): the message itself, for its other destinations
+            if rest := dests & ~(1 << sender | mine):
+                log[key] = rest
+        if not self._is_known:
+            tops, log = merged(tops, log, self._tops, self._log, low)
+        self._heard.clear()
+        self._tops, self._log, self._is_known = tops, log, False
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a message."""
+        return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
-        return self._known.explicit()
+        return explicit(self.view, self._settled()[1])
 
     def kept_entries(self) -> int:
         """Return the entries of the log."""
-        return self._known.count()
+        return count(self.view, *self._settled())
 
-    # Send.
+    def _settled(self) -> Control:
+        """Return the log with all that was heard."""
+        if self._heard:
+            self._merge()
+        return self._tops, self._log
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        """SND(2) to SND(5). SND(2) carries to all what SND(3) keeps: it is computed once."""
-        known, numbers, roster, me = self._known, to.numbers, self._roster, self._me
-        seq, sent = self._seq, self._links.sent
-        key = seq << roster.shift | me
-        if len(numbers) == 1 and not self._hardware:
-            (dest,) = numbers
-            sent[dest] = n = sent.get(dest, 0) + 1
-            own = known.take_one(to.others_mask)
-            stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
-            packet = numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
-            return (packet if not self._is_differential else self._shortened(packet),)
-        packets = []
-        before = known.log.copy() if self._hardware else {}
-        needs, nothing = known.take(to.others_mask), list[int]()
-        stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
-        for dest in numbers:
-            sent[dest] = n = sent.get(dest, 0) + 1
-            own = needs.get(dest, nothing)
-            packets.append(numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own))
-        if self._hardware:
-            for packet in packets:
-                log = _without(before, roster.bits[packet.dest_no])
-                packet.stamp = OptimalStamp(stamp.tops, log)
-        return tuple(map(self._shortened, packets) if self._is_differential else packets)
+    def state(self) -> State:
+        """Return LOG_j."""
+        tops, log = self._settled()
+        return {"tops": list(tops), "log": saved(log)}
 
-    def _shortened(self, packet: Packet) -> Packet:
-        """Return a packet with only what differs from the one before on its channel."""
-        control = cast("Entries", packet.control)
-        before = self._last_sent.get(packet.dest, ())
-        self._last_sent[packet.dest] = control
-        return replace(packet, control=difference(before, control))
+    def load(self, state: Fields) -> None:
+        """Take over LOG_j."""
+        self._tops = state.keys("tops", self.view.n, self.view.shift)
+        self._log = load_log(state, "log", self.view, self._tops)
+        if self._tops[self.me] >> self.view.shift > self.made:
+            raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
 
-    # Receive.
 
-    def _receive_in_order(self, packet: Packet) -> Effects:
-        """Accept a packet that brings what changed since the one before on its channel."""
-        self._check_packet(packet)
-        links, source, n = self._links, self._roster.numbers[packet.source], packet.n
-        if links.is_seen(source, n):
-            return self._flush()
-        if not links.is_next(source, n):
-            if not self._tally.is_low(self, packet):
-                self._check_space(packet, is_blocked=True)
-            links.accept(source, n)
-            links.park(source, packet)
-            return self._flush()
-        full = self._in_full(packet)
-        need = self._blocker(full)
-        if need != FREE or self.pull:
-            self._hold_back(full, need)
-        else:
-            links.accept(source, n)
-            self._on_arrival(full)
-            self._deliver(full)
-        for due in links.unpark(source, n):
-            full = self._in_full(due)
-            self._on_arrival(full)
-            self._file(self._hold.take_in(full), full, self._blocker(full))
-        self._drain()
-        return self._flush()
+# Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
 
-    def _in_full(self, packet: Packet) -> Packet:
-        """Return the packet with all of O_M, by numbers."""
-        before = self._last_received.get(packet.source, ())
-        control = applied(before, cast("Entries | Difference", packet.control))
-        return self._numbered(replace(packet, control=control))
 
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        if self._is_differential and is_difference(control):
-            self._check_names(packet, (sender for sender, _ in control[1]))
-            control = control[2]
-        if packet.kind != "data" or not is_entries(control):
-            raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        for sender, clock, dests in control:
-            self._check_names(packet, (sender, *dests))
-            if sender == packet.source and clock >= packet.message_id.seq:
-                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
-            if sender == self.process and clock > self._seq:
-                raise malformed(packet, f"at most {self._seq} messages of {sender!r}")
+class RemarksWire(OptimalWire):
+    """O_M; with ``hardware_multicast`` before SND(2), the same for all copies."""
 
-    def _numbered(self, packet: Packet) -> Packet:
-        roster = self._roster
-        entries, dests = cast("Entries", packet.control), packet.dests
-        if self._forgotten:  # nobody needs to know about them any more
-            entries = restricted(entries, roster.numbers)
-            dests = tuple(name for name in dests if name in roster.numbers)
-        stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
-        return numbered_packet(
-            roster,
-            roster.numbers[packet.source],
-            self._me,
-            packet.n,
-            packet.message_id.seq,
-            roster.mask_of(dests),
-            packet.payload,
-            stamp,
-            needs,
-        )
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
+        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
 
-    def _on_arrival(self, packet: Packet) -> None:
-        if self._is_differential:
-            self._last_received[packet.source] = cast("Entries", packet.control)
-        if self._lookahead:
-            self._merge_early(packet)
 
-    def _merge(self, packet: Packet, key: int) -> None:
-        """RCV(3) to RCV(5); RCV(3) drops this process, which a packet names only in its needs."""
-        if self._lookahead:
+class Remarks(Optimal):
+    """``hardware_multicast`` and ``lookahead``. All is merged at once."""
+
+    WIRE: ClassVar = RemarksWire
+    HEARS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._is_hardware = bool(view.options["hardware_multicast"])
+        self._looks_ahead = bool(view.options["lookahead"])
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """SND(2) to SND(5); hardware sends the log as it was, to all."""
+        before = self._log.copy()
+        needs = super().stamp(message, others, event, after)
+        if self._is_hardware:
+            message.control = self._tops, before
+            needs = ALIKE
+        self._merge()
+        return needs
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the entries of O_M that name this process."""
+        if not self._is_hardware:
+            return super().needs(packet)
+        bit = 1 << self.me
+        log = cast("Control", packet.content.control)[1]
+        return [key for key, mask in log.items() if mask & bit]
+
+    def blocker(self, packet: Packet) -> int:
+        """RCV(1)."""
+        return Rules.blocker(self, packet)
+
+    def arrived(self, packet: Packet) -> None:
+        """RCV(4) and RCV(5) early, with the message's own entries, which name this process."""
+        if self._looks_ahead:
+            bit, (their_tops, their_log) = 1 << self.me, self._carried(packet)
+            named = {key: their_log.get(key, 0) | bit for key in self.needs(packet)}
+            self._merge_now(packet, (their_tops, their_log | named))
             self._drop_delivered()
-        elif self._rough or self._hardware:
-            bits = self._roster.bits
-            targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me] | self._gone)
-            self._known.merge(self._carried(packet), key, targets)
-        else:
-            noted = self._known.noted
-            noted.append((packet.stamp, key, packet.dest_set))
-            if len(noted) > NOTED_MAX:
-                self._known.settle()
 
-    def _carried(self, packet: Packet) -> Stamp:
-        """Return O_M without those who left, and after SND(2) if the sender left that to us."""
-        drop = self._gone
-        if self._hardware:
-            drop |= packet.dest_set & ~self._roster.bits[packet.source_no]
-        return OptimalStamp(packet.stamp.tops, _without(packet.stamp.log, drop))
-
-    def _merge_early(self, packet: Packet) -> None:
-        """RCV(4) and RCV(5) for a message that has just arrived."""
-        roster, bit = self._roster, self._roster.bits[self._me]
-        stamp = self._carried(packet)
-        for key in packet.needs:
-            stamp.log[key] = stamp.log.get(key, 0) | bit
-        key = packet.seq << roster.shift | packet.source_no
-        targets = packet.dest_set & ~(roster.bits[packet.source_no] | self._gone)
-        self._known.merge(stamp, key, targets)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        self.reached[packet.content.sender] = self.key(packet)
+        if not self._looks_ahead:
+            self._merge_now(packet, self._carried(packet))
         self._drop_delivered()
+        return self.places[packet.content.sender]
+
+    def _carried(self, packet: Packet) -> Control:
+        """Return O_M, after SND(2) if the sender left that to us."""
+        tops, log = cast("Control", packet.content.control)
+        drop = packet.content.dests & ~(1 << packet.content.sender) if self._is_hardware else 0
+        return tops, {key: rest for key, mask in log.items() if (rest := mask & ~drop)}
+
+    def _merge_now(self, packet: Packet, control: Control) -> None:
+        """RCV(3) and RCV(4): merge what a message carries, and the message itself."""
+        key, sender = self.key(packet), packet.content.sender
+        rest = packet.content.dests & ~(1 << sender)
+        if key <= self._tops[sender]:
+            rest &= self._log.get(key, 0)
+        bounds = control[0].copy()
+        bounds[sender] = key
+        low = self.view.low
+        self._tops, self._log = merged(self._tops, self._log, bounds, control[1], low)
+        if rest:
+            self._log[key] = rest
 
     def _drop_delivered(self) -> None:
-        """Drop this process from the entries of messages it has delivered (for ``lookahead``)."""
-        bit, reached, low = self._roster.bits[self._me], self._reached, self._roster.low
-        late = self._departures.late
-        self._known.log = {
+        """Drop this process from the entries of messages that it has delivered."""
+        bit, reached, low = 1 << self.me, self.reached, self.view.low
+        self._log = {
             key: rest
-            for key, mask in self._known.log.items()
-            if (rest := mask & ~bit if key <= reached[key & low] or key in late else mask)
+            for key, mask in self._log.items()
+            if (rest := mask & ~bit if key <= reached[key & low] else mask)
         }
 
-    # Membership.
 
-    def _left(self, process: str) -> None:
-        self._known.drop(self._gone)
-        self._last_sent.pop(process, None)
-        self._last_received.pop(process, None)
+# Section 3.5: on each channel, only what changed.
 
-    def _move(self, by: Translation) -> None:
-        self._known.move(by, by.after.numbers[self.process])
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the entries carried and the destinations left in them."""
-        if packet.roster is not None:
-            return packet.stamp.size(packet.roster, packet.needs)
-        return measured(cast("Entries | Difference", packet.control))
+Entries = dict[int, int]
+"""O_M for one copy, with an empty mask for a sender's newest message that names nobody."""
+Change = tuple[bool, list[int], Entries]
+"""Whether all is new; else the entries that are gone; and those that are new or changed."""
 
 
-def _without(log: dict[int, int], gone: int) -> dict[int, int]:
-    return {key: rest for key, mask in log.items() if (rest := mask & ~gone)}
+class DifferentialWire(OptimalWire):
+    """The changes to O_M that one copy brings."""
+
+    def put(self, message: Message) -> bytes:
+        """Return nothing: copies share nothing."""
+        return b""
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read nothing."""
+        return None, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return the entries that are gone, and those that are new or changed."""
+        is_all, gone, fresh = cast("Change", packet.own)
+        out = [varint(len(gone) << 1 | is_all), varint(len(fresh))]
+        last = -1
+        for key in gone:
+            out.append(varint(key - last - 1))
+            last = key
+        last = -1
+        for key, mask in fresh.items():
+            out += varint(key - last - 1), mask.to_bytes(self.view.n + 7 >> 3, "little")
+            last = key
+        return b"".join(out)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read them."""
+        code, at = read_varint(data, at)
+        count, at = read_varint(data, at)
+        gone: list[int] = []
+        fresh: Entries = {}
+        last, size = -1, self.view.n + 7 >> 3
+        for _ in range(code >> 1):
+            gap, at = read_varint(data, at)
+            last += gap + 1
+            gone.append(last)
+        last = -1
+        for _ in range(count):
+            gap, at = read_varint(data, at)
+            last += gap + 1
+            fresh[last] = int.from_bytes(data[at : at + size], "little")
+            at += size
+        self._check(packet.content, code, gone, fresh)
+        if at > len(data):
+            raise IndexError(at)
+        return (bool(code & 1), gone, fresh), at
+
+    def _check(self, message: Message, code: int, gone: list[int], fresh: Entries) -> None:
+        view = self.view
+        keys = [*gone, *fresh]
+        if any(
+            not view.low < key < COUNT_MAX << view.shift or key & view.low >= view.n for key in keys
+        ):
+            msg = "has entries of messages that nobody sent"
+            raise PeerError(msg)
+        later = [
+            k for k in keys if k & view.low == message.sender and k >> view.shift >= message.seq
+        ]
+        if later or any(mask >> view.n for mask in fresh.values()) or (code & 1 and gone):
+            msg = "knows of later messages of its sender, or of destinations that are not members"
+            raise PeerError(msg)
+
+    def spell(self, packet: Packet) -> object:
+        """Return O_M, or ("diff", what is gone, what is new or changed)."""
+        is_all, gone, fresh = cast("Change", packet.own)
+        view = self.view
+        entries = spelt(view, [], fresh)
+        if is_all:
+            return entries
+        return (
+            "diff",
+            tuple(sorted([(view.members[k & view.low], k >> view.shift) for k in gone])),
+            entries,
+        )
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the entries carried; one that is gone counts too."""
+        _, gone, fresh = cast("Change", packet.own)
+        return _size(len(gone) + len(fresh), fresh)
+
+
+class Differential(Optimal):
+    """``differential``: a packet says what changed since the one before on its channel.
+
+    So a channel's packets are handled in order: places from ``n`` on are channels, and their keys
+    count packets. All keys have one more bit for that.
+    """
+
+    WIRE: ClassVar = DifferentialWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self.low = 2 * view.low + 1
+        self.reached = list(range(2 * view.low + 2))
+        self._last_sent: list[Entries] = [{} for _ in range(view.n)]
+        self._last_received: list[Entries] = [{} for _ in range(view.n)]
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """SND(2) to SND(5), then leave out what the channel has carried."""
+        needs = super().stamp(message, others, event, after)
+        assert needs is not None
+        tops, log = cast("Control", message.control)
+        low, own = self.view.low, {}
+        shared = dict.fromkeys([key for key in tops if key > low], 0) | log
+        for dest in others:
+            entries = dict(shared)
+            for key in cast("list[int]", needs.get(dest, NOBODY)):
+                entries[key] = entries.get(key, 0) | 1 << dest
+            own[dest] = _change(self._last_sent[dest], entries, low)
+            self._last_sent[dest] = entries
+        message.control = None
+        self._merge_own(message, (tops, log))
+        return own
+
+    def _merge_own(self, message: Message, control: Control) -> None:
+        """SND(4) at once: the message itself keeps no control that could be noted."""
+        self._heard[-1] = (*self._heard[-1][:2], control)
+        self._merge()
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        _, _, fresh = cast("Change", packet.own)
+        low = self.view.low
+        newest = max([key for key in fresh if key & low == self.me], default=0)
+        if newest >> self.view.shift > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the packet before on its channel; if that was handled, what O_M asks for."""
+        place = self.view.low + 1 + packet.source_no
+        before = packet.n - 1 << self.view.shift + 1 | place
+        if before > self.reached[place]:
+            return [before]
+        bit, low, shift = 1 << self.me, self.view.low, self.view.shift
+        entries = _changed(self._last_received[packet.source_no], packet, low)
+        return [
+            key >> shift << shift + 1 | key & low for key, mask in entries.items() if mask & bit
+        ]
+
+    def blocker(self, packet: Packet) -> int:
+        """RCV(1), in the order of the channel."""
+        return Rules.blocker(self, packet)
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message that a key stands for; for a packet, all before on the channel."""
+        place = key & self.low
+        if place > self.view.low:
+            return packet.source_no, packet.content.seq - 1
+        return place, key >> self.view.shift + 1
+
+    def key(self, packet: Packet) -> int:
+        """Return the key that others wait for."""
+        return packet.content.seq << self.view.shift + 1 | packet.content.sender
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether O_M, as far as it can be told, has this message or a later one."""
+        low, shift = self.view.low, self.view.shift
+        entries = _changed(self._last_received[packet.source_no], packet, low)
+        return any(key & low == sender and key >> shift >= seq for key in entries)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5), with all of O_M."""
+        message, view, source = packet.content, self.view, packet.source_no
+        entries = _changed(self._last_received[source], packet, view.low)
+        self._last_received[source] = entries
+        place = view.low + 1 + source
+        self.reached[source] = self.key(packet)
+        self.reached[place] = packet.n << view.shift + 1 | place
+        tops, bit = list(range(view.n)), 1 << self.me
+        for key in entries:
+            tops[key & view.low] = max(key, tops[key & view.low])
+        log = {key: rest for key, mask in entries.items() if (rest := mask & ~bit)}
+        self._heard.append((message.seq << view.shift | source, message.dests, (tops, log)))
+        self._merge()
+        return source, place
+
+    def state(self) -> State:
+        """Return LOG_j, and what each channel carried last."""
+        return super().state() | {
+            "last_sent": [saved(entries) for entries in self._last_sent],
+            "last_received": [saved(entries) for entries in self._last_received],
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over both."""
+        super().load(state)
+        view = self.view
+        anything = [COUNT_MAX << view.shift] * (view.low + 1)
+        for name, kept in (("last_sent", self._last_sent), ("last_received", self._last_received)):
+            for place, entries in enumerate(state.list(name, view.n)):
+                one = Fields(name, {name: entries})
+                kept[place] = load_log(one, name, view, anything, is_open=True)
+
+
+def _change(before: Entries, after: Entries, low: int) -> Change:
+    """Return what turns ``before`` into ``after``, or all of it where that is smaller.
+
+    An entry that names nobody is gone as soon as its sender has a newer one, without a word.
+    """
+    newest: dict[int, int] = {}
+    for key in after:
+        newest[key & low] = max(key, newest.get(key & low, 0))
+    gone = sorted(
+        [k for k, mask in before.items() if k not in after and (mask or k > newest.get(k & low, 0))]
+    )
+    fresh = {key: mask for key, mask in sorted(after.items()) if before.get(key) != mask}
+    change = _size(len(gone) + len(fresh), fresh)
+    if change.model_bytes < _size(len(after), after).model_bytes:
+        return False, gone, fresh
+    return True, [], dict(sorted(after.items()))
+
+
+def _changed(before: Entries, packet: Packet, low: int) -> Entries:
+    """Return the entries of which :func:`_change` was made; any change can be applied."""
+    is_all, gone, fresh = cast("Change", packet.own)
+    if is_all:
+        return fresh
+    entries = before | fresh
+    for key in gone:
+        entries.pop(key, None)
+    newest: dict[int, int] = {}
+    for key in entries:
+        newest[key & low] = max(key, newest.get(key & low, 0))
+    return {k: mask for k, mask in entries.items() if mask or k == newest[k & low]}
+
+
+def _with_needs(packet: Packet, log: Log) -> Log:
+    """Return a log with the needs of one copy, which name its destination."""
+    needs = cast("list[int] | None", packet.own)
+    bit = 1 << packet.dest_no
+    return log | {key: log.get(key, 0) | bit for key in needs} if needs else log
+
+
+def _size(entries: int, log: Log) -> ControlSize:
+    dests = sum(map(int.bit_count, log.values()))
+    return ControlSize(entries, dests, PAIR_BYTES * entries + ID_BYTES * dests)
+
+
+register(Optimal)

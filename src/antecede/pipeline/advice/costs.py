@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.core.tables import ADVISE_COLUMNS
+from antecede.eventlog.tables import ADVISE_COLUMNS
 from antecede.pipeline import schemas
 
 

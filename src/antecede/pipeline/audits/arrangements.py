@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
-from antecede.core.tables import CLOCK
+from antecede.eventlog.tables import CLOCK
 from antecede.pipeline.audits.blobs import Blobs
 from antecede.pipeline.audits.frame_cuts import Stats, find_cuts, survey
 from antecede.pipeline.audits.packing import ProcessCodes, events_in, packed_columns

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.core.tables import CLOCK
+from antecede.eventlog.tables import CLOCK
 from antecede.errors import UsageError
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.audits.neighbourhood import Rows, TableRows, neighbourhoods

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from antecede.core.validation import shown
+from antecede.errors import shown
 from antecede.errors import UsageError
 from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange, arrange_blobs

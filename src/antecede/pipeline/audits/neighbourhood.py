@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.core.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
+from antecede.eventlog.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Column, Ints

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from antecede.core.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
+from antecede.eventlog.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
 from antecede.pipeline.audits.local import copies_of, name_rows, rows_of
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.copies import Copies

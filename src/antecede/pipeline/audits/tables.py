@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from antecede.core.tables import (
+from antecede.eventlog.tables import (
     CAUSAL,
     CAUSAL_CYCLE,
     CLOCK_AHEAD,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.core.tables import SEND
+from antecede.eventlog.tables import SEND
 from antecede.errors import UsageError
 from antecede.pipeline.audits.neighbourhood import TableRows
 from antecede.report.diagrams import diagram_of

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from antecede.core.tables import (
+from antecede.eventlog.tables import (
     CLOCK,
     EVENT_COLUMNS,
     EVENT_KINDS,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
-from antecede.core.tables import SEND
+from antecede.eventlog.tables import SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Rejected
 from antecede.pipeline.logs.base import QUOTED_CHARS

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.core.tables import CLOCK
+from antecede.eventlog.tables import CLOCK
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Rejected
 from antecede.pipeline.logs.base import (

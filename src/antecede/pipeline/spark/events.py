@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from antecede.core.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
+from antecede.eventlog.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
 from antecede.eventlog.rule import require_columns
 from antecede.pipeline.logs.columns import require_types
 

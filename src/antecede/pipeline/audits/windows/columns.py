@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.core.tables import CLOCK
+from antecede.eventlog.tables import CLOCK
 from antecede.pipeline.audits.windows.hashing import hash_column, hash_lists
 from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import KNOWN, Events, joined

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.core.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
+from antecede.eventlog.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
 from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import (
     LOCAL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antecede import eventlog
-from antecede.core.tables import EVENT_COLUMNS_NEEDED
+from antecede.eventlog.tables import EVENT_COLUMNS_NEEDED
 from antecede.eventlog import Rejected
 from antecede.eventlog.lines import ours
 from antecede.pipeline.logs.base import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from antecede.core.tables import DELIVER, SEND
+from antecede.eventlog.tables import DELIVER, SEND
 from antecede.eventlog import Event, Rejected
 from antecede.eventlog.edges import Multicast, parse_edges
 from antecede.pipeline.logs.base import (

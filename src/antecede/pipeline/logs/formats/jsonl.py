@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from antecede import eventlog
-from antecede.core.tables import CLOCK, EVENT_COLUMNS
+from antecede.eventlog.tables import CLOCK, EVENT_COLUMNS
 from antecede.eventlog import Rejected
 from antecede.eventlog.lines import json_rows
 from antecede.eventlog.rule import is_text, safe, values

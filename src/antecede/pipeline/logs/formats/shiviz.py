@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from antecede.core.tables import CLOCK, DELIVER, LOCAL, SEND
+from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.errors import LogError
 from antecede.eventlog import Event, Rejected
 from antecede.pipeline.logs.base import (

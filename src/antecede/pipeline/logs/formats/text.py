@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from antecede.core.tables import DELIVER, LOCAL, SEND
+from antecede.eventlog.tables import DELIVER, LOCAL, SEND
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, Rejected, parse
 from antecede.pipeline.logs.base import (

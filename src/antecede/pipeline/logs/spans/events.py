@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from antecede.core.tables import CLOCK, DELIVER, LOCAL, SEND
+from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.eventlog import Event
 from antecede.pipeline.logs.base import table_of
 from antecede.pipeline.logs.spans.model import Ref, Span

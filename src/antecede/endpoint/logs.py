@@ -1,0 +1,258 @@
+"""The log of [KS98] by numbers, in two parts, and its form as bytes.
+
+``log`` has the entries that still name someone: key -> mask of destinations. ``tops`` has each
+sender's newest key. An entry that names nobody is kept only if it is its sender's newest, so
+``tops`` stands for it, and purging has nothing left to do. As bytes, messages are told by their
+distance from their sender's newest: these *places*, ``(top - clock) << shift | sender``, are small
+and close together.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Final, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.messages import Message, MessageId, Packet
+from antecede.endpoint.numbers import (
+    BYTE,
+    FEW,
+    Sets,
+    get_clocks,
+    get_column,
+    put_clocks,
+    put_column,
+    read_varint,
+    varint,
+)
+from antecede.endpoint.rules import Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Tops = list[int]
+Log = dict[int, int]
+Control = tuple[Tops, Log]
+Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
+"""A log by names: sorted (sender, clock, destinations)."""
+
+PAIRS: Final = 3
+"""A form of a few entries with one destination each: place and destination in one number."""
+TOO_EARLY: Final = "has an entry before its sender's first message, or for its own destination"
+
+
+def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
+    """RCV(4): merge two logs.
+
+    An entry that one side lacks, although it has a newer one of that sender, was deleted there in
+    the causal past, so it goes. Entries that both have keep the destinations that both have.
+    """
+    both = {key: mask for key, mask in log.items() if key > their_tops[key & low]} if log else {}
+    find = log.get
+    for key, mask in their_log.items():
+        other = find(key)
+        if other is None:
+            if key > tops[key & low]:
+                both[key] = mask
+        elif rest := mask & other:
+            both[key] = rest
+    return [a if a > b else b for a, b in zip(tops, their_tops)], both  # noqa: B905, FURB136 - hot
+
+
+def take(log: Log, dests: int) -> dict[int, list[int]]:
+    """Drop destinations from every entry; return the entries that named each."""
+    needs: dict[int, list[int]] = {}
+    for key in [key for key, mask in log.items() if mask & dests]:
+        mask = log[key]
+        if rest := mask & ~dests:
+            log[key] = rest
+        else:
+            del log[key]
+        hit = mask & dests
+        while hit:
+            dest = hit.bit_length() - 1
+            hit ^= 1 << dest
+            if dest in needs:
+                needs[dest].append(key)
+            else:
+                needs[dest] = [key]
+    return needs
+
+
+def spelt(view: View, tops: Tops, log: Log) -> Entries:
+    """Return a log by names: also each sender's newest entry, even if it names nobody."""
+    entries = dict.fromkeys([key for key in tops if key > view.low], 0) | log
+    return tuple(
+        sorted(
+            [
+                (view.members[key & view.low], key >> view.shift, view.names(mask))
+                for key, mask in entries.items()
+            ]
+        )
+    )
+
+
+def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
+    """Return the entries that name someone, by names, in order."""
+    found = [
+        (MessageId(view.members[key & view.low], key >> view.shift), frozenset(view.names(mask)))
+        for key, mask in log.items()
+    ]
+    return dict(sorted(found, key=lambda pair: pair[0]))
+
+
+def count(view: View, tops: Tops, log: Log) -> int:
+    """Return how many entries a log has, with each sender's newest, even if it names nobody."""
+    return len(log) + sum([key > view.low and key not in log for key in tops])
+
+
+def saved(log: Log) -> list[list[object]]:
+    """Return a log as state keeps it."""
+    return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
+
+
+def load_log(state: Fields, name: str, view: View, tops: Tops, *, is_open: bool = False) -> Log:
+    """Read a log that goes with these tops; with ``is_open`` entries may name nobody."""
+    log: Log = {}
+    for entry in state.list(name):
+        if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
+            raise state.wrong(name, entry, "a key and its destinations")
+        key, mask = entry[0], state.as_mask(name, entry[1], view.n)
+        is_past = view.low < key and key & view.low < view.n and key <= tops[key & view.low]
+        if key in log or not is_past or not (mask or is_open):
+            raise state.wrong(name, entry, "distinct messages that are known of, for someone")
+        log[key] = mask
+    return log
+
+
+class LogWire(Wire):
+    """Writes and reads tops and log, which all copies share, and the needs of each copy."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.sets = Sets(view)
+
+    def put(self, message: Message) -> bytes:
+        """Return tops and log."""
+        tops, log = cast("Control", message.control)
+        base, form, column = put_clocks(tops, self.view, message.seq)
+        if not log:
+            return b"".join((BYTE[form], base, column, b"\0"))
+        low = self.view.low
+        by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
+        places = sorted(by_place)
+        masks = [by_place[place] for place in places]
+        if len(masks) <= FEW and (pairs := self._put_pairs(places, masks)):
+            return b"".join((BYTE[form | PAIRS << 4], base, column, BYTE[len(masks)], pairs))
+        width, gaps = put_column(_gaps(places))
+        how, dests = self.sets.put(masks)
+        form |= width << 2 | how << 4
+        return b"".join((BYTE[form], base, column, varint(len(places)), gaps, dests))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read tops and log."""
+        low, form = self.view.low, data[at]
+        tops, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
+        if tops[message.sender] >> self.view.shift >= message.seq:
+            msg = "knows of later messages of its sender"
+            raise PeerError(msg)
+        length, at = read_varint(data, at)
+        if not length:
+            if form > 3:
+                raise PeerError(_OTHER_FORM)
+            return (tops, {}), at
+        if form >> 4 == PAIRS:
+            places, masks, at = self._get_pairs(data, at, length)
+            if form & 12:
+                raise PeerError(_OTHER_FORM)
+        else:
+            gaps, at = get_column(data, at, length, form >> 2 & 3)
+            masks, at = self.sets.get(data, at, length, form >> 4)
+            places = _places(gaps)
+            if length <= FEW and form >> 4 == Sets.SINGLES:
+                raise PeerError(_OTHER_FORM)
+        high = ~low
+        try:
+            log = {
+                tops[place & low] - (place & high): mask
+                for place, mask in zip(places, masks, strict=True)
+            }
+        except IndexError:
+            raise PeerError(TOO_EARLY) from None
+        if min(log) <= low or reduce(or_, masks) & self.excluded(message):
+            raise PeerError(TOO_EARLY)
+        return (tops, log), at
+
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry may name: the message's own destinations stand for themselves."""
+        return message.dests & ~(1 << message.sender)
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return the needs of a copy."""
+        needs = cast("list[int] | None", packet.own)
+        if not needs:
+            return b"\0"
+        low = self.view.low
+        tops = cast("Control", packet.content.control)[0]
+        if len(needs) == 1:  # usual: the place alone
+            key = needs[0]
+            return varint((tops[key & low] - key | key & low) + 1 << 1)
+        width, gaps = put_column(_gaps(sorted([tops[k & low] - k | k & low for k in needs])))
+        return varint(len(needs) << 3 | width << 1 | 1) + gaps
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read the needs of a copy."""
+        code, at = read_varint(data, at)
+        if not code:
+            return None, at
+        tops = cast("Control", packet.content.control)[0]
+        low, n = self.view.low, self.view.n
+        places: list[int] = [(code >> 1) - 1]
+        if code & 1:
+            gaps, at = get_column(data, at, code >> 3, code >> 1 & 3)
+            places = _places(gaps)
+        if code & 1 and len(places) < 2:
+            raise PeerError(_OTHER_FORM)
+        needs = [tops[p & low] - (p & ~low) for p in places if p & low < n]
+        if len(needs) < len(places) or min(needs) <= low:
+            raise PeerError(TOO_EARLY)
+        return needs, at
+
+    def _put_pairs(self, places: list[int], masks: list[int]) -> bytes:
+        """Return the entries of a short log, or nothing if one has several destinations."""
+        shift, pairs = self.view.shift, []
+        for place, mask in zip(places, masks, strict=True):
+            if mask & mask - 1:
+                return b""
+            pairs.append(varint(place << shift | mask.bit_length() - 1))
+        return b"".join(pairs)
+
+    def _get_pairs(self, data: bytes, at: int, length: int) -> tuple[list[int], list[int], int]:
+        shift, low, n = self.view.shift, self.view.low, self.view.n
+        places: list[int] = []
+        masks: list[int] = []
+        if length > FEW:
+            raise PeerError(_OTHER_FORM)
+        for _ in range(length):
+            code, at = read_varint(data, at)
+            place = code >> shift
+            if code & low >= n or (places and place <= places[-1]):
+                raise PeerError(TOO_EARLY)
+            places.append(place)
+            masks.append(1 << (code & low))
+        return places, masks, at
+
+
+_OTHER_FORM: Final = "has a log in another form than it should have"
+
+
+def _gaps(places: list[int]) -> list[int]:
+    return [place - before - 1 for before, place in zip([-1, *places], places)]  # noqa: B905 - hot
+
+
+def _places(gaps: object) -> list[int]:
+    place, places = -1, list[int]()
+    for gap in cast("list[int]", gaps):
+        place += gap + 1
+        places.append(place)
+    return places

@@ -1,0 +1,351 @@
+"""Numbers as bytes: varints, columns of small numbers, sets of members, and clocks.
+
+A column has lanes of 3, 4, 6 or 8 bits. The greatest number of a lane says that the rest of the
+value follows the column as a varint. The width follows from the mean. The standard library converts
+lanes quickly: 3 and 4 bits as octal and hexadecimal text, 6 as base 64. All forms are canonical: a
+reader refuses what no writer writes.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from antecede.endpoint.messages import COUNT_MAX
+from antecede.endpoint.view import CACHE_MAX, View
+from antecede.errors import PeerError
+
+BYTE: Final = [bytes((value,)) for value in range(256)]
+FEW: Final = 3
+"""So many values take a byte each: little would be gained."""
+WIDTHS: Final = (3, 4, 6, 8)
+EIGHT: Final = 3
+"""The number of the widest lane."""
+_MEANS: Final = (3, 11, 45)
+"""Below these means of a column, lanes of that width are shortest, about."""
+_MOST: Final = (7, 15, 63, 255)
+_BELOW: Final = [bytes(range(most)) for most in _MOST]
+_HEX: Final = b"0123456789abcdef"
+_B64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_TO_OCTAL: Final = _HEX[:8].ljust(256, b"7")
+_TO_HEX: Final = _HEX.ljust(256, b"f")
+_TO_B64: Final = _B64.ljust(256, b"/")
+_FROM_HEX: Final = bytes([max(_HEX.find(char), 0) for char in range(256)])
+_FROM_B64: Final = bytes([max(_B64.find(char), 0) for char in range(256)])
+_SMALL: Final = COUNT_MAX >> 1
+_SHIFTED_MAX: Final = 1024
+"""Up to so many bits, shifting one number is quicker than reading text."""
+
+
+# Numbers.
+
+
+def varint(value: int) -> bytes:
+    """Return a number from 0, seven bits to a byte, the lowest first."""
+    if value < 0x80:
+        return BYTE[value]
+    if value < 0x4000:
+        return BYTE[value & 0x7F | 0x80] + BYTE[value >> 7]
+    return BYTE[value & 0x7F | 0x80] + varint(value >> 7)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place behind it."""
+    value = data[at]
+    if value < 0x80:
+        return value, at + 1
+    value &= 0x7F
+    for shift in range(7, 70, 7):
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if not byte:
+                break
+            return value, at + 1
+    msg = "has a number that is longer than it needs to be"
+    raise PeerError(msg)
+
+
+def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
+    """Return the number of a message, packet or event, and the place behind it."""
+    value, at = read_varint(data, at)
+    if not least <= value <= COUNT_MAX:
+        msg = f"has the number {value}; expected {least} to {COUNT_MAX}"
+        raise PeerError(msg)
+    return value, at
+
+
+# Columns.
+
+
+def put_column(values: list[int]) -> tuple[int, bytes]:
+    """Return the number of the width, and the column."""
+    try:
+        column = bytes(values)
+    except ValueError:
+        column = bytes([min(value, 255) for value in values])
+    number = _width(len(column), sum(column))
+    lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
+    if column.translate(None, _BELOW[number]):
+        most = _MOST[number]
+        return number, lane + b"".join([varint(value - most) for value in values if value >= most])
+    return number, lane
+
+
+def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[int], int]:
+    """Read so many values, and return the place behind them."""
+    lane, at = get_lane(data, at, count, WIDTHS[number])
+    most = _MOST[number]
+    if most not in lane:
+        total = sum(lane)
+    else:
+        values = list(lane)
+        place = -1
+        for _ in range(lane.count(most)):
+            place = lane.index(most, place + 1)
+            more, at = read_varint(data, at)
+            values[place] += more
+        total = sum([min(value, 255) for value in values])
+        if number == _width(count, total):
+            return values, at
+    if number != _width(count, total):
+        msg = f"has a column of {count} in lanes of another width than it should have"
+        raise PeerError(msg)
+    return lane, at
+
+
+def _width(count: int, total: int) -> int:
+    if count <= FEW or total >= _MEANS[2] * count:
+        return EIGHT
+    return 2 if total >= _MEANS[1] * count else 1 if total >= _MEANS[0] * count else 0
+
+
+def put_lane(column: bytes, width: int) -> bytes:
+    """Return values in lanes; what is too large becomes the greatest number of its lane."""
+    if width == 8:
+        return column
+    if width == 6:
+        digits = column.translate(_TO_B64)
+        over = -len(digits) & 3
+        whole = a2b_base64(digits + b"A" * over if over else digits)
+        return whole[: len(digits) * 6 + 7 >> 3]
+    if width == 4:
+        digits = column.translate(_TO_HEX)
+        return a2b_hex(digits + b"0" if len(digits) & 1 else digits)
+    fill = -3 * len(column) & 7
+    octal = int(column.translate(_TO_OCTAL) or b"0", 8) << fill
+    return octal.to_bytes(3 * len(column) + fill >> 3, "big")
+
+
+def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[bytes, int]:
+    """Read so many lanes, and return the place behind them."""
+    end = at + (count * width + 7 >> 3)
+    if end > len(data):
+        msg = f"claims {count} numbers of {width} bits, but ends too early"
+        raise PeerError(msg)
+    if width == 8:
+        return data[at:end], end
+    part = data[at:end]
+    fill = -count * width & 7
+    if fill and part[-1] & (1 << fill) - 1:
+        msg = "is not filled up with zeros"
+        raise PeerError(msg)
+    if width == 6:
+        return b2a_base64(part + bytes(-len(part) % 3)).translate(_FROM_B64)[:count], end
+    if width == 4:
+        return b2a_hex(part).translate(_FROM_HEX)[:count], end
+    whole = int.from_bytes(part, "big") >> fill
+    return format(whole, f"0{count}o").encode().translate(_FROM_HEX)[:count], end
+
+
+# Sets of members.
+
+
+class Sets:
+    """Writes and reads lists of sets: one member each, lists, or a bit for every member."""
+
+    SINGLES: Final = 0
+    LISTS: Final = 1
+    BITS: Final = 2
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        n = view.n
+        # Wide enough for a member's number, and for n, which stands for a large set.
+        self._width = 4 if n < 16 else 6 if n < 64 else 8
+        self._is_wide = n > 255
+        bits = 16 if self._is_wide else self._width
+        self._large = n // (bits + 1) + 1
+        """Sets with more members are written as bits."""
+        self._cost = bits + 1
+        self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
+        self._sets: dict[bytes | tuple[int, ...], int] = {}
+
+    def put(self, masks: list[int]) -> tuple[int, bytes]:
+        """Return the number of the form, and some sets that are not empty."""
+        n = self.view.n
+        if sum(map(int.bit_count, masks)) == len(masks):
+            return self.SINGLES, self._put_numbers([mask.bit_length() - 1 for mask in masks])
+        find = self._lists.get
+        lists = [find(mask) or self._list(mask) for mask in masks]
+        codes = [number for numbers, _ in lists for number in numbers]
+        large = codes.count(n)
+        if not self._is_list(len(codes), large, len(masks)):
+            return self.BITS, _put_bits("".join([format(mask, f"0{n}b") for mask in masks]))
+        text = "".join([marks for _, marks in lists])
+        if large:
+            wide = [mask for mask in masks if mask.bit_count() > self._large]
+            text += "".join([format(mask, f"0{n}b") for mask in wide])
+        extra = varint(len(codes) - len(masks))
+        return self.LISTS, extra + self._put_numbers(codes) + _put_bits(text)
+
+    def get(self, data: bytes, at: int, count: int, form: int) -> tuple[list[int], int]:
+        """Read so many sets, and return the place behind them."""
+        n = self.view.n
+        if form == self.SINGLES:
+            numbers, at = self._get_numbers(data, at, count)
+            if numbers and max(numbers) >= n:
+                raise PeerError(_STRANGER)
+            return [1 << number for number in numbers], at
+        if form == self.LISTS:
+            extra, at = read_varint(data, at)
+            length = count + extra
+            codes, at = self._get_numbers(data, at, length)
+            large = codes.count(n)
+            text, at = _get_bits(data, at, length + large * n)
+            masks = self._sets_of(codes, text, length)
+            is_right = extra + large > 0 and self._is_list(length, large, count)
+        elif form == self.BITS:
+            masks, at = self._get_masks(data, at, count)
+            sizes = list(map(int.bit_count, masks))
+            kept = [size for size in sizes if size <= self._large]
+            large = count - len(kept)
+            is_right = sum(sizes) > count and not self._is_list(sum(kept) + large, large, count)
+        else:
+            is_right, masks = False, []
+        if not is_right or len(masks) != count or 0 in masks:
+            raise PeerError(_NOT_SHORTEST)
+        return masks, at
+
+    def _is_list(self, codes: int, large: int, sets: int) -> bool:
+        """Tell whether lists are as short as bits."""
+        return codes * self._cost + large * self.view.n <= sets * self.view.n
+
+    def _list(self, mask: int) -> tuple[tuple[int, ...], str]:
+        """Return a set's members, and a mark for each: 1 if another one follows."""
+        if len(self._lists) >= CACHE_MAX:
+            self._lists.clear()
+        is_large = mask.bit_count() > self._large
+        numbers = (self.view.n,) if is_large else self.view.list(mask)
+        found = self._lists[mask] = numbers, "1" * (len(numbers) - 1) + "0"
+        return found
+
+    def _sets_of(self, codes: bytes | tuple[int, ...], text: str, length: int) -> list[int]:
+        n, masks, first, behind = self.view.n, list[int](), 0, length
+        *runs, last = text[:length].split("0")
+        for run in runs:
+            end = first + len(run) + 1
+            part = codes[first:end]
+            mask = self._sets.get(part)
+            if mask is None:
+                if len(part) == 1 and part[0] == n:
+                    mask = int(text[behind : behind + n], 2)
+                    behind += n
+                    if mask.bit_count() <= self._large:
+                        raise PeerError(_NOT_SHORTEST)
+                else:
+                    mask = self._set_of(part)
+            masks.append(mask)
+            first = end
+        if last:
+            raise PeerError(_NOT_SHORTEST)
+        return masks
+
+    def _set_of(self, part: bytes | tuple[int, ...]) -> int:
+        if list(part) != sorted(set(part)) or part[-1] >= self.view.n or len(part) > self._large:
+            raise PeerError(_NOT_SHORTEST)
+        if len(self._sets) >= CACHE_MAX:
+            self._sets.clear()
+        mask = self._sets[part] = reduce(or_, [1 << number for number in part])
+        return mask
+
+    def _get_masks(self, data: bytes, at: int, count: int) -> tuple[list[int], int]:
+        n, full = self.view.n, self.view.everyone
+        bits = n * count
+        if bits > _SHIFTED_MAX:
+            text, at = _get_bits(data, at, bits)
+            return [int(text[i : i + n], 2) for i in range(0, bits, n)], at
+        end = at + (bits + 7 >> 3)
+        fill, whole = -bits & 7, int.from_bytes(data[at:end], "big")
+        if end > len(data) or whole & (1 << fill) - 1:
+            raise PeerError(_NOT_FILLED)
+        return [whole >> i & full for i in range(fill + bits - n, fill - 1, -n)], end
+
+    def _put_numbers(self, numbers: list[int]) -> bytes:
+        if self._is_wide:
+            return b"".join([number.to_bytes(2, "big") for number in numbers])
+        return put_lane(bytes(numbers), 8 if len(numbers) <= FEW else self._width)
+
+    def _get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+        if not self._is_wide:
+            return get_lane(data, at, count, 8 if count <= FEW else self._width)
+        end = at + 2 * count
+        if end > len(data):
+            raise PeerError(_NOT_FILLED)
+        return tuple([data[i] << 8 | data[i + 1] for i in range(at, end, 2)]), end
+
+
+_STRANGER: Final = "names someone who is not a member"
+_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
+_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
+
+
+def _put_bits(text: str) -> bytes:
+    size = len(text) + 7 >> 3
+    return (int(text or "0", 2) << 8 * size - len(text)).to_bytes(size, "big")
+
+
+def _get_bits(data: bytes, at: int, bits: int) -> tuple[str, int]:
+    """Read bits as text of 0 and 1, and return the place behind them."""
+    end = at + (bits + 7 >> 3)
+    if end > len(data):
+        raise PeerError(_NOT_FILLED)
+    text = format(int.from_bytes(data[at:end], "big"), f"0{8 * (end - at)}b")
+    if "1" in text[bits:]:
+        raise PeerError(_NOT_FILLED)
+    return text[:bits], end
+
+
+# Clocks: a key for each member.
+
+
+def put_clocks(keys: Sequence[int], view: View, seq: int) -> tuple[bytes, int, bytes]:
+    """Return a key for each member: a base near ``seq``, the width, and the column."""
+    shift, low = view.shift, view.low
+    least = min(keys)
+    if least > low:
+        base = (least >> shift) - 1
+        number, column = put_column([(key >> shift) - base for key in keys])
+    else:  # of someone nothing is known
+        base = (min([key for key in keys if key > low], default=low + 1) >> shift) - 1
+        number, column = put_column([(key >> shift) - base if key > low else 0 for key in keys])
+    return varint(2 * (seq - base) if seq >= base else 2 * (base - seq) - 1), number, column
+
+
+def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple[list[int], int]:
+    """Read a key for each member, and return the place behind them."""
+    code, at = read_varint(data, at)
+    base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
+    codes, at = get_column(data, at, view.n, number)
+    newest = base if base < _SMALL and type(codes) is bytes else base + max(codes)
+    if base < 0 or newest > COUNT_MAX or (1 not in codes and (base or any(codes))):
+        msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
+        raise PeerError(msg)
+    shift = view.shift
+    if 0 in codes:
+        return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
+    return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at

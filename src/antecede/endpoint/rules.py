@@ -1,0 +1,226 @@
+"""What a protocol is to an endpoint: a few decisions, by numbers.
+
+The endpoint numbers packets, drops duplicates, holds, wakes and delivers; rules never see the same
+packet twice. A packet waits for *keys*: it may be delivered when ``reached`` is at least the key
+that it asks for, at the *place* that the key names. Usually a place is a sender, and a key is
+``seq << shift | sender``. What rules want to send besides goes into ``outbox``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import FREE, ControlSize, Message, MessageId, Need, Packet
+from antecede.endpoint.view import View
+from antecede.errors import QueueFullError
+
+Own = Mapping[int, object]
+"""What single copies of a message say besides, by destination."""
+ALIKE: Final[Own] = {}
+NOBODY: Final[list[int]] = []
+State = dict[str, object]
+"""Plain data by field names: numbers, texts, bytes, lists and dicts of these, and packets."""
+
+
+class Wire:
+    """How the controls of one view look: as bytes, by names, and counted by the model of [JPCY97].
+
+    These forms are for rules without control. Bytes are canonical: what ``put`` would not write,
+    ``get`` refuses, by PeerError or by ValueError or IndexError if the bytes end too early.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def put(self, message: Message) -> bytes:
+        """Return ``message.control``, which all copies share."""
+        return b""
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read the control of a message whose other parts are known, and the place behind it."""
+        return None, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return ``packet.own``."""
+        return b""
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read what one copy says besides, and the place behind it."""
+        return None, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return a packet's control by names, as its paper writes it: nested tuples."""
+        return ()
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the size of a packet's control by the model."""
+        return ControlSize(0, 0, 0)
+
+
+class Rules:
+    """One process's side of a protocol, in one view."""
+
+    INFO: ClassVar[ProtocolInfo]
+    WIRE: ClassVar[type[Wire]] = Wire
+    IS_GUARDED: ClassVar[bool] = False
+    """Whether :meth:`admit` has something to say."""
+    HEARS: ClassVar[bool] = False
+    """Whether :meth:`arrived` has something to do."""
+    RELAYS: ClassVar[bool] = False
+    """Whether packets bring messages of others than their source."""
+    UNPACKS: ClassVar[bool] = False
+    """Whether a packet may bring several messages: :meth:`unpack`."""
+    IS_EAGER: ClassVar[bool] = False
+    """Whether, in pull mode, packets take effect in their turn, before the application takes them.
+
+    It then takes the messages in that order.
+    """
+    IS_JOINT: ClassVar[bool] = False
+    """Whether one lost need makes the others of a packet doubtful, so that it waits for none."""
+
+    def __init__(self, view: View, me: int) -> None:
+        self.view = view
+        self.me = me
+        self.low = view.low
+        """What a key's place is masked with: more than ``view.low`` where there are more places."""
+        self.made = 0
+        """How many messages this process has sent."""
+        self.is_stale = False
+        """Whether others may know more of our sends than we do: restored, and not resumed."""
+        self.queued = 0
+        """How many messages, or copies, wait here to be sent."""
+        self.queue_max = 0
+        self.reached = list(range(view.n))
+        """By place, the key up to which all is delivered here; changed, but never replaced."""
+        self.places = [(number,) for number in range(view.n)]
+        """By sender, the usual answer of :meth:`taken`."""
+        self.outbox: list[tuple[int, Message, object]] = []
+        """Copies to send now: (destination, message, own)."""
+
+    @classmethod
+    def of(cls, view: View) -> type[Rules]:
+        """Return the class for a view: options may ask for another one."""
+        return cls
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Refuse wrong options, and replace defaults by what they stand for."""
+
+    # Send.
+
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Refuse a send to these by an error, before anything changes."""
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Set the control of a message of ours; return what its copies say besides.
+
+        Its send is local event number ``event``, and it depends on those up to ``after``. None says
+        that the copies leave by ``outbox``, now or later.
+        """
+        raise NotImplementedError
+
+    # Receive.
+
+    def check(self, packet: Packet) -> str:
+        """Return what is wrong with a packet that no correct peer sends, else nothing."""
+        return ""
+
+    def arrived(self, packet: Packet) -> None:
+        """Note that a packet has arrived, before its turn has come."""
+
+    def unpack(self, packet: Packet) -> list[Packet]:
+        """Return the messages that a packet brings and that are not here yet, causes first."""
+        raise NotImplementedError
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the keys that a packet asks for."""
+        return NOBODY
+
+    def missing(self, packet: Packet) -> list[int]:
+        """Return those of these that are not reached."""
+        reached, low = self.reached, self.low
+        return [key for key in self.needs(packet) if key > reached[key & low]]
+
+    def blocker(self, packet: Packet) -> int:
+        """Return one of these, or FREE."""
+        reached, low = self.reached, self.low
+        for key in self.needs(packet):
+            if key > reached[key & low]:
+                return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Record that a packet's turn came: its message is delivered, if it is for this process.
+
+        Raise ``reached``, and return the places where it rose.
+        """
+        raise NotImplementedError
+
+    # What messages are to those who wait, and to those who lost some.
+
+    def key(self, packet: Packet) -> int:
+        """Return the key that others ask for when they want this packet's message first."""
+        return packet.content.seq << self.view.shift | packet.content.sender
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the sender and number of the message that a packet asks for by a key."""
+        return key & self.view.low, key >> self.view.shift
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return what a packet asks for by a key, as ``waiting()`` shows it."""
+        sender, seq = self.wanted(packet, key)
+        return Need(self.view.members[sender], seq)
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a packet shows that its sender knew of a message when it sent this one."""
+        return False
+
+    def gone(self, source: int) -> None:
+        """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
+
+    # What is kept.
+
+    def kept(self) -> object:
+        """Return what is kept, by names, as the specification in ``protocols.specs`` keeps it."""
+        return None
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information kept, where a protocol keeps such."""
+        return {}
+
+    def kept_entries(self) -> int | None:
+        """Return how many entries are kept, or None where that is not counted."""
+        return None
+
+    def notes(self) -> dict[str, int]:
+        """Return what a protocol counts for studies."""
+        return {}
+
+    def state(self) -> State:
+        """Return what this process knows, by field names; ``reached`` is saved by the endpoint."""
+        return {}
+
+    def load(self, state: Fields) -> None:
+        """Take over what :meth:`state` returned; ValueError says what no process can know."""
+
+    def _check_queue(self, waiting: int) -> None:
+        """Refuse a send of which so many copies would wait."""
+        if self.queued + waiting > self.queue_max:
+            msg = (
+                f"{self.queued} messages wait to be sent already (queue_max={self.queue_max}), and "
+                f"{waiting} more would; send again after some have left"
+            )
+            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
+
+
+def knows_too_much(made: int) -> str:
+    """Return what is wrong with a packet that knows of more sends of this process than it made."""
+    return (
+        f"knows of more messages of this process than the {made} that it sent: a member lies, or "
+        "this process was restored from a snapshot older than its last send"
+    )

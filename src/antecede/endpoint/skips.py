@@ -1,0 +1,215 @@
+"""Rules after a skip: some messages of some senders are declared lost.
+
+An endpoint puts this around its rules at the first skip. A lost message took its own needs with it,
+so whoever needed it also waits for everything held that it knew of. Deliveries that rest on a lost
+message say so: those that asked for it, and those whose senders knew of one of these.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.hold import Hold
+from antecede.endpoint.messages import FREE, Message, MessageId, Need, Packet
+from antecede.endpoint.rules import Own, Rules, State
+
+GONE: Final = SAVED_MAX
+"""Up to this number everything of a process is lost: it is gone."""
+
+
+class Skips(Rules):
+    """Other rules, for a process that will never get some messages."""
+
+    def __init__(self, rules: Rules, hold: Hold) -> None:
+        super().__init__(rules.view, rules.me)
+        self._rules = rules
+        self._hold = hold
+        self.low = rules.low
+        self.outbox = rules.outbox
+        self.reached = rules.reached
+        self.queued = rules.queued
+        self.queue_max = rules.queue_max
+        self.IS_GUARDED = rules.IS_GUARDED  # type: ignore[misc] # as the class that it stands for
+        self._limits: dict[int, int] = {}
+        """By sender, the number up to which all that has not arrived is lost."""
+        self._marks: dict[Need, dict[int, int]] = {}
+        """By lost message, the first message of each sender that rests on it."""
+
+    def skip(self, sender: int, seq: int | None) -> None:
+        """Declare messages of a sender up to this number to be lost, or all: it is gone."""
+        if seq is None:
+            seq = GONE
+            self._rules.gone(sender)
+            self.queued = self._rules.queued
+        self._limits[sender] = max(seq, self._limits.get(sender, 0))
+
+    def unmet(self, packet: Packet) -> tuple[Need, ...]:
+        """Return the lost messages that a packet's message rests on, and note that it does."""
+        rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
+        found = {
+            rules.need(packet, key) for key in rules.missing(packet) if self._is_lost(packet, key)
+        }
+        for lost, firsts in self._marks.items():
+            if lost not in found and any(
+                seq >= first if who == sender else rules.knows(packet, who, first)
+                for who, first in firsts.items()
+            ):
+                found.add(lost)
+        for lost in found:
+            self._marks.setdefault(lost, {}).setdefault(sender, seq)
+        return tuple(sorted(found))
+
+    def own_unmet(self) -> tuple[Need, ...]:
+        """Return the lost messages that this process's own next message rests on."""
+        return tuple(sorted(self._marks))
+
+    def _is_lost(self, packet: Packet, key: int) -> bool:
+        sender, seq = self._rules.wanted(packet, key)
+        return seq <= self._limits.get(sender, 0)
+
+    # What changes.
+
+    def check(self, packet: Packet) -> str:
+        """Refuse what was declared lost."""
+        content = packet.content
+        limit = self._limits.get(packet.source_no, 0)
+        if limit >= GONE or 0 < content.seq <= self._limits.get(content.sender, 0):
+            return "was declared lost"
+        return self._rules.check(packet)
+
+    def blocker(self, packet: Packet) -> int:
+        """Return what a packet waits for: what is lost is not waited for, but what is held is."""
+        rules, is_resting = self._rules, False
+        for key in rules.missing(packet):
+            if self._is_lost(packet, key):
+                is_resting = True
+            elif not rules.IS_JOINT:
+                return key
+        if not is_resting:
+            return rules.blocker(packet)
+        for other in self._hold.packets.values():
+            if other is not packet and self._precedes(other, packet):
+                return rules.key(other)
+        return FREE
+
+    def _precedes(self, other: Packet, packet: Packet) -> bool:
+        """Tell whether a held message is a cause of another that rests on a lost one."""
+        one, two = other.content, packet.content
+        if not one.seq or not two.seq:
+            return False
+        if one.sender == two.sender:
+            return one.seq < two.seq and self._rules.INFO.is_fifo
+        if self._rules.knows(packet, one.sender, one.seq):
+            return True
+        # It asked for a lost message that came after the held one, from the same sender.
+        return self._rules.INFO.is_fifo and any(
+            sender == one.sender and seq >= one.seq
+            for sender, seq in [
+                self._rules.wanted(packet, key) for key in self._rules.missing(packet)
+            ]
+        )
+
+    def missing(self, packet: Packet) -> list[int]:
+        """Return what may still come."""
+        key = self.blocker(packet)
+        if key == FREE:
+            return []
+        found = [key for key in self._rules.missing(packet) if not self._is_lost(packet, key)]
+        return found or [key]
+
+    # As before.
+
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Leave it to the rules."""
+        self._rules.queue_max = self.queue_max
+        self._rules.admit(others)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Leave it to the rules; from now on, who knows of this message rests on what we do."""
+        for firsts in self._marks.values():
+            firsts.setdefault(self.me, message.seq)
+        self._rules.made = message.seq
+        own = self._rules.stamp(message, others, event, after)
+        self.queued = self._rules.queued
+        return own
+
+    def arrived(self, packet: Packet) -> None:
+        """Leave it to the rules."""
+        self._rules.arrived(packet)
+        self.queued = self._rules.queued
+
+    def unpack(self, packet: Packet) -> list[Packet]:
+        """Leave it to the rules."""
+        return self._rules.unpack(packet)
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Leave it to the rules."""
+        return self._rules.needs(packet)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Leave it to the rules."""
+        places = self._rules.taken(packet)
+        self.queued = self._rules.queued
+        return places
+
+    def key(self, packet: Packet) -> int:
+        """Leave it to the rules."""
+        return self._rules.key(packet)
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Leave it to the rules."""
+        return self._rules.need(packet, key)
+
+    def kept(self) -> object:
+        """Leave it to the rules."""
+        return self._rules.kept()
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Leave it to the rules."""
+        return self._rules.dependencies()
+
+    def kept_entries(self) -> int | None:
+        """Leave it to the rules."""
+        return self._rules.kept_entries()
+
+    def notes(self) -> dict[str, int]:
+        """Leave it to the rules."""
+        return self._rules.notes()
+
+    # Saved state: what is lost, and what rests on it.
+
+    def saved(self) -> State:
+        """Return what is lost, and what rests on it."""
+        numbers = self.view.numbers
+        marks = [
+            [numbers[lost.process], lost.number, lost.unit, sorted(map(list, firsts.items()))]
+            for lost, firsts in sorted(self._marks.items())
+        ]
+        return {"limits": sorted(map(list, self._limits.items())), "marks": marks}
+
+    def load_saved(self, saved: Fields) -> None:
+        """Take over what :meth:`saved` returned."""
+        n = self.view.n
+        self._limits = saved.by_number("limits", n)
+        for mark in saved.list("marks"):
+            entry = Fields("mark", dict(zip(("process", "number", "unit", "firsts"), mark)))  # type: ignore[call-overload] # noqa: B905
+            lost = Need(
+                self.view.members[entry.number("process", 0, n - 1)],
+                entry.number("number"),
+                entry.value("unit", str),
+            )
+            self._marks[lost] = entry.by_number("firsts", n)
+            entry.end()
+        saved.end()
+
+    def state(self) -> State:
+        """Leave it to the rules."""
+        return self._rules.state()
+
+    def load(self, state: Fields) -> None:
+        """Leave it to the rules."""
+        self._rules.load(state)
+        self.queued = self._rules.queued
