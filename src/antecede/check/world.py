@@ -60,7 +60,10 @@ class World:
         self.packets: list[Packet] = []
         self.steps: list[Step] = []
         self.crashed: set[str] = set()
+        self.marked = 0
+        """How many deliveries said that they rest on a loss."""
         self._relays = used.RELAYS
+        self._hears = used.HEARS
         self._codec = Codec(self.view)
         self._is_coded = coded
         self._sends: dict[str, int] = {}
@@ -69,8 +72,9 @@ class World:
         self._arrived: dict[str, dict[MessageId, None]] = {member: {} for member in first}
         self._limits: dict[str, dict[str, int]] = {member: {} for member in first}
         """By process and sender, the number up to which ``skip`` declared messages lost."""
+        self._lost: set[Packet] = set()
+        """What the network lost, and of that the copies of messages, by destination."""
         self._losses: set[tuple[str, MessageId]] = set()
-        """The copies, by destination, that the network lost."""
         limits = {} if held_max is None else {"held_max": held_max}
         self.endpoints = {
             member: Endpoint(self.view, member, used, pull=pull, **limits) for member in first
@@ -258,6 +262,7 @@ class World:
         ) or (self._relays and bool(self._losses))
 
     def _note_loss(self, packet: Packet) -> None:
+        self._lost.add(packet)
         if packet.message is not None:
             self._losses.add((packet.dest, packet.message))
 
@@ -350,7 +355,7 @@ class World:
                     f"{name} holds {one.held} and queues {one.queued} with nothing in flight",
                 )
         for packet in self.packets:
-            if packet.dest in self.crashed:
+            if packet in self._lost or packet.dest in self.crashed:
                 continue
             try:
                 effects = self.endpoints[packet.dest].receive(packet)
@@ -376,7 +381,7 @@ class World:
                 self._note_loss(packet)
             else:
                 self.in_flight.append(packet)
-        if "no_overblocking" in self.promises:
+        if "no_overblocking" in self.promises and not self._limits[process]:
             self._check_blocking(process)
         if "necessity" in self.promises and not self.has_skips:
             self._check_necessity(process)
@@ -409,21 +414,37 @@ class World:
             )
         lost = {cause for cause in missing if self.is_lost(process, cause)}
         self._check_marks(process, delivery, lost)
-        early = {cause for cause in missing - lost if not self._took(process, cause, lost)}
+        early = {cause for cause in missing - lost if not self._is_hidden(process, cause)}
         if early and "safety" in self.promises and not (lost and self.info.lost_by_skip):
             chain, _ = witness(self.history, min(early), message)
             first = next(v for v in causal_violations(self.history) if v.message == chain[0])
             self._broken("safety", first.sentence)
 
-    def _took(self, process: str, cause: MessageId, lost: set[MessageId]) -> bool:
-        """Tell whether only a lost message could say that another comes first.
+    def _is_hidden(self, process: str, cause: MessageId) -> bool:
+        """Tell whether a lost message may be the only one to say that another must come first.
 
-        What has not arrived when its effect is delivered cannot be waited for then. What has
+        What has not even arrived when its effect is delivered cannot be waited for then. What has
         arrived can.
         """
         return cause not in self._arrived[process] and any(
-            cause in self.history.causes(other) for other in lost
+            self.is_lost(process, other) and cause in self._heard_before(other)
+            for other in self.history.messages
         )
+
+    def _heard_before(self, message: MessageId) -> set[MessageId]:
+        """Return the causes of a message, and whatever its sender may have known of besides.
+
+        Where rules listen to what arrives, a process knows of messages that it did not deliver.
+        """
+        found = set(self.history.causes(message))
+        if self._hears:
+            rest = [message]
+            while rest:
+                one = rest.pop()
+                more = {*self.history.causes(one), *self._arrived[one.sender]} - found
+                found |= more
+                rest.extend(more)
+        return found
 
     def _check_marks(self, process: str, delivery: Delivery, lost: set[MessageId]) -> None:
         """Check that a delivery says that it rests on a loss, and says nothing else."""
@@ -433,6 +454,7 @@ class World:
                 f"{process} delivers {delivery.message} without a word on its cause {min(lost)}, "
                 "which is lost",
             )
+        self.marked += bool(delivery.unmet)
         for need in delivery.unmet:
             if need.number > self._limits[process].get(need.process, 0):
                 self._broken(
@@ -444,8 +466,7 @@ class World:
         for message in self._arrived[process]:
             if self.history.is_delivered(process, message):
                 continue
-            missing = self.history.missing_causes(process, message)
-            if any(not self.is_lost(process, cause) for cause in missing):
+            if self.history.missing_causes(process, message):
                 continue
             if waiting is None or waiting.get(message):
                 self._broken(

@@ -180,6 +180,10 @@ class Rules:
         """Tell whether a packet shows that its sender knew of a message when it sent this one."""
         return False
 
+    def newest(self, sender: int) -> int:
+        """Return the number up to which all messages of a sender for this process are delivered."""
+        return self.reached[sender] >> self.low.bit_length()
+
     def gone(self, source: int) -> None:
         """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
 

@@ -33,6 +33,8 @@ class Skips(Rules):
         self.IS_GUARDED = rules.IS_GUARDED  # type: ignore[misc] # as the class that it stands for
         self._limits: dict[int, int] = {}
         """By sender, the number up to which all that has not arrived is lost."""
+        self._gaps: list[tuple[int, int, int, list[int]]] = []
+        """Sender, the numbers between which messages are lost, and those that had arrived."""
         self._marks: dict[Need, dict[int, int]] = {}
         """By lost message, the first message of each sender that rests on it."""
 
@@ -43,12 +45,22 @@ class Skips(Rules):
             self._rules.gone(sender)
             self.queued = self._rules.queued
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
+        here = [
+            packet.content.seq
+            for packet in self._hold.packets.values()
+            if packet.content.sender == sender
+        ]
+        newest = self._rules.newest(sender)
+        if newest < seq:
+            self._gaps.append((sender, newest, seq, here))
 
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
         """Return the lost messages that a packet's message rests on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
         found = {
-            rules.need(packet, key) for key in rules.missing(packet) if self._is_lost(packet, key)
+            rules.need(packet, key)
+            for key in rules.needs(packet)
+            if self._is_in_gap(*rules.wanted(packet, key))
         }
         for lost, firsts in self._marks.items():
             if lost not in found and any(
@@ -67,6 +79,13 @@ class Skips(Rules):
     def _is_lost(self, packet: Packet, key: int) -> bool:
         sender, seq = self._rules.wanted(packet, key)
         return seq <= self._limits.get(sender, 0)
+
+    def _is_in_gap(self, sender: int, seq: int) -> bool:
+        """Tell whether a message was lost, also if later ones of its sender have come."""
+        return any(
+            who == sender and after < seq <= upto and seq not in here
+            for who, after, upto, here in self._gaps
+        )
 
     # What changes.
 
@@ -188,12 +207,24 @@ class Skips(Rules):
             [numbers[lost.process], lost.number, lost.unit, sorted(map(list, firsts.items()))]
             for lost, firsts in sorted(self._marks.items())
         ]
-        return {"limits": sorted(map(list, self._limits.items())), "marks": marks}
+        gaps = [list(gap) for gap in self._gaps]
+        return {"limits": sorted(map(list, self._limits.items())), "gaps": gaps, "marks": marks}
 
     def load_saved(self, saved: Fields) -> None:
         """Take over what :meth:`saved` returned."""
         n = self.view.n
         self._limits = saved.by_number("limits", n)
+        for gap in saved.list("gaps"):
+            entry = Fields("gap", dict(zip(("sender", "after", "upto", "here"), gap)))  # type: ignore[call-overload] # noqa: B905
+            self._gaps.append(
+                (
+                    entry.number("sender", 0, n - 1),
+                    entry.number("after"),
+                    entry.number("upto"),
+                    entry.numbers("here"),
+                )
+            )
+            entry.end()
         for mark in saved.list("marks"):
             entry = Fields("mark", dict(zip(("process", "number", "unit", "firsts"), mark)))  # type: ignore[call-overload] # noqa: B905
             lost = Need(
