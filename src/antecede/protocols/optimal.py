@@ -250,6 +250,10 @@ class Optimal(Rules):
         """Tell whether the sender of a packet knew of a message."""
         return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
 
+    def kept(self) -> object:
+        """Return LOG_j: sorted entries (sender, clock, destinations)."""
+        return spelt(self.view, *self._settled())
+
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
         return explicit(self.view, self._settled()[1])
