@@ -150,6 +150,8 @@ MUTANTS = [
     ("pruned", "self.ci[k] &= ci_m.pop(k)", "ci_m.pop(k)"),
     ("pruned", "k not in ci_m and has_newer(ci_m, k)", "False"),
     ("pruned", "copy.dests - {self.i}", "copy.dests"),
+    ("buffered", "if self.ob and self.awaited is None:", "if self.ob:"),
+    ("buffered", "self.ob.pop(0)", "self.ob.pop()"),
 ]
 
 
