@@ -222,6 +222,21 @@ class Rules:
             raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
 
+def saved_message(message: Message) -> list[object]:
+    """Return a message that waits to be sent as state keeps it."""
+    return [message.seq, format(message.dests, "x"), message.payload]
+
+
+def load_message(rules: Rules, state: Fields, name: str, saved: object) -> Message:
+    """Return a message of ours that :func:`saved_message` returned, for others too."""
+    if type(saved) is not list or len(saved) != 3 or type(saved[2]) is not bytes:
+        raise state.wrong(name, saved, "a number, destinations and a payload")
+    seq, dests = saved[0], state.as_mask(name, saved[1], rules.view.n)
+    if type(seq) is not int or not 1 <= seq <= rules.made or not dests & ~(1 << rules.me):
+        raise state.wrong(name, saved, f"a message to others, from 1 to {rules.made}")
+    return Message(rules.view, rules.me, seq, dests, saved[2], None)
+
+
 def knows_too_much(made: int) -> str:
     """Return what is wrong with a packet that knows of more sends of this process than it made."""
     return (
