@@ -145,8 +145,10 @@ class World:
             return True
         if self.fifo or not keep:
             del self.in_flight[index]
-        if packet.message is not None and packet.dest in packet.dests:
-            self._arrived[packet.dest][packet.message] = None
+        message = packet.message
+        if message is not None and packet.dest in packet.dests:
+            if not self.is_lost(packet.dest, message):
+                self._arrived[packet.dest][message] = None
         self._carry_out(packet.dest, effects)
         return True
 

@@ -130,11 +130,23 @@ class Rules:
         """Return what is wrong with a packet that no correct peer sends, else nothing."""
         return ""
 
-    def arrived(self, packet: Packet) -> None:
-        """Note that a packet has arrived, before its turn has come."""
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
+        """Note that a packet has arrived, before its turn has come.
+
+        Like :meth:`taken` it may raise ``reached``, and then returns the places.
+        """
+        return None
+
+    def readmit(self, packet: Packet) -> str:
+        """Note that a packet is held, in a saved state; return what is wrong with that."""
+        return self.check(packet)
 
     def unpack(self, packet: Packet) -> list[Packet]:
-        """Return the messages that a packet brings and that are not here yet, causes first."""
+        """Return the messages that a packet brings and that are not here yet, causes first.
+
+        They may wait for each other, so that applications that pull take them in order, but for
+        nothing that is not here.
+        """
         raise NotImplementedError
 
     def needs(self, packet: Packet) -> list[int]:
