@@ -1,8 +1,8 @@
 """Very many random scripts under the oracle: ``python -m antecede.check.campaign``.
 
 A protocol is tried in each of its :mod:`cases`. Scripts of the kind ``order`` reorder and duplicate
-packets, and some restart endpoints. Those of the kind ``loss`` crash processes and lose packets as
-well; then the others skip what was lost.
+packets, and some restart endpoints. Those of the kind ``loss`` crash processes; then the others
+skip what was lost. Where a protocol waits for nothing but messages, some also lose single packets.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def script_for(protocol: str, kind: Kind, seed: int) -> tuple[Case, Script]:
     case = known[seed // len(sizes) % len(known)]
     info = PROTOCOLS[protocol]
     is_losing = kind == "loss"
-    is_acknowledged = info.queueing or info.blocking
-    crashes = (1, 1, 2, 0)[seed % 4] if not is_acknowledged else 1
+    crashes = (1, 1, 2, 0)[seed % 4]
+    if "no_overblocking" not in info.promises:  # it waits for acknowledgements, or permits
+        crashes = max(crashes, 1)
     script = random_script(
         seed,
         members=members,

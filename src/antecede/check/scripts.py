@@ -179,6 +179,8 @@ def run_step(world: World, step: Step) -> None:
                 world.lose(data[choice % len(data)])
         case ("loss", str(source), str(dest), int(n)):
             world.lose_packet(source, dest, n)
+        case ("skip", _, str(source), None) if source not in world.crashed:
+            return  # a part of a longer script, in which it crashed
         case ("take" | "restart" | "crash" | "skip" | "settle" as name, *rest):
             getattr(world, name)(*rest)
         case _:

@@ -146,9 +146,9 @@ class World:
         if self.fifo or not keep:
             del self.in_flight[index]
         message = packet.message
-        if message is not None and packet.dest in packet.dests:
-            if not self.is_lost(packet.dest, message):
-                self._arrived[packet.dest][message] = None
+        is_due = message is not None and packet.dest in packet.dests
+        if message is not None and is_due and not self.is_lost(packet.dest, message):
+            self._arrived[packet.dest][message] = None
         self._carry_out(packet.dest, effects)
         return True
 
