@@ -92,6 +92,11 @@ class Skips(Rules):
         """Return the lost messages that this process's own next message rests on."""
         return tuple(sorted(self._marks))
 
+    def present(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return those who are not gone."""
+        limits = self._limits
+        return tuple([other for other in others if limits.get(other) != GONE])
+
     def _is_lost(self, packet: Packet, key: int) -> bool:
         sender, seq = self._rules.wanted(packet, key)
         return seq <= self._limits.get(sender, 0)
