@@ -192,6 +192,9 @@ class Rules:
         """Tell whether a packet shows that its sender knew of a message when it sent this one."""
         return False
 
+    def lost(self, sender: int, seq: int) -> None:
+        """Note that the messages of a sender up to this number which are not here never will be."""
+
     def gone(self, source: int) -> None:
         """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
 

@@ -45,7 +45,8 @@ class Skips(Rules):
         if seq is None:
             seq = GONE
             self._rules.gone(sender)
-            self.queued = self._rules.queued
+        self._rules.lost(sender, seq)
+        self.queued = self._rules.queued
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
         for packet in self._hold.packets.values():
             content = packet.content
