@@ -79,7 +79,10 @@ class Skips(Rules):
             ):
                 found.add(lost)
         for lost in found:
-            self._marks.setdefault(lost, {}).setdefault(sender, seq)
+            firsts = self._marks.setdefault(lost, {})
+            firsts.setdefault(sender, seq)
+            if lost.message is not None:  # who knew of it rests on it, even without asking for it
+                firsts.setdefault(self.view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
 
     def own_unmet(self) -> tuple[Need, ...]:
