@@ -101,7 +101,7 @@ class Endpoint:
         rules, event = self._rules, self._events + 1
         basis = event - 1 if after is None else self._checked_basis(after)
         if self._is_guarded:
-            self._admit(others)
+            others = self._admitted(others)
         self._seq = rules.made = seq = self._seq + 1
         self._events = event
         message = new_message(self.view, self._me, seq, mask, payload, None)
@@ -190,6 +190,7 @@ class Endpoint:
             raise UsageError(msg)
         if self._skips is None:
             self._rules = self._skips = Skips(self._rules, self._hold)
+            self._is_guarded = True
         self._skips.skip(number, upto)
         hold = self._hold
         for arrival in hold.wake_all():
@@ -293,6 +294,7 @@ class Endpoint:
         if skips is not None:
             self._rules = self._skips = Skips(self._rules, hold)
             self._skips.load_saved(Fields("skips", skips))
+            self._is_guarded = True
         hold.arrivals = state.number("arrivals")
         self._load_held(state)
         if not resumed:
@@ -335,16 +337,22 @@ class Endpoint:
 
     # Inside.
 
-    def _admit(self, others: tuple[int, ...]) -> None:
-        """Refuse a send that the rules do not allow now, or whose number may have been used."""
+    def _admitted(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return whom a send goes to: those who are not gone.
+
+        Refuse one that the rules do not allow now, or whose number may have been used.
+        """
         if self._rules.is_stale:
             msg = (
                 f"{self.process!r} was restored without resumed=True, so its next message could "
                 f"reuse a number: it can only deliver; send in a new view (after {self.view.number})"
             )
             raise UsageError(msg)
+        if self._skips is not None:
+            others = self._skips.present(others)
         if others:
             self._rules.admit(others)
+        return others
 
     def _receive_otherwise(self, packet: Packet) -> Effects:
         """Accept a packet where applications pull, rules listen, or packets bring several."""

@@ -46,7 +46,9 @@ class Hold:
             is_alone or _fits(limit, self.sizes, size, source)
         ):
             return
-        brought = f"brings {count} messages, {size} bytes, which" if count > 1 else f"({size} bytes)"
+        brought = (
+            f"brings {count} messages, {size} bytes, which" if count > 1 else f"({size} bytes)"
+        )
         msg = (
             f"packet {packet.n} from {packet.source!r} {brought} must be held, but "
             f"{self.count} ({self.bytes} bytes) are held already, {self.counts[source]} of them "

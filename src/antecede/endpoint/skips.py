@@ -35,6 +35,8 @@ class Skips(Rules):
         self.IS_GUARDED = rules.IS_GUARDED  # type: ignore[misc] # as the class that it stands for
         self._limits: dict[int, int] = {}
         """By sender, the number up to which all that has not arrived is lost."""
+        self._gaps: list[tuple[int, int, int]] = []
+        """Senders, each with the numbers after and up to which messages of it are lost."""
         self._marks: dict[Need, dict[int, int]] = {}
         """By lost message, the first message of each sender that rests on it."""
         self._here: set[tuple[int, int]] = set()
@@ -52,6 +54,9 @@ class Skips(Rules):
             content = packet.content
             if content.sender == sender and 0 < content.seq <= seq:
                 self._here.add((sender, content.seq))
+        newest = self._rules.newest(sender)
+        if newest < seq:
+            self._gaps.append((sender, newest, seq))
 
     def drops(self, packet: Packet) -> bool:
         """Tell whether a message is not delivered although its packet is not refused.
@@ -70,7 +75,9 @@ class Skips(Rules):
         """Return the lost messages that a packet's message rests on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
         found = {
-            rules.need(packet, key) for key in rules.missing(packet) if self._is_lost(packet, key)
+            rules.need(packet, key)
+            for key in rules.needs(packet)
+            if self._is_in_gap(*rules.wanted(packet, key))
         }
         for lost, firsts in self._marks.items():
             if lost not in found and any(
@@ -89,9 +96,21 @@ class Skips(Rules):
         """Return the lost messages that this process's own next message rests on."""
         return tuple(sorted(self._marks))
 
+    def present(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return those who are not gone."""
+        limits = self._limits
+        return tuple([other for other in others if limits.get(other) != GONE])
+
     def _is_lost(self, packet: Packet, key: int) -> bool:
         sender, seq = self._rules.wanted(packet, key)
         return seq <= self._limits.get(sender, 0)
+
+    def _is_in_gap(self, sender: int, seq: int) -> bool:
+        """Tell whether a message was lost, also if later ones of its sender have come."""
+        return any(
+            who == sender and after < seq <= upto and (sender, seq) not in self._here
+            for who, after, upto in self._gaps
+        )
 
     # What changes.
 
@@ -221,6 +240,7 @@ class Skips(Rules):
         ]
         return {
             "limits": sorted(map(list, self._limits.items())),
+            "gaps": [list(gap) for gap in self._gaps],
             "marks": marks,
             "here": sorted(map(list, self._here)),
         }
@@ -229,6 +249,11 @@ class Skips(Rules):
         """Take over what :meth:`saved` returned."""
         n = self.view.n
         self._limits = saved.by_number("limits", n)
+        for gap in saved.list("gaps"):
+            numbers = Fields("gaps", {"gap": gap}).numbers("gap", 3)
+            if numbers[0] >= n:
+                raise saved.wrong("gaps", gap, f"a member below {n}")
+            self._gaps.append((numbers[0], numbers[1], numbers[2]))
         for mark in saved.list("marks"):
             entry = Fields("mark", dict(zip(("process", "number", "unit", "firsts"), mark)))  # type: ignore[call-overload] # noqa: B905
             lost = Need(

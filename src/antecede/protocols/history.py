@@ -258,7 +258,9 @@ class History(Rules):
                 if key > seen[sender]:
                     if old is packet.content:  # its sender knew of all this
                         latest = [max(column) for column in zip(*rows)]  # noqa: B905 - alike
-                        tops = [max(t, q << shift | s) for s, (t, q) in enumerate(zip(tops, latest))]  # noqa: B905
+                        tops = [
+                            max(t, q << shift | s) for s, (t, q) in enumerate(zip(tops, latest))
+                        ]  # noqa: B905
                     one = new_message(view, sender, old.seq, old.dests, old.payload, nothing)
                     found.append(new_packet(one, source, me, n, (before, tops.copy())))
                     before = []  # this one waits for them
