@@ -192,6 +192,9 @@ class Rules:
         """Tell whether a packet shows that its sender knew of a message when it sent this one."""
         return False
 
+    def lost(self, sender: int, seq: int) -> None:
+        """Note that the messages of a sender up to this number which are not here never will be."""
+
     def newest(self, sender: int) -> int:
         """Return the number up to which all messages of a sender for this process are delivered."""
         return self.reached[sender] >> self.low.bit_length()

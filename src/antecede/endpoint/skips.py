@@ -47,7 +47,8 @@ class Skips(Rules):
         if seq is None:
             seq = GONE
             self._rules.gone(sender)
-            self.queued = self._rules.queued
+        self._rules.lost(sender, seq)
+        self.queued = self._rules.queued
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
         for packet in self._hold.packets.values():
             content = packet.content
@@ -85,7 +86,10 @@ class Skips(Rules):
             ):
                 found.add(lost)
         for lost in found:
-            self._marks.setdefault(lost, {}).setdefault(sender, seq)
+            firsts = self._marks.setdefault(lost, {})
+            firsts.setdefault(sender, seq)
+            if lost.message is not None:  # who knew of it rests on it, even without asking for it
+                firsts.setdefault(self.view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
 
     def own_unmet(self) -> tuple[Need, ...]:
