@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import sys
@@ -39,7 +40,20 @@ def protocol_page(info: ProtocolInfo) -> str:
             f"| `{key}` | `{option.default!r}` | {option.doc} |"
             for key, option in info.options.items()
         ]
-    return "\n".join(lines) + "\n\n" + _sections(body) + "\n"
+    return "\n".join(lines) + "\n\n" + _sections(body) + "\n" + _specification(info.name)
+
+
+def _specification(name: str) -> str:
+    """Return the executable specification, where there is one, as a section."""
+    module = f"antecede.protocols.specs.{name}"
+    if importlib.util.find_spec(module) is None:
+        return ""
+    source = inspect.getsource(importlib.import_module(module)).strip()
+    return (
+        f"\n## The paper's steps\n\n`{module}`: the algorithm as printed, by names. A test runs "
+        "it beside the protocol and compares both after every event.\n\n"
+        f"```python\n{source}\n```\n"
+    )
 
 
 def after_skip(info: ProtocolInfo) -> list[str]:
