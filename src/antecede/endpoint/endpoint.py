@@ -109,9 +109,12 @@ class Endpoint:
             own = rules.stamp(message, others, event, basis)
             if own is None:
                 packets = self._posted()
+            elif len(others) == 1:
+                (dest,), sent = others, self._channels.sent
+                sent[dest] = n = sent[dest] + 1
+                packets = (new_packet(message, self._me, dest, n, own.get(dest)),)
             else:
-                me, sent = self._me, self._channels.sent
-                made = []
+                me, sent, made = self._me, self._channels.sent, []
                 for dest in others:
                     sent[dest] = n = sent[dest] + 1
                     made.append(new_packet(message, me, dest, n, own.get(dest)))
@@ -148,9 +151,14 @@ class Endpoint:
             channels.prefix[source] = n
         else:
             channels.accept(source, n)
-        deliveries = self._take(packet)
+        if self._hold.packets or self._skips is not None or not packet.content.dests & self._bit:
+            deliveries = tuple(self._take(packet))
+        else:  # nobody waits for it
+            self._events = event = self._events + 1
+            deliveries = (new_delivery(packet.content, event, ()),)
+            rules.taken(packet)
         packets = self._posted() if rules.outbox else ()
-        return new_effects(packets, tuple(deliveries), self._events)
+        return new_effects(packets, deliveries, self._events)
 
     def take(self, source: str | None = None) -> Effects:
         """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""

@@ -186,10 +186,11 @@ class Optimal(Rules):
         """SND(2) to SND(5)."""
         if self._heard:
             self._merge()
-        dests = message.dests & ~(1 << self.me)
-        needs = take(self._log, dests)  # SND(2): what names d goes to d; SND(3): nobody keeps it
-        message.control = control = self._tops, self._log
-        key = message.seq << self.view.shift | self.me
+        dests, log = message.dests & ~(1 << self.me), self._log
+        # SND(2): an entry that names d goes to d; SND(3): nobody else needs to know it from us.
+        needs = take(log, dests) if log else ALIKE
+        message.control = control = self._tops, log
+        key = message.seq << self.shift | self.me
         self._heard.append((key, dests, control))  # SND(4); SND(5) is done by the form of the log
         self._is_known = True
         return needs
@@ -197,7 +198,7 @@ class Optimal(Rules):
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
         tops = cast("Control", packet.content.control)[0]
-        if tops[self.me] >> self.view.shift > self.made and not self.is_stale:
+        if tops[self.me] >> self.shift > self.made and not self.is_stale:
             return knows_too_much(self.made)
         return ""
 
@@ -209,7 +210,7 @@ class Optimal(Rules):
         """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
         own = cast("list[int] | None", packet.own)
         if own:
-            reached, low = self.reached, self.view.low
+            reached, low = self.reached, self.low
             for key in own:
                 if key > reached[key & low]:
                     return key
@@ -219,7 +220,7 @@ class Optimal(Rules):
         """RCV(2), and a note for RCV(3) to RCV(5)."""
         message = packet.content
         sender = message.sender
-        self.reached[sender] = key = message.seq << self.view.shift | sender
+        self.reached[sender] = key = message.seq << self.shift | sender
         self._heard.append((key, message.dests, cast("Control", message.control)))
         if len(self._heard) > HEARD_MAX:
             self._merge()
@@ -248,7 +249,7 @@ class Optimal(Rules):
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message."""
-        return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
+        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
@@ -271,9 +272,9 @@ class Optimal(Rules):
 
     def load(self, state: Fields) -> None:
         """Take over LOG_j."""
-        self._tops = state.keys("tops", self.view.n, self.view.shift)
+        self._tops = state.keys("tops", self.view.n, self.shift)
         self._log = load_log(state, "log", self.view, self._tops)
-        if self._tops[self.me] >> self.view.shift > self.made:
+        if self._tops[self.me] >> self.shift > self.made:
             raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
 
 
