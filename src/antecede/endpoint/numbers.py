@@ -120,16 +120,28 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
         elif _LEAST[number] * count <= sum(lane) < _LEAST[number + 1] * count:
             return lane, at
     else:
-        values = list(lane)
-        place = -1
-        for _ in range(lane.count(most)):
-            place = lane.index(most, place + 1)
-            more, at = read_varint(data, at)
-            values[place] += more
-        if number == _width(count, sum([min(value, 255) for value in values])):
+        values, at = _with_rests(data, at, lane, most)
+        total = sum(values) if max(values) < 256 else sum([min(value, 255) for value in values])
+        if number == _width(count, total):
             return values, at
     msg = f"has a column of {count} in lanes of another width than it should have"
     raise PeerError(msg)
+
+
+def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
+    """Return the values of a column in which some are larger than its lanes can hold."""
+    large = lane.count(most)
+    rests = data[at : at + large]
+    if len(rests) == large and max(rests) < 0x80:  # usual: a byte each
+        rest = iter(rests)
+        return [value if value < most else most + next(rest) for value in lane], at + large
+    values = list(lane)
+    place = -1
+    for _ in range(large):
+        place = lane.index(most, place + 1)
+        more, at = read_varint(data, at)
+        values[place] += more
+    return values, at
 
 
 def _width(count: int, total: int) -> int:
