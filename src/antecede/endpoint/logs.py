@@ -92,6 +92,13 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
     )
 
 
+def with_needs(packet: Packet, log: Log) -> Log:
+    """Return a log with the needs of one copy, which name its destination."""
+    needs = cast("list[int] | None", packet.own)
+    bit = 1 << packet.dest_no
+    return log | {key: log.get(key, 0) | bit for key in needs} if needs else log
+
+
 def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
     """Return the entries that name someone, by names, in order."""
     found = [

@@ -80,6 +80,7 @@ from antecede.endpoint.logs import (
     saved,
     spelt,
     take,
+    with_needs,
 )
 from antecede.endpoint.messages import (
     COUNT_MAX,
@@ -108,12 +109,12 @@ class OptimalWire(LogWire):
     def spell(self, packet: Packet) -> object:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
         tops, log = cast("Control", packet.content.control)
-        return spelt(self.view, tops, _with_needs(packet, log))
+        return spelt(self.view, tops, with_needs(packet, log))
 
     def measure(self, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
         tops, log = cast("Control", packet.content.control)
-        return _size(count(self.view, tops, _with_needs(packet, log)), _with_needs(packet, log))
+        return _size(count(self.view, tops, with_needs(packet, log)), with_needs(packet, log))
 
 
 class Optimal(Rules):
@@ -608,13 +609,6 @@ def _changed(before: Entries, packet: Packet, low: int) -> Entries:
     for key in entries:
         newest[key & low] = max(key, newest.get(key & low, 0))
     return {k: mask for k, mask in entries.items() if mask or k == newest[k & low]}
-
-
-def _with_needs(packet: Packet, log: Log) -> Log:
-    """Return a log with the needs of one copy, which name its destination."""
-    needs = cast("list[int] | None", packet.own)
-    bit = 1 << packet.dest_no
-    return log | {key: log.get(key, 0) | bit for key in needs} if needs else log
 
 
 def _size(entries: int, log: Log) -> ControlSize:
