@@ -175,7 +175,7 @@ class LogWire(Wire):
         if how == PAIRS:
             at = self._get_pairs(data, at, length, tops, log)
             is_right = not form & 12
-            is_named = any([mask & named for mask in log.values()])  # noqa: C419 - hot
+            is_named = any([mask & named > 0 for mask in log.values()])  # noqa: C419 - hot
         else:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
             masks, at = self.sets.get(data, at, length, how)
@@ -185,9 +185,11 @@ class LogWire(Wire):
                 log[tops[place & low] - (place & high)] = mask
             if how == Sets.SINGLES:
                 is_right = length > FEW
-                is_named = named in masks if not named & named - 1 else reduce(or_, masks) & named
+                is_named = (
+                    named in masks if not named & named - 1 else reduce(or_, masks) & named > 0
+                )
             else:
-                is_right, is_named = True, reduce(or_, masks) & named
+                is_right, is_named = True, reduce(or_, masks) & named > 0
         if not is_right:
             raise PeerError(_OTHER_FORM)
         if min(log) <= low or is_named:
@@ -245,9 +247,7 @@ class LogWire(Wire):
             pairs += varint(place << shift | mask.bit_length() - 1)
         return pairs
 
-    def _get_pairs(
-        self, data: bytes, at: int, length: int, tops: Tops, log: Log
-    ) -> int:
+    def _get_pairs(self, data: bytes, at: int, length: int, tops: Tops, log: Log) -> int:
         """Read the entries of a short log, and return the place behind them."""
         shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
         if length > FEW:

@@ -182,9 +182,13 @@ class Codec:
                 if view.digest == digest:
                     self._adopt(view)
                     return
-            msg = "a packet of a view that this Codec does not know: make it from the endpoint"
-            raise PeerError(msg + " it is for, or drop it")
-        raise other_number("a packet", number, self._view)
+            msg = (
+                "a packet of a view that this Codec does not know: make it from the endpoint that "
+                "it is for, or drop it"
+            )
+            raise PeerError(msg)
+        what = "a packet"
+        raise other_number(what, number, self._view)
 
     # Packets.
 
@@ -230,7 +234,7 @@ class Codec:
         elif flags & 3:
             msg = "has flags that contradict each other"
             raise PeerError(msg)
-        message = new_message(self._view, sender, seq, dests, b"", None)
+        message = new_message(self._wire.view, sender, seq, dests, b"", None)
         message.control, at = wire.get(data, at, message)
         packet = new_packet(message, source, dest, n, None)
         packet.own, at = wire.get_own(data, at, packet)
