@@ -84,6 +84,7 @@ class Rules:
     def __init__(self, view: View, me: int) -> None:
         self.view = view
         self.me = me
+        self.shift = view.shift
         self.low = view.low
         """What a key's place is masked with: more than ``view.low`` where there are more places."""
         self.made = 0
