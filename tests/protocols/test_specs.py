@@ -146,6 +146,12 @@ MUTANTS = [
         "self.log[self.j, self.clock] = dests",
         "self.log[self.j, self.clock] = frozenset()",
     ),
+    ("pruned", "self.ci[k] = remaining - {j}", "pass"),
+    ("pruned", "self.ci[k] &= ci_m.pop(k)", "ci_m.pop(k)"),
+    ("pruned", "k not in ci_m and has_newer(ci_m, k)", "False"),
+    ("pruned", "copy.dests - {self.i}", "copy.dests"),
+    ("buffered", "if self.ob and self.awaited is None:", "if self.ob:"),
+    ("buffered", "self.ob.pop(0)", "self.ob.pop()"),
 ]
 
 

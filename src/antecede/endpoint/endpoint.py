@@ -69,6 +69,7 @@ class Endpoint:
         self._rules.queue_max = queue_max
         self._is_guarded = rules.IS_GUARDED
         self._hears = rules.HEARS
+        self._unpacks = rules.UNPACKS
         self._is_plain = not (pull or rules.UNPACKS or rules.HEARS)
         """Whether a packet that need not wait can simply be delivered."""
         self._channels = Channels(view.n)
@@ -91,7 +92,7 @@ class Endpoint:
         depends on everything so far. Only a protocol whose record says ``orders_by_after`` uses it.
         """
         try:
-            found = self._targets.get(dests)  # type: ignore[arg-type] # mostly a tuple
+            found = self._targets.get(dests)  # type: ignore[call-overload] # mostly a tuple
         except TypeError:
             found = None
         mask, others = found or self._find(dests)
@@ -100,7 +101,7 @@ class Endpoint:
         rules, event = self._rules, self._events + 1
         basis = event - 1 if after is None else self._checked_basis(after)
         if self._is_guarded:
-            self._admit(others)
+            others = self._admitted(others)
         self._seq = rules.made = seq = self._seq + 1
         self._events = event
         message = new_message(self.view, self._me, seq, mask, payload, None)
@@ -109,9 +110,12 @@ class Endpoint:
             own = rules.stamp(message, others, event, basis)
             if own is None:
                 packets = self._posted()
+            elif len(others) == 1:
+                (dest,), sent = others, self._channels.sent
+                sent[dest] = n = sent[dest] + 1
+                packets = (new_packet(message, self._me, dest, n, own.get(dest)),)
             else:
-                me, sent = self._me, self._channels.sent
-                made = []
+                me, sent, made = self._me, self._channels.sent, []
                 for dest in others:
                     sent[dest] = n = sent[dest] + 1
                     made.append(new_packet(message, me, dest, n, own.get(dest)))
@@ -140,7 +144,7 @@ class Endpoint:
             return self._receive_otherwise(packet)
         need = rules.blocker(packet)
         if need != FREE:
-            self._hold.check_room(packet, is_blocked=True)
+            self._hold.check_room(packet, len(packet.content.payload), is_blocked=True)
             channels.accept(source, n)
             self._hold.add(packet, need)
             return new_effects((), (), self._events)
@@ -148,9 +152,14 @@ class Endpoint:
             channels.prefix[source] = n
         else:
             channels.accept(source, n)
-        deliveries = self._take(packet)
+        if self._hold.packets or self._skips is not None or not packet.content.dests & self._bit:
+            deliveries = tuple(self._take(packet))
+        else:  # nobody waits for it
+            self._events = event = self._events + 1
+            deliveries = (new_delivery(packet.content, event, ()),)
+            rules.taken(packet)
         packets = self._posted() if rules.outbox else ()
-        return new_effects(packets, tuple(deliveries), self._events)
+        return new_effects(packets, deliveries, self._events)
 
     def take(self, source: str | None = None) -> Effects:
         """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
@@ -167,10 +176,10 @@ class Endpoint:
         else:
             while arrival := self._hold.pop_ready(sender):
                 need = self._rules.blocker(self._hold.packets[arrival])
-                if need == FREE:
-                    deliveries = self._take(self._hold.take(arrival))
+                if need != FREE:
+                    self._hold.file(arrival, need)  # something was sent since it became ready
+                elif deliveries := self._take(self._hold.take(arrival)):
                     break
-                self._hold.file(arrival, need)  # something was sent since it became ready
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def skip(self, source: str, upto: int | None = None) -> Effects:
@@ -189,6 +198,7 @@ class Endpoint:
             raise UsageError(msg)
         if self._skips is None:
             self._rules = self._skips = Skips(self._rules, self._hold)
+            self._is_guarded = True
         self._skips.skip(number, upto)
         hold = self._hold
         for arrival in hold.wake_all():
@@ -292,6 +302,7 @@ class Endpoint:
         if skips is not None:
             self._rules = self._skips = Skips(self._rules, hold)
             self._skips.load_saved(Fields("skips", skips))
+            self._is_guarded = True
         hold.arrivals = state.number("arrivals")
         self._load_held(state)
         if not resumed:
@@ -305,11 +316,10 @@ class Endpoint:
             arrival, packet = entry
             if not last < arrival <= hold.arrivals:
                 raise state.wrong("held", arrival, f"arrivals that ascend to {hold.arrivals}")
-            self._check_held(state, packet)
-            hold.put_back(arrival, packet)
+            hold.put_back(arrival, self._checked_held(state, packet))
             last = arrival
-        for packet in state.list("taken"):
-            self._check_held(state, packet)
+        for saved in state.list("taken"):
+            packet = self._checked_held(state, saved)
             if self._inbox is None:
                 raise state.wrong("taken", packet, "nothing outside pull mode")
             self._inbox.append(packet)
@@ -322,79 +332,99 @@ class Endpoint:
                 raise state.wrong("held", packet, "packets that wait for something")
             hold.file(arrival, need)
 
-    def _check_held(self, state: Fields, packet: object) -> None:
+    def _checked_held(self, state: Fields, packet: object) -> Packet:
         """Refuse a packet that is kept although this endpoint would not have accepted it."""
         if type(packet) is not Packet:
             raise state.wrong("held", packet, "a packet")
         self._check_address(packet)
         if not self._channels.is_seen(packet.source_no, packet.n):
             raise state.wrong("held", packet, "packets that have arrived")
-        if fault := self._rules.check(packet):
+        if fault := self._rules.readmit(packet):
             raise state.wrong("held", packet, f"a packet that no peer sends: it {fault}")
+        return packet
 
     # Inside.
 
-    def _admit(self, others: tuple[int, ...]) -> None:
-        """Refuse a send that the rules do not allow now, or whose number may have been used."""
+    def _admitted(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return whom a send goes to: those who are not gone.
+
+        Refuse one that the rules do not allow now, or whose number may have been used.
+        """
         if self._rules.is_stale:
             msg = (
                 f"{self.process!r} was restored without resumed=True, so its next message could "
                 f"reuse a number: it can only deliver; send in a new view (after {self.view.number})"
             )
             raise UsageError(msg)
+        if self._skips is not None:
+            others = self._skips.present(others)
         if others:
             self._rules.admit(others)
+        return others
 
     def _receive_otherwise(self, packet: Packet) -> Effects:
         """Accept a packet where applications pull, rules listen, or packets bring several."""
         rules, hold = self._rules, self._hold
-        parts = rules.unpack(packet) if rules.UNPACKS else [packet]
-        is_kept = self.pull and (self._inbox is None or not rules.UNPACKS)
-        blocked = [part for part in parts if rules.blocker(part) != FREE]
-        if self.pull or blocked:
-            self._check_room(packet, parts, is_blocked=bool(blocked))
+        parts = rules.unpack(packet) if self._unpacks else [packet]
+        is_blocked = not self._unpacks and rules.blocker(packet) != FREE
+        if self.pull or is_blocked:
+            self._check_room(packet, parts, is_blocked=is_blocked)
         self._channels.accept(packet.source_no, packet.n)
-        if self._hears:
-            rules.arrived(packet)
+        places = rules.arrived(packet) if self._hears else None
+        is_pulled = self.pull and self._inbox is None
         deliveries: list[Delivery] = []
         for part in parts:
             need = rules.blocker(part)
-            is_pulled = is_kept and self._inbox is None and part.content.seq > 0
-            if need != FREE or is_pulled:
+            if need != FREE or (is_pulled and part.content.seq):
                 hold.add(part, need)
             else:
                 deliveries += self._take(part)
+        if places:
+            self._wake(places)
+            if due := self._next_due():
+                deliveries += self._take(hold.take(due))
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def _check_room(self, packet: Packet, parts: list[Packet], *, is_blocked: bool) -> None:
-        """Refuse a packet if what it brings does not fit."""
-        if len(parts) == 1:
-            if parts[0].content.seq or is_blocked:
-                self._hold.check_room(parts[0], is_blocked=is_blocked)
-        elif parts and self._hold.count:  # an empty buffer takes all: a packet cannot be divided
-            self._hold.check_room(packet, is_blocked=is_blocked, count=len(parts))
+        """Refuse a packet if what it brings does not fit.
+
+        An empty buffer takes whatever it can: a packet cannot be divided.
+        """
+        count = len(parts)
+        if count == 1 and not is_blocked and not parts[0].content.dests & self._bit:
+            return  # not for the application: handled, or passed on, at once
+        if count == 1 or (parts and (self._hold.count or count > self.held_max)):
+            size = sum([len(part.content.payload) for part in parts])
+            self._hold.check_room(packet, size, is_blocked=is_blocked, count=count)
 
     def _take(self, packet: Packet) -> list[Delivery]:
         """Let a packet take effect, and then those that it frees, in order of arrival."""
         rules, hold, bit = self._rules, self._hold, self._bit
         deliveries: list[Delivery] = []
         while True:
-            if packet.content.dests & bit:
+            if packet.content.dests & bit and not (self._skips and self._skips.drops(packet)):
                 if self._inbox is None:
                     deliveries.append(self._delivery(packet))
                 else:
                     self._inbox.append(packet)
                     hold.count_in(packet)
-            for place in rules.taken(packet):
-                if place in hold.waiting:
-                    for arrival in hold.wake(place, rules.reached[place]):
-                        hold.file(arrival, rules.blocker(hold.packets[arrival]))
+            places = rules.taken(packet)
+            if hold.waiting:
+                self._wake(places)
             if not hold.ready:
                 return deliveries
             due = self._next_due()
             if not due:
                 return deliveries
             packet = hold.take(due)
+
+    def _wake(self, places: tuple[int, ...]) -> None:
+        """File what waited at places where ``reached`` rose for what it waits for now."""
+        rules, hold = self._rules, self._hold
+        for place in places:
+            if place in hold.waiting:
+                for arrival in hold.wake(place, rules.reached[place]):
+                    hold.file(arrival, rules.blocker(hold.packets[arrival]))
 
     def _next_due(self) -> int:
         """Return the arrival that takes effect next by itself, or 0."""
@@ -420,7 +450,7 @@ class Endpoint:
         return new_delivery(packet.content, event, unmet)
 
     def _posted(self) -> tuple[Packet, ...]:
-        """Number what the rules want to send."""
+        """Return what the rules want to send, numbered."""
         outbox = self._rules.outbox
         if not outbox:
             return ()

@@ -26,6 +26,7 @@ EIGHT: Final = 3
 """The number of the widest lane."""
 _MEANS: Final = (3, 11, 45)
 """Below these means of a column, lanes of that width are shortest, about."""
+_LEAST: Final = (0, *_MEANS, 256)
 _MOST: Final = (7, 15, 63, 255)
 _BELOW: Final = [bytes(range(most)) for most in _MOST]
 _HEX: Final = b"0123456789abcdef"
@@ -84,12 +85,18 @@ def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
 
 def put_column(values: list[int]) -> tuple[int, bytes]:
     """Return the number of the width, and the column."""
+    count = len(values)
     try:
         column = bytes(values)
     except ValueError:
         column = bytes([min(value, 255) for value in values])
-    number = _width(len(column), sum(column))
-    lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
+    if count <= FEW:
+        number, lane = EIGHT, column
+        if 255 not in column:
+            return EIGHT, column
+    else:
+        number = _width(count, sum(column))
+        lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
     if column.translate(None, _BELOW[number]):
         most = _MOST[number]
         return number, lane + b"".join([varint(value - most) for value in values if value >= most])
@@ -98,24 +105,43 @@ def put_column(values: list[int]) -> tuple[int, bytes]:
 
 def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[int], int]:
     """Read so many values, and return the place behind them."""
-    lane, at = get_lane(data, at, count, WIDTHS[number])
     most = _MOST[number]
-    if most not in lane:
-        total = sum(lane)
+    if number == EIGHT:
+        lane = data[at : at + count]
+        at += count
+        if at > len(data):
+            raise PeerError(_NOT_FILLED)
     else:
-        values = list(lane)
-        place = -1
-        for _ in range(lane.count(most)):
-            place = lane.index(most, place + 1)
-            more, at = read_varint(data, at)
-            values[place] += more
-        total = sum([min(value, 255) for value in values])
+        lane, at = get_lane(data, at, count, WIDTHS[number])
+    if most not in lane:
+        if count <= FEW:
+            if number == EIGHT:
+                return lane, at
+        elif _LEAST[number] * count <= sum(lane) < _LEAST[number + 1] * count:
+            return lane, at
+    else:
+        values, at = _with_rests(data, at, lane, most)
+        total = sum(values) if max(values) < 256 else sum([min(value, 255) for value in values])
         if number == _width(count, total):
             return values, at
-    if number != _width(count, total):
-        msg = f"has a column of {count} in lanes of another width than it should have"
-        raise PeerError(msg)
-    return lane, at
+    msg = f"has a column of {count} in lanes of another width than it should have"
+    raise PeerError(msg)
+
+
+def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
+    """Return the values of a column in which some are larger than its lanes can hold."""
+    large = lane.count(most)
+    rests = data[at : at + large]
+    if len(rests) == large and max(rests) < 0x80:  # usual: a byte each
+        rest = iter(rests)
+        return [value if value < most else most + next(rest) for value in lane], at + large
+    values = list(lane)
+    place = -1
+    for _ in range(large):
+        place = lane.index(most, place + 1)
+        more, at = read_varint(data, at)
+        values[place] += more
+    return values, at
 
 
 def _width(count: int, total: int) -> int:
@@ -143,23 +169,32 @@ def put_lane(column: bytes, width: int) -> bytes:
 
 def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[bytes, int]:
     """Read so many lanes, and return the place behind them."""
-    end = at + (count * width + 7 >> 3)
+    bits = count * width
+    end = at + (bits + 7 >> 3)
+    part = data[at:end]
     if end > len(data):
         msg = f"claims {count} numbers of {width} bits, but ends too early"
         raise PeerError(msg)
     if width == 8:
-        return data[at:end], end
-    part = data[at:end]
-    fill = -count * width & 7
-    if fill and part[-1] & (1 << fill) - 1:
-        msg = "is not filled up with zeros"
-        raise PeerError(msg)
+        return part, end
+    fill = -bits & 7
+    if fill and part[-1] & _FILL[fill]:
+        raise PeerError(_NOT_FILLED)
     if width == 6:
-        return b2a_base64(part + bytes(-len(part) % 3)).translate(_FROM_B64)[:count], end
+        return b2a_base64(part + _ZEROS[len(part) % 3]).translate(_FROM_B64)[:count], end
     if width == 4:
-        return b2a_hex(part).translate(_FROM_HEX)[:count], end
+        lane = b2a_hex(part).translate(_FROM_HEX)
+        return lane[:-1] if count & 1 else lane, end
     whole = int.from_bytes(part, "big") >> fill
-    return format(whole, f"0{count}o").encode().translate(_FROM_HEX)[:count], end
+    return format(whole, f"0{count}o").encode().translate(_FROM_HEX) if count else b"", end
+
+
+_FILL: Final = [(1 << fill) - 1 for fill in range(8)]
+_LESS: Final = bytes([0, *range(255)])
+_ZEROS: Final = (b"", b"\0\0", b"\0")
+_STRANGER: Final = "names someone who is not a member"
+_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
+_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
 
 
 # Blocks: columns of many small numbers, also in Rice's code.
@@ -260,6 +295,7 @@ class Sets:
         self._large = n // (bits + 1) + 1
         """Sets with more members are written as bits."""
         self._cost = bits + 1
+        self._bit_of = [1 << number for number in range(n)].__getitem__
         self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
         self._sets: dict[bytes | tuple[int, ...], int] = {}
 
@@ -267,7 +303,12 @@ class Sets:
         """Return the number of the form, and some sets that are not empty."""
         n = self.view.n
         if sum(map(int.bit_count, masks)) == len(masks):
-            return self.SINGLES, self._put_numbers([mask.bit_length() - 1 for mask in masks])
+            lengths = list(map(int.bit_length, masks))
+            if self._is_wide:
+                return self.SINGLES, self._put_numbers([length - 1 for length in lengths])
+            numbers = bytes(lengths).translate(_LESS)
+            width = 8 if len(numbers) <= FEW else self._width
+            return self.SINGLES, put_lane(numbers, width)
         find = self._lists.get
         lists = [find(mask) or self._list(mask) for mask in masks]
         codes = [number for numbers, _ in lists for number in numbers]
@@ -288,7 +329,7 @@ class Sets:
             numbers, at = self._get_numbers(data, at, count)
             if numbers and max(numbers) >= n:
                 raise PeerError(_STRANGER)
-            return [1 << number for number in numbers], at
+            return list(map(self._bit_of, numbers)), at
         if form == self.LISTS:
             extra, at = read_varint(data, at)
             length = count + extra
@@ -377,11 +418,6 @@ class Sets:
         return tuple([data[i] << 8 | data[i + 1] for i in range(at, end, 2)]), end
 
 
-_STRANGER: Final = "names someone who is not a member"
-_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
-_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
-
-
 def _put_bits(text: str) -> bytes:
     size = len(text) + 7 >> 3
     return (int(text or "0", 2) << 8 * size - len(text)).to_bytes(size, "big")
@@ -416,14 +452,17 @@ def put_clocks(keys: Sequence[int], view: View, seq: int) -> tuple[bytes, int, b
 
 def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple[list[int], int]:
     """Read a key for each member, and return the place behind them."""
-    code, at = read_varint(data, at)
+    code, at = data[at], at + 1
+    if code > 0x7F:
+        code, at = read_varint(data, at - 1)
     base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
+    codes: Sequence[int]
     codes, at = get_column(data, at, view.n, number)
-    newest = base if base < _SMALL and type(codes) is bytes else base + max(codes)
-    if base < 0 or newest > COUNT_MAX or (1 not in codes and (base or any(codes))):
+    shift = view.shift
+    if 1 in codes and 0 <= base < _SMALL and type(codes) is bytes:
+        if 0 not in codes:
+            return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
+    elif not 0 <= base + max(codes) <= COUNT_MAX or (1 not in codes and (base or any(codes))):
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
-    shift = view.shift
-    if 0 in codes:
-        return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
-    return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
+    return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
