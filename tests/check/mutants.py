@@ -73,18 +73,12 @@ class WaitsForAll(Matrix):
         return FREE
 
 
-class Chatty(Matrix):
+class Chatty(Optimal):
     """Answers every delivery with a packet of its own, and that one too."""
 
-    def check(self, packet: Packet) -> str:
-        """Accept what the mutant sends: the real one counts no other packets."""
-        return ""
-
-    def blocker(self, packet: Packet) -> int:
-        return super().blocker(packet) if packet.content.seq else FREE
-
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        control = self._sent.copy(), self._tops.copy()
+        tops, log = self._settled()
+        control = tops.copy(), log.copy()
         answer = Message(self.view, self.me, 0, 0, b"", control)
         self.outbox.append((packet.source_no, answer, None))
         return super().taken(packet) if packet.content.seq else ()
@@ -158,7 +152,7 @@ MUTANTS: dict[type[Rules], tuple[str, frozenset[str]]] = {
     CountsItself: ("matrix", frozenset({"liveness", "no_overblocking"})),
     NeverWakes: ("matrix", frozenset({"liveness", "no_overblocking"})),
     WaitsForAll: ("matrix", frozenset({"no_overblocking"})),
-    Chatty: ("matrix", frozenset({"quiescence"})),
+    Chatty: ("optimal", frozenset({"quiescence"})),
     KeepsAll: ("optimal", frozenset({"necessity"})),
     ForgetsItself: ("optimal", frozenset({"necessity", "safety"})),
     NoIntersection: ("optimal", frozenset({"necessity"})),
