@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from antecede.endpoint.messages import COUNT_MAX
+from antecede.endpoint.messages import COUNT_MAX, Message
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
@@ -195,6 +195,84 @@ _ZEROS: Final = (b"", b"\0\0", b"\0")
 _STRANGER: Final = "names someone who is not a member"
 _NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
 _NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
+
+
+# Blocks: columns of many small numbers, also in Rice's code.
+
+RICE: Final = len(WIDTHS)
+"""From here on the forms of blocks in Rice's code, with k = 0 and more."""
+_HALF_MEANS: Final = (3, 6, 12, 22)
+"""Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
+_UNARY: Final = ["1" * value + "0" for value in range(256)]
+_HIGH: Final = bytes([max(_HEX.find(char), 0) >> 2 for char in range(256)])
+_LOW: Final = bytes([max(_HEX.find(char), 0) & 3 for char in range(256)])
+
+
+def put_block(values: list[int]) -> bytes:
+    """Return numbers with their form: a number takes k + 1 + (number >> k) bits, or a column."""
+    k = _rice(len(values), sum(values))
+    if k == len(_HALF_MEANS):
+        number, column = put_column(values)
+        return BYTE[number] + column
+    high = [value >> k for value in values] if k else values
+    text = "".join([_UNARY[value] if value < 256 else "1" * value + "0" for value in high])
+    parts = [BYTE[RICE + k], varint(len(text) - len(values)), _put_bits(text)]
+    if k:
+        most = (1 << k) - 1
+        low = int(bytes([value & most for value in values]).translate(_TO_HEX), 1 << k)
+        size = k * len(values)
+        parts.insert(2, (low << (-size & 7)).to_bytes(size + 7 >> 3, "big"))
+    return b"".join(parts)
+
+
+def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
+    """Read so many numbers, and return the place behind them."""
+    k = data[at] - RICE
+    values: Sequence[int]
+    if k < 0:
+        values, at = get_column(data, at + 1, count, k + RICE)
+    else:
+        if k >= len(_HALF_MEANS):
+            msg = f"has {count} numbers in an unknown form"
+            raise PeerError(msg)
+        ones, at = read_varint(data, at + 1)
+        first, at = at, at + (count * k + 7 >> 3)
+        text, at = _get_bits(data, at, count + ones) if ones <= 8 * len(data) else ("", at)
+        values = list(map(len, text.split("0")))
+        if len(values) != count + 1 or values.pop():
+            msg = f"has another number of values than {count}"
+            raise PeerError(msg)
+        if k:
+            low = _get_low(data[first : first + (count * k + 7 >> 3)], count, k)
+            values = [high << k | rest for high, rest in zip(values, low, strict=True)]
+    if _rice(count, sum(values)) != (k if k >= 0 else len(_HALF_MEANS)):
+        msg = f"has {count} numbers in a form that is not the shortest"
+        raise PeerError(msg)
+    return values, at
+
+
+def _rice(count: int, total: int) -> int:
+    if count > FEW:
+        for k, half in enumerate(_HALF_MEANS):
+            if 2 * total < half * count:
+                return k
+    return len(_HALF_MEANS)
+
+
+def _get_low(part: bytes, count: int, k: int) -> bytes:
+    """Return lanes of 1, 2 or 3 bits."""
+    if k == 2:
+        pairs = b2a_hex(part)
+        lanes = bytearray(2 * len(pairs))
+        lanes[0::2], lanes[1::2] = pairs.translate(_HIGH), pairs.translate(_LOW)
+        found, rest = bytes(lanes[:count]), any(lanes[count:])
+    else:
+        whole, fill = int.from_bytes(part, "big"), -count * k & 7
+        found = format(whole >> fill, f"0{count}{'b' if k == 1 else 'o'}").encode()
+        found, rest = found.translate(_FROM_HEX), whole & (1 << fill) - 1 > 0
+    if rest:
+        raise PeerError(_NOT_FILLED)
+    return found
 
 
 # Sets of members.
@@ -388,3 +466,37 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
+
+
+# A few keys, at most one of each sender.
+
+
+def put_keys(keys: list[int], view: View, seq: int) -> bytes:
+    """Return ascending keys by sender: how many, and each as sender and distance from ``seq``."""
+    out, last = [varint(len(keys))], -1
+    for key in keys:
+        sender, number = key & view.low, key >> view.shift
+        distance = 2 * (seq - number) if seq >= number else 2 * (number - seq) - 1
+        out += varint(sender - last - 1), varint(distance)
+        last = sender
+    return b"".join(out)
+
+
+def get_keys(data: bytes, at: int, view: View, message: Message) -> tuple[list[int], int]:
+    """Read keys that a message knows of, and return the place behind them."""
+    count, at = read_varint(data, at)
+    keys: list[int] = []
+    sender = -1
+    for _ in range(count):
+        gap, at = read_varint(data, at)
+        code, at = read_varint(data, at)
+        sender += gap + 1
+        number = message.seq + (code + 1 >> 1) if code & 1 else message.seq - (code >> 1)
+        if sender >= view.n or not 1 <= number <= COUNT_MAX:
+            msg = "names messages that nobody sent"
+            raise PeerError(msg)
+        if sender == message.sender and number >= message.seq:
+            msg = "knows of later messages of its sender"
+            raise PeerError(msg)
+        keys.append(number << view.shift | sender)
+    return keys, at
