@@ -143,8 +143,8 @@ class Skips(Rules):
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
-        if one.sender == two.sender:
-            return one.seq < two.seq and self._rules.INFO.is_fifo
+        if one.sender == two.sender and (one.seq > two.seq or self._rules.INFO.is_fifo):
+            return one.seq < two.seq
         if self._rules.knows(packet, one.sender, one.seq):
             return True
         # It asked for a lost message that came after the held one, from the same sender.
@@ -201,6 +201,7 @@ class Skips(Rules):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Leave it to the rules."""
+        self._rules.events = self.events
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
         return places
