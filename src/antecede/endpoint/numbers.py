@@ -487,7 +487,7 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
     if 1 in codes and 0 <= base < _SMALL and type(codes) is bytes:
         if 0 not in codes:
             return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
-    elif base < 0 or base + max(codes) > COUNT_MAX or (1 not in codes and (base or any(codes))):
+    elif not 0 <= base <= COUNT_MAX - max(codes) or (1 not in codes and (base or any(codes))):
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
