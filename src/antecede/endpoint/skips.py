@@ -145,15 +145,7 @@ class Skips(Rules):
             return False
         if one.sender == two.sender and (one.seq > two.seq or self._rules.INFO.is_fifo):
             return one.seq < two.seq
-        if self._rules.knows(packet, one.sender, one.seq):
-            return True
-        # It asked for a lost message that came after the held one, from the same sender.
-        return self._rules.INFO.is_fifo and any(
-            sender == one.sender and seq >= one.seq
-            for sender, seq in [
-                self._rules.wanted(packet, key) for key in self._rules.missing(packet)
-            ]
-        )
+        return self._rules.follows(packet, other)
 
     def missing(self, packet: Packet) -> list[int]:
         """Return what may still come."""
