@@ -155,7 +155,7 @@ class Endpoint:
         if self._hold.packets or self._skips is not None or not packet.content.dests & self._bit:
             deliveries = tuple(self._take(packet))
         else:  # nobody waits for it
-            self._events = event = self._events + 1
+            self._events = rules.events = event = self._events + 1
             deliveries = (new_delivery(packet.content, event, ()),)
             rules.taken(packet)
         packets = self._posted() if rules.outbox else ()
@@ -446,7 +446,7 @@ class Endpoint:
         return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
-        self._events = event = self._events + 1
+        self._events = self._rules.events = event = self._events + 1
         unmet = self._skips.unmet(packet) if self._skips else ()
         return new_delivery(packet.content, event, unmet)
 

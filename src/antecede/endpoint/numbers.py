@@ -144,6 +144,31 @@ def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int]
     return values, at
 
 
+def put_ascending(values: list[int]) -> bytes:
+    """Return different numbers from 0 in ascending order: how many, and a column of gaps."""
+    if not values:
+        return b"\0"
+    gaps = [value - before - 1 for before, value in zip([-1, *values], values)]  # noqa: B905 - hot
+    number, column = put_column(gaps)
+    return varint(len(values) << 2 | number) + column
+
+
+def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
+    """Read such numbers, and return the place behind them."""
+    code, at = read_varint(data, at)
+    if 0 < code < 4:
+        msg = "has a column of nothing in a form that it should not have"
+        raise PeerError(msg)
+    values: list[int] = []
+    if code:
+        gaps, at = get_column(data, at, code >> 2, code & 3)
+        value = -1
+        for gap in gaps:
+            value += gap + 1
+            values.append(value)
+    return values, at
+
+
 def _width(count: int, total: int) -> int:
     if count <= FEW or total >= _MEANS[2] * count:
         return EIGHT
@@ -462,7 +487,7 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
     if 1 in codes and 0 <= base < _SMALL and type(codes) is bytes:
         if 0 not in codes:
             return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
-    elif not 0 <= base + max(codes) <= COUNT_MAX or (1 not in codes and (base or any(codes))):
+    elif not 0 <= base <= COUNT_MAX - max(codes) or (1 not in codes and (base or any(codes))):
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at

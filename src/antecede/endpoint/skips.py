@@ -143,17 +143,9 @@ class Skips(Rules):
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
-        if one.sender == two.sender:
-            return one.seq < two.seq and self._rules.INFO.is_fifo
-        if self._rules.knows(packet, one.sender, one.seq):
-            return True
-        # It asked for a lost message that came after the held one, from the same sender.
-        return self._rules.INFO.is_fifo and any(
-            sender == one.sender and seq >= one.seq
-            for sender, seq in [
-                self._rules.wanted(packet, key) for key in self._rules.missing(packet)
-            ]
-        )
+        if one.sender == two.sender and (one.seq > two.seq or self._rules.INFO.is_fifo):
+            return one.seq < two.seq
+        return self._rules.follows(packet, other)
 
     def missing(self, packet: Packet) -> list[int]:
         """Return what may still come."""
@@ -201,6 +193,7 @@ class Skips(Rules):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Leave it to the rules."""
+        self._rules.events = self.events
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
         return places

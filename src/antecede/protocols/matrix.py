@@ -175,6 +175,8 @@ class Matrix(Rules):
         super().__init__(view, me)
         self._sent: list[Row] = [(0,) * view.n] * view.n
         self._tops = list(range(view.n))
+        self._newest = [0] * view.n
+        """Of each process, the number of the last message delivered."""
 
     def stamp(
         self, message: Message, others: tuple[int, ...], event: int, after: int
@@ -230,6 +232,7 @@ class Matrix(Rules):
         message, shift = packet.content, self.view.shift
         sender, (rows, tops) = message.sender, cast("Control", message.control)
         self.reached[sender] = packet.n << shift | sender
+        self._newest[sender] = message.seq
         row = list(rows[sender])
         for dest in self.view.list(message.dests & ~(1 << sender)):
             row[dest] += 1
@@ -238,6 +241,10 @@ class Matrix(Rules):
         self._tops = mine = list(map(max, self._tops, tops))
         mine[sender] = max(mine[sender], message.seq << shift | sender)
         return self.places[sender]
+
+    def newest(self, sender: int) -> int:
+        """Return the number of the last message delivered from a process."""
+        return self._newest[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message."""
@@ -252,15 +259,17 @@ class Matrix(Rules):
         return self.view.n**2
 
     def state(self) -> State:
-        """Return SENT and the last numbers."""
-        return {"sent": list(map(list, self._sent)), "tops": list(self._tops)}
+        """Return SENT and the last numbers, of messages known and delivered."""
+        sent = [list(row) for row in self._sent]
+        return {"sent": sent, "tops": list(self._tops), "newest": list(self._newest)}
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
+        """Take over all of these."""
         n, shift = self.view.n, self.view.shift
         rows = state.rows("sent", n, n)
         self._sent = list(map(tuple, rows))
         self._tops = state.keys("tops", n, shift)
+        self._newest = state.numbers("newest", n)
         if any(row[k] or max(row) > self._tops[k] >> shift for k, row in enumerate(rows)):
             raise state.wrong("sent", rows, "counts up to the last number, and 0 for itself")
         if self._tops[self.me] >> shift > self.made:
