@@ -74,10 +74,12 @@ class Skips(Rules):
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
         """Return the lost messages that a packet's message rests on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
+        missing = set(rules.missing(packet))
         found = {
             rules.need(packet, key)
             for key in rules.needs(packet)
             if self._is_in_gap(*rules.wanted(packet, key))
+            or (key in missing and self._is_lost(packet, key))
         }
         for lost, firsts in self._marks.items():
             if lost not in found and any(
