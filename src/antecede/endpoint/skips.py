@@ -143,8 +143,8 @@ class Skips(Rules):
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
-        if one.sender == two.sender:
-            return one.seq < two.seq and self._rules.INFO.is_fifo
+        if one.sender == two.sender and self._rules.INFO.is_fifo:
+            return one.seq < two.seq
         if self._rules.knows(packet, one.sender, one.seq):
             return True
         # It asked for a lost message that came after the held one, from the same sender.
@@ -200,9 +200,13 @@ class Skips(Rules):
         return self._rules.needs(packet)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Leave it to the rules."""
+        """Leave it to the rules; wake also what waits for this one, although some before are lost."""
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
+        key = self._rules.key(packet)
+        if key > self.reached[key & self.low]:
+            for arrival in self._hold.wake_for(key):
+                self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
         return places
 
     def key(self, packet: Packet) -> int:
