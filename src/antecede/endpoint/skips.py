@@ -103,7 +103,7 @@ class Skips(Rules):
 
     def _is_lost(self, packet: Packet, key: int) -> bool:
         sender, seq = self._rules.wanted(packet, key)
-        return seq <= self._limits.get(sender, 0)
+        return sender in self._limits and seq <= self._limits[sender]
 
     def _is_in_gap(self, sender: int, seq: int) -> bool:
         """Tell whether a message was lost, also if later ones of its sender have come."""

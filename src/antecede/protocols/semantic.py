@@ -209,7 +209,7 @@ class Semantic(Rules):
         message.control = self._prev.copy(), self._conc.copy(), self._first.copy(), self._last.copy()
         rows = self._prev if is_dependent else self._conc
         row = list(rows[me])
-        for dest in others:  # E7
+        for dest in self.view.list(message.dests & ~(1 << me)):  # E7
             row[dest] += 1
         rows[me] = tuple(row)
         self._last[me] = key
