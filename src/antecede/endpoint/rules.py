@@ -84,10 +84,13 @@ class Rules:
     def __init__(self, view: View, me: int) -> None:
         self.view = view
         self.me = me
+        self.shift = view.shift
         self.low = view.low
         """What a key's place is masked with: more than ``view.low`` where there are more places."""
         self.made = 0
         """How many messages this process has sent."""
+        self.events = 0
+        """The number of the latest delivery, among all local events."""
         self.is_stale = False
         """Whether others may know more of our sends than we do: restored, and not resumed."""
         self.queued = 0

@@ -143,8 +143,8 @@ class Skips(Rules):
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
-        if one.sender == two.sender:
-            return one.seq < two.seq and self._rules.INFO.is_fifo
+        if one.sender == two.sender and (one.seq > two.seq or self._rules.INFO.is_fifo):
+            return one.seq < two.seq
         return self._rules.follows(packet, other)
 
     def missing(self, packet: Packet) -> list[int]:
@@ -193,6 +193,7 @@ class Skips(Rules):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Leave it to the rules."""
+        self._rules.events = self.events
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
         return places

@@ -307,7 +307,12 @@ class Phases(Rules):
 
     def blocker(self, packet: Packet) -> int:
         """Return the first of these that is missing."""
-        message, source, shift, reached = packet.content, packet.source_no, self._shift, self.reached
+        message, source, shift, reached = (
+            packet.content,
+            packet.source_no,
+            self._shift,
+            self.reached,
+        )
         channel = self._channel + source
         if packet.n - 1 > reached[channel] >> shift:
             return packet.n - 1 << shift | channel
