@@ -145,7 +145,11 @@ class Context(Rules):
         for key in state.numbers("leaves"):
             sender = key & view.low
             newest = self.made << view.shift | sender if sender == self.me else 0
-            if sender >= view.n or sender in self._leaves or key > max(newest, self.reached[sender]):
+            if (
+                sender >= view.n
+                or sender in self._leaves
+                or key > max(newest, self.reached[sender])
+            ):
                 raise state.wrong("leaves", key, "one message of each sender, delivered here")
             self._leaves[sender] = key
 

@@ -84,7 +84,8 @@ class Tree:
         """All that are at or below each, as a mask."""
         self.children: list[list[int]] = [[] for _ in range(n)]
         self.roots = [
-            self._plant(view, tree) for tree in cast("tuple[Cluster, ...]", view.options["clusters"])
+            self._plant(view, tree)
+            for tree in cast("tuple[Cluster, ...]", view.options["clusters"])
         ]
         self.root = list(range(n))
         for root in self.roots:
