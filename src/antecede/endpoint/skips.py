@@ -194,10 +194,14 @@ class Skips(Rules):
         return self._rules.needs(packet)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Leave it to the rules."""
+        """Leave it to the rules; wake also what waits for this one, although some before are lost."""
         self._rules.events = self.events
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
+        key = self._rules.key(packet)
+        if key > self.reached[key & self.low]:
+            for arrival in self._hold.wake_for(key):
+                self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
         return places
 
     def key(self, packet: Packet) -> int:

@@ -61,8 +61,15 @@ from antecede.endpoint.messages import (
     new_message,
     new_packet,
 )
-from antecede.endpoint.numbers import BYTE, get_clocks, get_column, put_clocks, put_column
-from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.numbers import (
+    BYTE,
+    get_clocks,
+    get_column,
+    put_clocks,
+    put_column,
+    read_varint,
+    varint,
+)
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
@@ -257,10 +264,8 @@ class History(Rules):
             if old.dests & bit and key > reached[sender] and sender != me:
                 if key > seen[sender]:
                     if old is packet.content:  # its sender knew of all this
-                        latest = [max(column) for column in zip(*rows)]  # noqa: B905 - alike
-                        tops = [
-                            max(t, q << shift | s) for s, (t, q) in enumerate(zip(tops, latest))
-                        ]  # noqa: B905
+                        latest = [max(column) << shift for column in zip(*rows)]  # noqa: B905
+                        tops = [max(top, q | s) for s, (top, q) in enumerate(zip(tops, latest))]  # noqa: B905
                     one = new_message(view, sender, old.seq, old.dests, old.payload, nothing)
                     found.append(new_packet(one, source, me, n, (before, tops.copy())))
                     before = []  # this one waits for them
@@ -282,9 +287,8 @@ class History(Rules):
                 if old is packet.content:  # without its control
                     old = new_message(view, source, old.seq, old.dests, old.payload, None)  # noqa: PLW2901
                 self._past[key] = old
-        row = list(known[source])
-        row[source] = seen[source] >> view.shift
-        known[source] = tuple(row)
+        own = known[source]
+        known[source] = (*own[:source], seen[source] >> view.shift, *own[source + 1 :])
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages before this one in the packet that brought it."""

@@ -184,7 +184,7 @@ class Matrix(Rules):
         """Send SENT as it was, then count the message for each destination."""
         message.control = self._sent.copy(), self._tops.copy()
         row = list(self._sent[self.me])
-        for dest in others:
+        for dest in self.view.list(message.dests & ~(1 << self.me)):
             row[dest] += 1
         self._sent[self.me] = tuple(row)
         self._tops[self.me] = message.seq << self.view.shift | self.me

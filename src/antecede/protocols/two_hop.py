@@ -150,7 +150,7 @@ class TwoHop(Rules):
         before = cast("list[int]", message.control)
         for dest, (column, key) in enumerate(zip(self._known, before)):  # noqa: B905 - hot
             sent = newest if dests >> dest & 1 else key - dest | sender
-            if sent > column[sender]:
+            if sent > column[sender]:  # noqa: PLR1730 - hot
                 column[sender] = sent
         return self.places[sender]
 
