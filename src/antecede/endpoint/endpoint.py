@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import heappop
 from typing import Final, final
 
 from antecede.endpoint.arguments import as_destinations
@@ -412,7 +413,7 @@ class Endpoint:
             places = rules.taken(packet)
             if hold.waiting:
                 self._wake(places)
-            if not hold.ready:
+            if not hold.ready and not hold.controls:
                 return deliveries
             due = self._next_due()
             if not due:
@@ -428,22 +429,23 @@ class Endpoint:
                     hold.file(arrival, rules.blocker(hold.packets[arrival]))
 
     def _next_due(self) -> int:
-        """Return the arrival that takes effect next by itself, or 0."""
+        """Return the arrival that takes effect next by itself, or 0.
+
+        What brings no message goes first: it can only let more be delivered.
+        """
         hold = self._hold
-        while not self.pull or self._inbox is not None:
-            arrival = hold.pop_ready()
+        is_pulled = self.pull and self._inbox is None
+        while True:
+            if hold.controls:
+                arrival = heappop(hold.controls)
+            else:
+                arrival = 0 if is_pulled else hold.pop_ready()
             if not arrival:
                 return 0
             need = self._rules.blocker(hold.packets[arrival])
             if need == FREE:
                 return arrival
             hold.file(arrival, need)  # what went before it changed that
-        controls = [a for a in hold.ready if not hold.packets[a].content.seq]
-        if controls:
-            hold.ready.remove(min(controls))
-            hold.ready.sort()
-            return min(controls)
-        return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
         self._events = self._rules.events = event = self._events + 1
