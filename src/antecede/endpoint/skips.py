@@ -40,7 +40,7 @@ class Skips(Rules):
         self._marks: dict[Need, dict[int, int]] = {}
         """By lost message, the first message of each sender that rests on it."""
         self._here: set[tuple[int, int]] = set()
-        """Messages (sender, number) that were held when they would have been declared lost."""
+        """Messages (sender, number) that were here when they would have been declared lost."""
 
     def skip(self, sender: int, seq: int | None) -> None:
         """Declare messages of a sender up to this number to be lost, or all: it is gone."""
@@ -54,6 +54,7 @@ class Skips(Rules):
             content = packet.content
             if content.sender == sender and 0 < content.seq <= seq:
                 self._here.add((sender, content.seq))
+        self._here.update([(sender, number) for number in self._rules.ahead(sender)])
         newest = self._rules.newest(sender)
         if newest < seq:
             self._gaps.append((sender, newest, seq))
