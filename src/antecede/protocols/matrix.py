@@ -126,7 +126,9 @@ class MatrixWire(Wire):
         guesses = _guesses(list(map(sum, rows)), sender, message.seq)
         tops = [
             guess + (step >> 1 if not step & 1 else -(step >> 1) - 1)
-            for guess, step in zip(guesses, (*values[:sender], 0, *values[sender : n - 1]), strict=True)
+            for guess, step in zip(
+                guesses, (*values[:sender], 0, *values[sender : n - 1]), strict=True
+            )
         ]
         if any(map(gt, map(max, rows), tops)) or max(tops) > COUNT_MAX:
             msg = "counts more messages of a process than its last one says"
