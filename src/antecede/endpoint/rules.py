@@ -89,6 +89,8 @@ class Rules:
         """What a key's place is masked with: more than ``view.low`` where there are more places."""
         self.made = 0
         """How many messages this process has sent."""
+        self.events = 0
+        """The number of the latest delivery, among all local events."""
         self.is_stale = False
         """Whether others may know more of our sends than we do: restored, and not resumed."""
         self.queued = 0
@@ -196,9 +198,24 @@ class Rules:
     def lost(self, sender: int, seq: int) -> None:
         """Note that the messages of a sender up to this number which are not here never will be."""
 
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        """Tell whether a packet, of which needs are lost, shows that another's message comes first.
+
+        Its sender knew of that message, or it asks for a lost one that the same sender sent later.
+        """
+        sender, seq = other.content.sender, other.content.seq
+        if self.knows(packet, sender, seq):
+            return True
+        wanted = [self.wanted(packet, key) for key in self.missing(packet)]
+        return self.INFO.is_fifo and any(who == sender and upto >= seq for who, upto in wanted)
+
     def newest(self, sender: int) -> int:
         """Return the number up to which all messages of a sender for this process are delivered."""
         return self.reached[sender] >> self.low.bit_length()
+
+    def ahead(self, sender: int) -> list[int]:
+        """Return the numbers of its messages beyond that which are delivered too."""
+        return NOBODY
 
     def gone(self, source: int) -> None:
         """Expect nothing more of a process: no messages, no acknowledgements, no permits."""

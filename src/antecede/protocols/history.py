@@ -61,8 +61,15 @@ from antecede.endpoint.messages import (
     new_message,
     new_packet,
 )
-from antecede.endpoint.numbers import BYTE, get_clocks, get_column, put_clocks, put_column
-from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.numbers import (
+    BYTE,
+    get_clocks,
+    get_column,
+    put_clocks,
+    put_column,
+    read_varint,
+    varint,
+)
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
@@ -106,10 +113,11 @@ class HistoryWire(Wire):
         tops = [key >> view.shift for key in keys]
         lags, at = get_column(data, at, n * n, form >> 2)
         rows = [
-            tuple([top + 1 - lag if lag else 0 for top, lag in zip(tops, lags[i : i + n])])  # noqa: B905
+            tuple([max(top + 1 - lag, 0) if lag else 0 for top, lag in zip(tops, lags[i : i + n])])  # noqa: B905
             for i in range(0, n * n, n)
         ]
-        if [max(column) for column in zip(*rows)] != tops or min(map(min, rows)) < 0:  # noqa: B905
+        is_short = sum([row.count(0) for row in rows]) == list(lags).count(0)
+        if [max(column) for column in zip(*rows)] != tops or not is_short:  # noqa: B905 - alike
             msg = "has rows that do not fit the newest messages that it names"
             raise PeerError(msg)
         if tops[message.sender] >= message.seq:
@@ -257,10 +265,8 @@ class History(Rules):
             if old.dests & bit and key > reached[sender] and sender != me:
                 if key > seen[sender]:
                     if old is packet.content:  # its sender knew of all this
-                        latest = [max(column) for column in zip(*rows)]  # noqa: B905 - alike
-                        tops = [
-                            max(t, q << shift | s) for s, (t, q) in enumerate(zip(tops, latest))
-                        ]  # noqa: B905
+                        latest = [max(column) << shift for column in zip(*rows)]  # noqa: B905
+                        tops = [max(top, q | s) for s, (top, q) in enumerate(zip(tops, latest))]  # noqa: B905
                     one = new_message(view, sender, old.seq, old.dests, old.payload, nothing)
                     found.append(new_packet(one, source, me, n, (before, tops.copy())))
                     before = []  # this one waits for them
@@ -282,9 +288,8 @@ class History(Rules):
                 if old is packet.content:  # without its control
                     old = new_message(view, source, old.seq, old.dests, old.payload, None)  # noqa: PLW2901
                 self._past[key] = old
-        row = list(known[source])
-        row[source] = seen[source] >> view.shift
-        known[source] = tuple(row)
+        own = known[source]
+        known[source] = (*own[:source], seen[source] >> view.shift, *own[source + 1 :])
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages before this one in the packet that brought it."""

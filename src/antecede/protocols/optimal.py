@@ -94,7 +94,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, knows_too_much
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -104,7 +104,14 @@ _LOST_BY_LOOKAHEAD: Final = frozenset({"no_overblocking", "necessity"})
 
 
 class OptimalWire(LogWire):
-    """O_M: tops and log as all copies share them, and the needs of one."""
+    """O_M: tops and log as all copies share them, and the needs of one.
+
+    With ``hardware_multicast`` it is O_M before SND(2), the same for all copies.
+    """
+
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
+        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
 
     def spell(self, packet: Packet) -> object:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
@@ -151,7 +158,7 @@ class Optimal(Rules):
             Variant("differential", lambda _: {"differential": True}),
         ),
     )
-    WIRE: ClassVar = OptimalWire
+    WIRE: ClassVar[type[Wire]] = OptimalWire
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -286,18 +293,9 @@ class Optimal(Rules):
 # Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
 
 
-class RemarksWire(OptimalWire):
-    """O_M; with ``hardware_multicast`` before SND(2), the same for all copies."""
-
-    def excluded(self, message: Message) -> int:
-        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
-        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
-
-
 class Remarks(Optimal):
     """``hardware_multicast`` and ``lookahead``. All is merged at once."""
 
-    WIRE: ClassVar = RemarksWire
     HEARS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
@@ -382,7 +380,7 @@ Change = tuple[bool, list[int], Entries]
 """Whether all is new; else the entries that are gone; and those that are new or changed."""
 
 
-class DifferentialWire(OptimalWire):
+class DifferentialWire(Wire):
     """The changes to O_M that one copy brings."""
 
     def put(self, message: Message) -> bytes:
@@ -470,7 +468,7 @@ class Differential(Optimal):
     count packets. All keys have one more bit for that.
     """
 
-    WIRE: ClassVar = DifferentialWire
+    WIRE: ClassVar[type[Wire]] = DifferentialWire
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -70,7 +70,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 

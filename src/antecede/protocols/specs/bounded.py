@@ -71,7 +71,7 @@ class Process:
         return chosen
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """A message arrives, or an extra one."""
+        """Receive a message, or an extra one."""
         self.waiting.append(copy)
         delivered = []
         while (ready := next(filter(self.is_ready, self.waiting), None)) is not None:
@@ -84,7 +84,7 @@ class Process:
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """The delivery condition."""
+        """Tell whether a message can be delivered, or an extra one has its turn."""
         # for all k: M_m[k, i] <= DELIV_i[k]
         return all(n <= self.deliv[k] for (k, d), n in read(copy).items() if d == self.i)
 

@@ -61,7 +61,7 @@ class Process:
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """The delivery condition."""
+        """Tell whether M can be delivered."""
         # for all (k, x) in CB_M[i]: i has delivered message x of k
         mine = self.delivered[self.i]
         return all(mine.get(k, 0) >= x for k, x in self.read(copy)[self.i].items())
@@ -98,7 +98,7 @@ class Process:
 
     def read(self, copy: Copy) -> dict[str, Pairs]:
         """Return CB_M."""
-        return {j: dict(pairs) for j, pairs in zip(self.names, cast("Sets", copy.control))}
+        return {j: dict(pairs) for j, pairs in zip(self.names, cast("Sets", copy.control), strict=True)}
 
 
 def plus(one: Pairs, two: Pairs) -> Pairs:

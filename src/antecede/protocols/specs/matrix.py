@@ -48,7 +48,7 @@ class Process:
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """The delivery condition."""
+        """Tell whether M can be delivered."""
         # wait until for all k: DELIV_i[k] >= ST_M[k, i]
         st_m = self.read(copy)
         return all(self.deliv[k] >= st_m[k][self.i] for k in self.names)

@@ -1,0 +1,466 @@
+"""Representatives order for their clusters: the hierarchical case of [KS98]_ section 7.1.
+
+Processes are grouped into clusters. A process hands its message to the representative of its
+cluster. Representatives run ``optimal`` (or ``matrix``) among themselves, and each passes on what
+it delivers there to its cluster, over channels that keep order. A cluster may contain clusters,
+which makes more levels: then messages go up and down a tree, and only its roots run ``optimal``.
+
+Guarantee
+---------
+Causal order.
+
+Assumes
+-------
+A fixed membership in disjoint clusters whose representatives do not fail. Every packet arrives
+eventually; the network may reorder and duplicate packets: within a cluster, each waits for the one
+before it on its channel.
+
+Cost
+----
+Between representatives, one number and what ``optimal`` carries for as many processes as there are
+clusters; nothing within a cluster. Up to two more hops per message and level.
+
+Names
+-----
+==========================  =====================================================
+paper                       here
+==========================  =====================================================
+representative process      the first of each cluster, ``Tree.parent``
+highest level               ``Hierarchy._inner``, rules of ``optimal``
+==========================  =====================================================
+
+Differences from the paper
+--------------------------
+[KS98]_ sketches the case in a few sentences. Between representatives a packet's control is a
+message of the inner protocol. A message goes only where it has destinations, and
+turns around at the first representative above them. A sender that is among its own destinations
+delivers at once. In pull mode representatives pass on what they received even if
+their own application has not taken it yet; each application takes in that order.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, cast
+
+from antecede.endpoint.arguments import as_choice, as_parts
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import (
+    CLOCK_BYTES,
+    FREE,
+    ControlSize,
+    Message,
+    Need,
+    Packet,
+    new_message,
+    new_packet,
+)
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register, rules_of, view_of
+from antecede.endpoint.relays import Chained, ChainWire
+from antecede.endpoint.rules import Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError
+
+INNERS = ("optimal", "matrix")
+Names = tuple[str, ...]
+
+
+class Tree:
+    """Who is above and below whom, by numbers; and the view of the roots."""
+
+    def __init__(self, view: View) -> None:
+        n = view.n
+        self.parent = list(range(n))
+        """Each process's representative; a root is its own."""
+        self.below = [1 << number for number in range(n)]
+        """All that are at or below each, as a mask."""
+        self.children: list[list[int]] = [[] for _ in range(n)]
+        self.roots = [
+            self._plant(view, tree)
+            for tree in cast("tuple[Cluster, ...]", view.options["clusters"])
+        ]
+        self.root = list(range(n))
+        for root in self.roots:
+            for number in view.list(self.below[root]):
+                self.root[number] = root
+        names = tuple([view.members[root] for root in self.roots])
+        self.inner = view_of(cast("str", view.options["inner"]), names)
+        self.rank = {root: rank for rank, root in enumerate(self.roots)}
+
+    def _plant(self, view: View, tree: Cluster) -> int:
+        head = view.numbers[cast("str", tree[0])]
+        for part in tree[1:]:
+            child = self._plant(view, part if isinstance(part, tuple) else (part,))
+            self.parent[child] = head
+            self.children[head].append(child)
+            self.below[head] |= self.below[child]
+        return head
+
+    def ranks(self, dests: int, source: int) -> int:
+        """Return the roots of destinations as a mask of the inner view, without that of a source."""
+        mask = 0
+        for rank, root in enumerate(self.roots):
+            if dests & self.below[root] and root != self.root[source]:
+                mask |= 1 << rank
+        return mask
+
+    def as_inner(self, packet: Packet) -> Packet:
+        """Return what a packet between roots is to the inner protocol."""
+        message = cast("Message", packet.content.control)
+        source, dest = self.rank[packet.source_no], self.rank[packet.dest_no]
+        return new_packet(message, source, dest, packet.n, packet.own)
+
+
+class HierarchyWire(ChainWire):
+    """Between roots, the number and the control of an inner message; else nothing."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.tree = Tree(view)
+        self._inner = cast("Wire", self.tree.inner.forms)
+
+    def put(self, message: Message) -> bytes:
+        """Return the number, 0 within a cluster, and the control."""
+        inner = cast("Message | None", message.control)
+        return b"\0" if inner is None else varint(inner.seq) + self._inner.put(inner)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read them."""
+        number, at = read_count(data, at)
+        if not number:
+            return None, at
+        tree = self.tree
+        mask = tree.ranks(message.dests, message.sender)
+        if not mask or not message.seq:
+            msg = "is for no other cluster, or is not a message"
+            raise PeerError(msg)
+        sender = tree.rank[tree.root[message.sender]]
+        inner = new_message(tree.inner, sender, number, mask, b"", None)
+        inner.control, at = self._inner.get(data, at, inner)
+        return inner, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return what the inner protocol says to one root, or the message before."""
+        if packet.content.control is None:
+            return super().put_own(packet)
+        return self._inner.put_own(self.tree.as_inner(packet))
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read it."""
+        if packet.content.control is None:
+            return super().get_own(data, at, packet)
+        tree, inner = self.tree, cast("Message", packet.content.control)
+        rank = tree.rank.get(packet.dest_no, -1)
+        if tree.rank.get(packet.source_no) != inner.sender or not inner.dests >> max(rank, 0) & 1:
+            msg = "is not between the representatives that its message is for"
+            raise PeerError(msg)
+        if rank < 0:
+            msg = "has control for a process that is no representative"
+            raise PeerError(msg)
+        return self._inner.get_own(data, at, tree.as_inner(packet))
+
+    def spell(self, packet: Packet) -> object:
+        """Return the number and the inner control, or None."""
+        inner = cast("Message | None", packet.content.control)
+        if inner is None:
+            return None
+        return inner.seq, self._inner.spell(self.tree.as_inner(packet))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return what representatives carry; within a cluster that is nothing."""
+        if packet.content.control is None:
+            return ControlSize(0, 0, 0)
+        entries, dests, model_bytes = self._inner.measure(self.tree.as_inner(packet))
+        return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+class Hierarchy(Chained):
+    """A member of a cluster, or its representative.
+
+    After the channels come the places of the inner protocol. All keys have more bits for that.
+    """
+
+    INFO: ClassVar = ProtocolInfo(
+        name="hierarchy",
+        idea="representatives run optimal among themselves, each for its cluster",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        assumptions="fixed, disjoint clusters; every packet arrives eventually",
+        cost="as optimal with one process per cluster, nothing within; up to two more hops",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "clusters": Option(
+                None,
+                "tuples of members, each starting with its representative; by default one. A tuple "
+                "within a tuple is a cluster below that one's representative",
+            ),
+            "inner": Option("optimal", "what representatives run: 'optimal' or 'matrix'", INNERS),
+        },
+        lost_by_skip="a representative that is gone takes along what it has not passed on",
+        unmarked_by_skip="representatives know of each other's messages, not of those of clusters",
+        research=True,
+        bytes_per_entry=None,
+        has_roles=True,
+        variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
+    )
+    WIRE: ClassVar = HierarchyWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._tree = tree = cast("HierarchyWire", view.forms).tree
+        self._inner: Rules | None = None
+        self._offset = view.low + 1
+        """The first place of the inner protocol."""
+        self._taken = [0] * len(tree.roots)
+        """By root, the number of its last inner message here."""
+        if tree.parent[me] == me:
+            rules = rules_of(tree.inner.protocol).of(tree.inner)
+            self._inner = rules(tree.inner, tree.rank[me])
+            self.low = (1 << (self._offset + self._inner.low).bit_length()) - 1
+            self.reached = list(range(self.low + 1))
+        self._shift = self.low.bit_length()
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Refuse clusters that overlap, and an unknown inner protocol."""
+        options["clusters"] = _trees(options["clusters"], members)
+        as_choice("inner", options["inner"], INNERS)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Let the message go its way, up and down."""
+        self._pass_on(message, self.me)
+        return None
+
+    def _pass_on(self, message: Message, source: int) -> None:
+        """Pass a message on to where it has destinations, except where it came from."""
+        tree, me = self._tree, self.me
+        due = message.dests & ~(1 << message.sender)
+        if message.control is not None:  # from another root
+            message = _bare(message)
+        for child in tree.children[me]:
+            if due & tree.below[child] and child != source:
+                self.post(child, message)
+        if not tree.below[me] >> source & 1:
+            return  # it came from above
+        if self._inner is None:
+            if due & ~tree.below[me]:
+                self.post(tree.parent[me], message)
+        elif remote := tree.ranks(message.dests, me):
+            self._send_above(message, remote, self._inner)
+
+    def _send_above(self, message: Message, remote: int, rules: Rules) -> None:
+        """Send a message to other roots by the inner protocol."""
+        tree = self._tree
+        rules.made += 1
+        inner = new_message(tree.inner, tree.rank[self.me], rules.made, remote, b"", None)
+        others = tree.inner.list(remote)
+        own = rules.stamp(inner, others, rules.made, rules.made - 1)
+        assert own is not None
+        carried = _bare(message)
+        carried.control = inner
+        self.outbox += [(tree.roots[rank], carried, own.get(rank)) for rank in others]
+
+    def check(self, packet: Packet) -> str:
+        """Refuse what does not come from where it should."""
+        message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
+        below = tree.below[me]
+        if message.control is not None:
+            return self._check_above(packet)
+        if source == tree.parent[me] != me:
+            is_right = not below >> message.sender & 1 and message.dests & below != 0
+        else:
+            is_child = tree.parent[source] == me
+            is_right = is_child and bool(tree.below[source] >> message.sender & 1)
+        if not is_right or not message.seq:
+            return "is not a message by way of a representative"
+        return super().check(packet)
+
+    def _check_above(self, packet: Packet) -> str:
+        if self._inner is None or self._tree.root[packet.content.sender] != packet.source_no:
+            return "is not a message of the representative's own cluster"
+        inner = self._tree.as_inner(packet)
+        if inner.content.seq <= self._taken[inner.source_no]:
+            return f"has the number {inner.content.seq} of its representative again"
+        self._inner.is_stale = self.is_stale
+        return self._inner.check(inner)
+
+    def readmit(self, packet: Packet) -> str:
+        """Accept also what was taken in turn, and only the application has not taken yet."""
+        inner = cast("Message | None", packet.content.control)
+        if inner is None:
+            return super().readmit(packet)
+        return "" if inner.seq <= self._taken[inner.sender] else self.check(packet)
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the packet before on the channel, or what the inner protocol asks for."""
+        if self._inner is None or packet.content.control is None:
+            return super().needs(packet)
+        return [self._outer(key) for key in self._inner.needs(self._tree.as_inner(packet))]
+
+    def blocker(self, packet: Packet) -> int:
+        """Return one of these."""
+        if self._inner is None or packet.content.control is None:
+            return super().blocker(packet)
+        key = self._inner.blocker(self._tree.as_inner(packet))
+        return FREE if key == FREE else self._outer(key)
+
+    def missing(self, packet: Packet) -> list[int]:
+        """Return those that are not reached."""
+        if self._inner is None or packet.content.control is None:
+            return super().missing(packet)
+        return [self._outer(key) for key in self._inner.missing(self._tree.as_inner(packet))]
+
+    def _outer(self, key: int) -> int:
+        """Return the key here of a key of the inner protocol."""
+        assert self._inner is not None
+        low = self._inner.low
+        return key >> low.bit_length() << self._shift | self._offset + (key & low)
+
+    def key(self, packet: Packet) -> int:
+        """Return the packet's place on its channel, or the key of its inner message."""
+        if self._inner is None or packet.content.control is None:
+            return super().key(packet)
+        return self._outer(self._inner.key(self._tree.as_inner(packet)))
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message before, or the root and the number of its message that is missing."""
+        if self._inner is None or packet.content.control is None:
+            return super().wanted(packet, key)
+        return self._wanted_above(packet, key)
+
+    def _wanted_above(self, packet: Packet, key: int) -> tuple[int, int]:
+        assert self._inner is not None
+        place, low = (key & self.low) - self._offset, self._inner.low
+        inner = key >> self._shift << low.bit_length() | place
+        rank, number = self._inner.wanted(self._tree.as_inner(packet), inner)
+        return self._tree.roots[rank], number
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return the message before, or what a root has sent or passed on to others."""
+        if packet.content.control is None:
+            return super().need(packet, key)
+        root, number = self._wanted_above(packet, key)
+        return Need(self.view.members[root], number, "relayed")
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        """Tell whether another packet is before one on its channel, or among the roots."""
+        one, two = other.content.control, packet.content.control
+        if self._inner is None or one is None or two is None:
+            return one is None and two is None and super().follows(packet, other)
+        tree = self._tree
+        return self._inner.follows(tree.as_inner(packet), tree.as_inner(other))
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Pass a message on."""
+        message, source = packet.content, packet.source_no
+        if self._inner is None or message.control is None:
+            places = super().taken(packet)
+        else:
+            inner, low = self._tree.as_inner(packet), self._inner.low
+            self._taken[inner.source_no] = inner.content.seq
+            self._newest[message.sender] = message.seq
+            places = tuple([self._offset + place for place in self._inner.taken(inner)])
+            for place in places:
+                reached = self._inner.reached[place - self._offset]
+                self.reached[place] = reached >> low.bit_length() << self._shift | place
+        self._pass_on(message, source)
+        return places
+
+    def gone(self, source: int) -> None:
+        """Expect nothing more of a representative."""
+        super().gone(source)
+        if self._inner is not None and source in self._tree.rank:
+            self._inner.gone(self._tree.rank[source])
+
+    def kept_entries(self) -> int | None:
+        """Return what the inner protocol keeps."""
+        return None if self._inner is None else self._inner.kept_entries()
+
+    def state(self) -> State:
+        """Return the channels' state, and that of the inner protocol."""
+        inner = self._inner
+        return super().state() | {
+            "taken": list(self._taken),
+            "inner": None if inner is None else {"made": inner.made, "rules": inner.state()},
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over both."""
+        super().load(state)
+        self._taken = state.numbers("taken", len(self._taken))
+        inner, rules = state.take("inner"), self._inner
+        if (inner is None) != (rules is None):
+            raise state.wrong("inner", inner, "a state of representatives, and only for them")
+        if rules is None:
+            return
+        fields = Fields("inner", inner)
+        rules.made = fields.number("made")
+        rules.is_stale = self.is_stale
+        low = rules.low
+        for place in range(low + 1):
+            number = self.reached[self._offset + place] >> self._shift
+            if place < len(rules.reached):
+                rules.reached[place] = number << low.bit_length() | place
+        saved = fields.fields("rules")
+        rules.load(saved)
+        saved.end()
+        fields.end()
+
+
+def _bare(message: Message) -> Message:
+    """Return a message without control."""
+    one = message
+    return new_message(one.view, one.sender, one.seq, one.dests, one.payload, None)
+
+
+Cluster = tuple[object, ...]
+"""A representative, then the members and clusters below it."""
+
+
+def _trees(value: object, members: Names) -> tuple[Cluster, ...]:
+    """Return the option ``clusters``, checked: every member is in exactly one place."""
+    if value is None:
+        return (members,)
+    if not isinstance(value, (tuple, list)) or not all(isinstance(v, (tuple, list)) for v in value):
+        as_parts("clusters", value, members)  # says what is wrong
+    trees = tuple(_frozen(tree) for tree in cast("tuple[object, ...]", value))
+    flat = as_parts("clusters", tuple(tuple(_names(tree)) for tree in trees), members)
+    if sum(map(len, flat)) != len(members):
+        msg = f"clusters={value!r} overlap; every member belongs to exactly one"
+        raise UsageError(msg)
+    return trees
+
+
+def _frozen(value: object) -> Cluster:
+    if not isinstance(value, (tuple, list)) or not value or not isinstance(value[0], str):
+        msg = (
+            f"one of the clusters is {value!r}; expected a non-empty tuple of members and clusters "
+            "that starts with its representative"
+        )
+        raise UsageError(msg)
+    return tuple(_frozen(v) if isinstance(v, (tuple, list)) else v for v in value)
+
+
+def _names(tree: Cluster) -> Iterator[object]:
+    for part in tree:
+        if isinstance(part, tuple):
+            yield from _names(part)
+        else:
+            yield part
+
+
+def _pairs(members: Names) -> tuple[Names, ...]:
+    """Return disjoint clusters of two; an odd member is alone."""
+    return tuple(members[i : i + 2] for i in range(0, len(members), 2))
+
+
+register(Hierarchy)
