@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test coverage check format bench compiled explore fuzz soak docs lock clean
+.PHONY: help setup study test coverage check format bench explore fuzz soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -51,9 +51,6 @@ format: setup ## format all files and fix what the linter can
 bench: setup ## run the benchmarks (ARGS="..." selects some)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-compiled: setup ## build the compiled form: build/compiled/dist/*.whl, and unpacked beside it
-	@$(BIN)/python -m tools.compiled build/compiled $(ARGS)
-
 explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 
@@ -63,7 +60,6 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 
 soak: setup ## run protocols, nodes and reorder for long: state that must not grow, kills (slow)
 	@$(BIN)/python -m tests.protocols.soak
-	@$(BIN)/python -m tests.core.test_churn_size 10000
 	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/pipeline/streams/test_reorder_cli.py -k killed
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600

@@ -199,9 +199,8 @@ def kernels(page: Page) -> Iterator[str]:
 
 
 VERSIONS = {
-    "base": "`base` is the commit before endpoints were rebuilt for speed. ",
+    "base": "`base` is the commit before endpoints were rebuilt from one class and small rules. ",
     "now": "`now` are the present sources. ",
-    "compiled": "`compiled` are the same sources [compiled to C](compiled.md). ",
 }
 
 

@@ -26,7 +26,6 @@ TESTS = Path(__file__).resolve().parent
 # started last, they would leave a core idle.
 FIRST = (
     "docs/test_benchmarks_page.py",  # compiles the kernels of studies and most of the audit
-    "core/test_compiled.py",
     "net/test_soak.py",  # mostly waits
     "check/test_explore.py",
     "pipeline/streams/test_reorder_cli.py",

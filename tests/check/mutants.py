@@ -1,162 +1,158 @@
 """Protocols broken on purpose, one line each: the checkers must notice every one of them."""
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
 
-from antecede import Effects, Need, Packet
-from antecede.core.casts import Targets
-from antecede.core.counts import Counts
-from antecede.core.endpoint import Endpoint
-from antecede.core.logs import CausalLog
-from antecede.protocols.matrix import Matrix, SentBefore
-from antecede.protocols.optimal import Optimal
+from typing import Any
+
+from antecede import Packet
+from antecede.endpoint.logs import merged
+from antecede.endpoint.messages import FREE, Message
+from antecede.endpoint.rules import ALIKE, Own, Rules
+from antecede.endpoint.view import View
+from antecede.protocols.matrix import Matrix
+from antecede.protocols.optimal import Optimal, Remarks
 
 
 class Unordered(Matrix):
     """Delivers on arrival: what one gets without us."""
 
-    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
-        return iter(())
+    def blocker(self, packet: Packet) -> int:
+        return FREE
 
 
 class OwnColumnOnly(Matrix):
     """Counts a delivered message for the receiver only, not for its other destinations."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        source, me = self._index[packet.source], self._me
-        self._counts[source] += 1
-        for number, theirs in enumerate(self._carried(packet).rows):
-            self._sent[number] = tuple(map(max, self._sent[number], theirs))
-        row = list(self._sent[source])
-        row[me] = max(row[me], self._counts[source])
-        self._sent[source] = tuple(row)
-        return (Need(packet.source, self._counts[source], "count"),)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        content = packet.content
+        alone = Message(content.view, content.sender, content.seq, 1 << self.me, b"", None)
+        alone.control = content.control
+        return super().taken(Packet(alone, packet.source_no, packet.dest_no, packet.n, None))
 
 
 class NoMerge(Matrix):
     """Forgets what the message knew: only FIFO order is left."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        source = self._index[packet.source]
-        self._counts[source] += 1
-        return (Need(packet.source, self._counts[source], "count"),)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        self.reached[packet.source_no] = self.key(packet)
+        return self.places[packet.source_no]
 
 
 class CountsItself(Matrix):
     """Attaches the matrix after counting the message: it waits for itself."""
 
-    def _count_sends(self, to: Targets) -> Counts:
-        super()._count_sends(to)
-        return SentBefore(self._sent.copy())
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        super().stamp(message, others, event, after)
+        message.control = self._sent.copy(), self._tops.copy()
+        return ALIKE
 
-    def _check_claims(self, packet: Packet) -> None:
+    def check(self, packet: Packet) -> str:
         """Accept what the mutant sends; the real one refuses it."""
+        return ""
 
 
 class NeverWakes(Matrix):
-    """Reaches no level, so what is held stays held."""
+    """Says of no place that it was reached, so what is held stays held."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        super()._absorb(packet)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        super().taken(packet)
         return ()
 
 
 class WaitsForAll(Matrix):
     """Waits for every message it has heard of, also those for others."""
 
-    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
-        rows = self._carried(packet).rows
-        for member, row, count in zip(self._names, rows, self._counts, strict=True):
-            if member != self.process and count < sum(row):
-                yield member, sum(row)
+    def blocker(self, packet: Packet) -> int:
+        rows: Any = packet.content.control
+        shift = self.view.shift
+        for k, row in enumerate(rows[0]):
+            if k != self.me and self.reached[k] >> shift < sum(row):
+                return sum(row) << shift | k
+        return FREE
 
 
-class Deaf(Matrix):
-    """Forgets which packets it has seen: duplicates count as news."""
-
-    def receive(self, packet: Packet) -> Effects:
-        self._channels.prefix.clear()
-        self._channels.ahead.clear()
-        return super().receive(packet)
-
-
-class Chatty(Matrix):
+class Chatty(Optimal):
     """Answers every delivery with a packet of its own, and that one too."""
 
-    def _check(self, packet: Packet) -> None:
-        if packet.kind == "data":
-            super()._check(packet)
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        self._emit_control(packet.source, ())
-        return super()._absorb(packet)
-
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        self._emit_control(packet.source, ())
-        return ()
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        tops, log = self._settled()
+        control = tops.copy(), log.copy()
+        answer = Message(self.view, self.me, 0, 0, b"", control)
+        self.outbox.append((packet.source_no, answer, None))
+        return super().taken(packet) if packet.content.seq else ()
 
 
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        before = self._known.log.copy()
-        packets = super()._stamped(to, payload)
-        self._known.log |= before
-        return packets
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        before = self._settled()[1].copy()
+        needs = super().stamp(message, others, event, after)
+        self._settled()
+        self._log |= before
+        return needs
 
 
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        packets = super()._stamped(to, payload)
-        del self._known.log[self._seq << self._roster.shift | self._me]
-        return packets
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        needs = super().stamp(message, others, event, after)
+        self._settled()
+        del self._log[message.seq << self.view.shift | self.me]
+        return needs
 
 
 class NoIntersection(Optimal):
     """RCV(3) left out: what is delivered here is still said to be open."""
 
-    def _merge(self, packet: Packet, key: int) -> None:
-        super()._merge(packet, key)
-        log = self._known.log
-        log[key] = log.get(key, 0) | self._roster.bits[self._me]
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        places = super().taken(packet)
+        self._settled()
+        key = self.key(packet)
+        self._log[key] = self._log.get(key, 0) | 1 << self.me
+        return places
 
 
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        packets = super()._stamped(to, payload)
-        for packet in packets:
-            packet.needs = []
-        return packets
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        super().stamp(message, others, event, after)
+        return ALIKE
 
 
-class PurgesByWord(Optimal):
+class PurgesByWord(Remarks):
     """Lookahead as [KS98] 4.5 can be read: purges on arrival and takes over nothing else."""
 
-    def _start(self) -> None:
-        super()._start()
-        self._looks_ahead = True
-        self._find_bounds()
+    def arrived(self, packet: Packet) -> None:
+        their_tops, their_log = self._carried(packet)
+        bounds = their_tops.copy()
+        bounds[packet.content.sender] = self.key(packet)
+        _, both = merged(self._tops, self._log, bounds, their_log, self.view.low)
+        self._log = {key: both[key] for key in self._log if key in both}
 
-    def _on_arrival(self, packet: Packet) -> None:
-        both = CausalLog(self._roster, self._me)
-        both.tops, both.log = self._known.tops, self._known.log
-        both.merge(self._carried(packet), packet.stamp.tops[packet.source_no], 0)
-        self._known.log = {key: both.log[key] for key in self._known.log if key in both.log}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._looks_ahead = False  # the rest is merged in its turn, as usual
 
 
-MUTANTS: dict[type[Endpoint], tuple[str, frozenset[str]]] = {
+MUTANTS: dict[type[Rules], tuple[str, frozenset[str]]] = {
     Unordered: ("matrix", frozenset({"safety"})),
     OwnColumnOnly: ("matrix", frozenset({"safety"})),
     NoMerge: ("matrix", frozenset({"safety"})),
     CountsItself: ("matrix", frozenset({"liveness", "no_overblocking"})),
     NeverWakes: ("matrix", frozenset({"liveness", "no_overblocking"})),
     WaitsForAll: ("matrix", frozenset({"no_overblocking"})),
-    Deaf: ("matrix", frozenset({"integrity", "no_overblocking", "safety"})),
-    Chatty: ("matrix", frozenset({"quiescence"})),
+    Chatty: ("optimal", frozenset({"quiescence"})),
     KeepsAll: ("optimal", frozenset({"necessity"})),
     ForgetsItself: ("optimal", frozenset({"necessity", "safety"})),
     NoIntersection: ("optimal", frozenset({"necessity"})),

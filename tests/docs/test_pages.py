@@ -57,7 +57,7 @@ def test_the_page_on_studies_lists_every_experiment() -> None:
 
 
 #: Pages whose programs need nothing but the package; other tests run those of other pages.
-PROGRAMS = [DOCS / f"{name}.md" for name in ("compiled", "eventlog", "membership", "wire")]
+PROGRAMS = [DOCS / f"{name}.md" for name in ("eventlog", "membership", "wire")]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def script_for(protocol: str, kind: Kind, seed: int) -> tuple[Case, Script]:
     info = PROTOCOLS[protocol]
     is_losing = kind == "loss"
     crashes = (1, 1, 2, 0)[seed % 4]
-    if "no_overblocking" not in info.promises:  # it waits for acknowledgements, or permits
+    if info.queueing or "no_overblocking" not in info.promises:  # it may wait for permits and such
         crashes = max(crashes, 1)
     script = random_script(
         seed,

@@ -64,6 +64,8 @@ class World:
         """How many deliveries said that they rest on a loss."""
         self._relays = used.RELAYS
         self._hears = used.HEARS
+        self._is_mixed = used.RELAYS or used.IS_JOINT
+        """Whether what was lost at a process may matter to messages that do not follow it."""
         self._codec = Codec(self.view)
         self._is_coded = coded
         self._sends: dict[str, int] = {}
@@ -417,7 +419,7 @@ class World:
         lost = {cause for cause in missing if self.is_lost(process, cause)}
         self._check_marks(process, delivery, lost)
         early = {cause for cause in missing - lost if not self._is_hidden(process, cause)}
-        is_short = bool(lost) or (self._relays and bool(self._limits[process]))
+        is_short = bool(lost or (self._is_mixed and self._limits[process]))
         if early and "safety" in self.promises and not (is_short and self.info.lost_by_skip):
             chain, _ = witness(self.history, min(early), message)
             first = next(v for v in causal_violations(self.history) if v.message == chain[0])
@@ -459,7 +461,8 @@ class World:
             )
         self.marked += bool(delivery.unmet)
         for need in delivery.unmet:
-            if need.number > self._limits[process].get(need.process, 0):
+            limit = self._limits[process].get(need.process, 0)
+            if need.number > limit and not self._relays:  # a relay that is gone had messages of all
                 self._broken(
                     "marks", f"{process} delivers {delivery.message} and calls {need} lost"
                 )

@@ -101,7 +101,7 @@ class Endpoint:
         rules, event = self._rules, self._events + 1
         basis = event - 1 if after is None else self._checked_basis(after)
         if self._is_guarded:
-            others = self._admitted(others)
+            mask, others = self._admitted(mask, others)
         self._seq = rules.made = seq = self._seq + 1
         self._events = event
         message = new_message(self.view, self._me, seq, mask, payload, None)
@@ -345,8 +345,8 @@ class Endpoint:
 
     # Inside.
 
-    def _admitted(self, others: tuple[int, ...]) -> tuple[int, ...]:
-        """Return whom a send goes to: those who are not gone.
+    def _admitted(self, mask: int, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Return whom a send goes to: those who are not gone, unless it must go to all.
 
         Refuse one that the rules do not allow now, or whose number may have been used.
         """
@@ -356,11 +356,12 @@ class Endpoint:
                 f"reuse a number: it can only deliver; send in a new view (after {self.view.number})"
             )
             raise UsageError(msg)
-        if self._skips is not None:
+        if self._skips is not None and ("multicast" in self.info.casts or len(others) == 1):
             others = self._skips.present(others)
+            mask &= self._bit | sum([1 << other for other in others])
         if others:
             self._rules.admit(others)
-        return others
+        return mask, others
 
     def _receive_otherwise(self, packet: Packet) -> Effects:
         """Accept a packet where applications pull, rules listen, or packets bring several."""

@@ -107,6 +107,16 @@ class Hold:
         woken.sort()
         return woken
 
+    def wake_for(self, key: int) -> list[int]:
+        """Return the arrivals, in order, that waited for exactly this key."""
+        place = key & self._low
+        heap = self.waiting.pop(place, [])
+        rest = [pair for pair in heap if pair[0] != key]
+        if rest:
+            heapify(rest)
+            self.waiting[place] = rest
+        return sorted([arrival for need, arrival in heap if need == key])
+
     def wake_all(self) -> list[int]:
         """Return all arrivals, in order, to be filed again."""
         self.waiting.clear()

@@ -262,10 +262,8 @@ def _parts(delivery: Delivery) -> tuple[object, ...]:
     return content.id, delivery.dests, content.payload, delivery.event, delivery.unmet
 
 
-# Endpoints and Codecs make their records with these. In plain Python a record is made quicker
-# without calling its class; in the compiled form its class is quicker.
+# Endpoints and Codecs make their records with these: that is quicker than calling the class.
 
-_COMPILED: Final = not hasattr(Message.__init__, "__code__")
 _new = object.__new__
 
 
@@ -273,8 +271,6 @@ def new_message(
     view: View, sender: int, seq: int, dests: int, payload: bytes, control: object
 ) -> Message:
     """Make a message."""
-    if _COMPILED:
-        return Message(view, sender, seq, dests, payload, control)
     made = _new(Message)
     made.view = view
     made.sender = sender
@@ -288,8 +284,6 @@ def new_message(
 
 def new_packet(content: Message, source_no: int, dest_no: int, n: int, own: object) -> Packet:
     """Make a packet."""
-    if _COMPILED:
-        return Packet(content, source_no, dest_no, n, own)
     made = _new(Packet)
     made.content = content
     made.source_no = source_no
@@ -301,8 +295,6 @@ def new_packet(content: Message, source_no: int, dest_no: int, n: int, own: obje
 
 def new_delivery(content: Message, event: int, unmet: tuple[Need, ...]) -> Delivery:
     """Make a delivery."""
-    if _COMPILED:
-        return Delivery(content, event, unmet)
     made = _new(Delivery)
     made.content = content
     made.event = event
@@ -314,8 +306,6 @@ def new_effects(
     packets: tuple[Packet, ...], deliveries: tuple[Delivery, ...], event: int
 ) -> Effects:
     """Make effects."""
-    if _COMPILED:
-        return Effects(packets, deliveries, event)
     made = _new(Effects)
     made.packets = packets
     made.deliveries = deliveries

@@ -40,7 +40,7 @@ class Skips(Rules):
         self._marks: dict[Need, dict[int, int]] = {}
         """By lost message, the first message of each sender that rests on it."""
         self._here: set[tuple[int, int]] = set()
-        """Messages (sender, number) that were held when they would have been declared lost."""
+        """Messages (sender, number) that were here when they would have been declared lost."""
 
     def skip(self, sender: int, seq: int | None) -> None:
         """Declare messages of a sender up to this number to be lost, or all: it is gone."""
@@ -54,6 +54,7 @@ class Skips(Rules):
             content = packet.content
             if content.sender == sender and 0 < content.seq <= seq:
                 self._here.add((sender, content.seq))
+        self._here.update([(sender, number) for number in self._rules.ahead(sender)])
         newest = self._rules.newest(sender)
         if newest < seq:
             self._gaps.append((sender, newest, seq))
@@ -74,10 +75,12 @@ class Skips(Rules):
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
         """Return the lost messages that a packet's message rests on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
+        missing = set(rules.missing(packet))
         found = {
             rules.need(packet, key)
             for key in rules.needs(packet)
             if self._is_in_gap(*rules.wanted(packet, key))
+            or (key in missing and self._is_lost(packet, key))
         }
         for lost, firsts in self._marks.items():
             if lost not in found and any(
@@ -192,10 +195,14 @@ class Skips(Rules):
         return self._rules.needs(packet)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Leave it to the rules."""
+        """Leave it to the rules; wake also what waits for this one, although some before are lost."""
         self._rules.events = self.events
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
+        key = self._rules.key(packet)
+        if key > self.reached[key & self.low]:
+            for arrival in self._hold.wake_for(key):
+                self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
         return places
 
     def key(self, packet: Packet) -> int:

@@ -126,7 +126,9 @@ class MatrixWire(Wire):
         guesses = _guesses(list(map(sum, rows)), sender, message.seq)
         tops = [
             guess + (step >> 1 if not step & 1 else -(step >> 1) - 1)
-            for guess, step in zip(guesses, (*values[:sender], 0, *values[sender : n - 1]), strict=True)
+            for guess, step in zip(
+                guesses, (*values[:sender], 0, *values[sender : n - 1]), strict=True
+            )
         ]
         if any(map(gt, map(max, rows), tops)) or max(tops) > COUNT_MAX:
             msg = "counts more messages of a process than its last one says"
@@ -182,7 +184,7 @@ class Matrix(Rules):
         """Send SENT as it was, then count the message for each destination."""
         message.control = self._sent.copy(), self._tops.copy()
         row = list(self._sent[self.me])
-        for dest in others:
+        for dest in self.view.list(message.dests & ~(1 << self.me)):
             row[dest] += 1
         self._sent[self.me] = tuple(row)
         self._tops[self.me] = message.seq << self.view.shift | self.me

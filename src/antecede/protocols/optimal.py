@@ -158,7 +158,7 @@ class Optimal(Rules):
             Variant("differential", lambda _: {"differential": True}),
         ),
     )
-    WIRE: ClassVar = OptimalWire
+    WIRE: ClassVar[type[Wire]] = OptimalWire
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -468,7 +468,7 @@ class Differential(Optimal):
     count packets. All keys have one more bit for that.
     """
 
-    WIRE: ClassVar = DifferentialWire
+    WIRE: ClassVar[type[Wire]] = DifferentialWire
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -210,9 +210,7 @@ class Vectors(Rules):
     def state(self) -> State:
         """Return V_P, as numbers; the endpoint keeps T_P."""
         shift = self.view.shift
-        return {
-            "latest": [[dest, [k >> shift for k in row]] for dest, row in self._latest.items()]
-        }
+        return {"latest": [[dest, [k >> shift for k in row]] for dest, row in self._latest.items()]}
 
     def load(self, state: Fields) -> None:
         """Take over V_P."""

@@ -1,0 +1,345 @@
+"""Causal order by what messages really depend on: Gambhire and Kshemkalyani [GK00]_.
+
+A matrix protocol orders a message after everything that happened before it, although the
+application often knows better. Here each send names the last local event that the message depends
+on (``send(..., after=)``). Two matrices travel: one of the messages that later ones must follow,
+and one of those sent in the meantime on which nothing depends yet. The second joins the first only
+when a send depends on something new.
+
+Guarantee
+---------
+Semantic causal order: if a message depends on another, directly or indirectly, every process that
+gets both gets them in that order. Unrelated messages may arrive in any order, even from one sender.
+A message waits only for messages in the prefix ``MC`` of definition 5. With the default ``after``
+this is causal order.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets
+([GK00] assumes FIFO channels).
+
+Cost
+----
+``2 * n * n`` integers per packet, and ``2 * n`` more that say which messages the counts mean. The
+state is as large, with the numbers of messages delivered out of channel order, and a pair of
+integers for each send on which nothing depends yet.
+
+Names
+-----
+================================  ============================================================
+paper                             here
+================================  ============================================================
+``SENT_PREV``                     ``Semantic._prev`` (row: sender, column: destination)
+``SENT_CONC``                     ``Semantic._conc``
+``DELIV``                         ``Rules.reached``, of each channel's unbroken beginning
+``MCV(e)[i]``                     ``Semantic._covered``
+``should_Semantically_Precede``   ``after > self._covered``
+``SP_M``, ``SC_M``                ``Message.control``, both before this send
+================================  ============================================================
+
+Differences from the paper
+--------------------------
+If a send moves MCV to itself, E7 counts the message as sent after that, although definition 5 and
+lemma 3 place it before; a later message that depends on it is then not ordered after it. Here it is
+counted in SENT_PREV. (Testing ``p >= MCV[i]`` instead is also safe, but orders the later message
+after everything since.) At the receiver the message enters SENT_CONC, by R3; this is less than
+lemma 3 says and orders less. Multicast: a send counts once per destination, and so does R3; with
+the receiver's cell alone, as printed, order is lost. DELIV counts the unbroken beginning of each
+channel, not the number of deliveries: on networks that are not FIFO, messages of one channel may be
+delivered out of order, and a count would confuse them. Figure 3 carries no MCV, so the maximum in
+definition 5.3 is taken over what the message tells: which of the receiver's sends the sender's
+prefix has covered.
+
+A count does not say which message it stands for. So two vectors travel too: of each process, the
+number of its last message in the prefix, and of its last one known. ``waiting()`` and ``skip`` need
+the first: what is missing is not later.
+
+References
+----------
+.. [GK00] P. Gambhire and A. D. Kshemkalyani. "Reducing false causality in causal message ordering".
+   High Performance Computing, HiPC 2000, LNCS 1970:61-72, 2000.
+   https://doi.org/10.1007/3-540-44467-X_6
+"""
+
+from __future__ import annotations
+
+from operator import add, gt, sub
+from typing import ClassVar, Final, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ControlSize, Message, Packet
+from antecede.endpoint.numbers import (
+    BYTE,
+    get_block,
+    get_clocks,
+    put_block,
+    put_clocks,
+    read_varint,
+    varint,
+)
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Row = tuple[int, ...]
+Rows = list[Row]
+"""Row: sender, column: destination."""
+Control = tuple[Rows, Rows, list[int], list[int]]
+"""SP_M, SC_M, and the keys of the last messages in the prefix and known."""
+
+
+class SemanticWire(Wire):
+    """The last messages known, how far before them the prefix ends, and the cells of both."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        n = view.n
+        self._cells = [(k, d) for k in range(n) for d in range(n) if k != d]
+
+    def put(self, message: Message) -> bytes:
+        """Return SP_M, SC_M and the last messages."""
+        prev, conc, first, last = cast("Control", message.control)
+        shift = self.view.shift
+        base, width, column = put_clocks(last, self.view, message.seq)
+        gaps = [mine - key >> shift for mine, key in zip(last, first, strict=True)]
+        counts = [prev[k][d] for k, d in self._cells]
+        least = min(counts)
+        above = put_block([count - least for count in counts])
+        after = put_block([conc[k][d] for k, d in self._cells])
+        parts = BYTE[width], base, column, put_block(gaps), varint(least), above, after
+        return b"".join(parts)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read them."""
+        n, shift, width = self.view.n, self.view.shift, data[at]
+        if width > 3:
+            raise PeerError(_OTHER_FORM)
+        last, at = get_clocks(data, at + 1, width, self.view, message.seq)
+        gaps, at = get_block(data, at, n)
+        least, at = read_varint(data, at)
+        above, at = get_block(data, at, n * (n - 1))
+        after, at = get_block(data, at, n * (n - 1))
+        first = [mine - (gap << shift) for mine, gap in zip(last, gaps, strict=True)]
+        prev = self._rows([least + count for count in above] if least else list(above))
+        conc = self._rows(list(after))
+        if 0 not in above or min(first) < 0:
+            raise PeerError(_OTHER_FORM)
+        for k in range(n):
+            both = max(map(add, prev[k], conc[k]))
+            if max(prev[k]) > first[k] >> shift or both > last[k] >> shift or both > COUNT_MAX:
+                msg = "counts more messages of a process than its last one says"
+                raise PeerError(msg)
+        if last[message.sender] >> shift >= message.seq:
+            msg = "knows of later messages of its sender"
+            raise PeerError(msg)
+        return (prev, conc, first, last), at
+
+    def _rows(self, counts: list[int]) -> Rows:
+        n, rows = self.view.n, []
+        for k in range(n):
+            part = counts[k * (n - 1) : (k + 1) * (n - 1)]
+            rows.append((*part[:k], 0, *part[k:]))
+        return rows
+
+    def spell(self, packet: Packet) -> object:
+        """Return SP_M and SC_M: rows by the members' order."""
+        prev, conc, _, _ = cast("Control", packet.content.control)
+        return tuple(prev), tuple(conc)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the size of both matrices."""
+        cells = 2 * self.view.n**2
+        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+
+
+_OTHER_FORM: Final = "has matrices in another form than it should have"
+
+
+class Semantic(Rules):
+    """One process's two matrices, and how far its own events are covered.
+
+    A message is told by its place on the channel from its sender.
+    """
+
+    INFO: ClassVar = ProtocolInfo(
+        name="semantic",
+        idea="only the dependencies that sends declare",
+        paper="Gambhire, Kshemkalyani 2000",
+        guarantee="semantic causal order: by the dependencies that each send declares",
+        cost="2*n*n integers per copy",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
+        orders_by_after=True,
+    )
+    WIRE: ClassVar = SemanticWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        n = view.n
+        self._prev: Rows = [(0,) * n] * n
+        self._conc: Rows = [(0,) * n] * n
+        self._first = list(range(n))
+        self._last = list(range(n))
+        """The keys of the last messages that ``_prev`` counts, and that either counts."""
+        self._newest = [0] * n
+        """The number of the last message in the unbroken beginning of each channel."""
+        self._ahead: list[dict[int, int]] = [{} for _ in range(n)]
+        """Messages delivered after a gap: place on the channel -> number."""
+        self._covered = 0
+        self._open: list[tuple[int, int]] = []
+        """Own sends after ``_covered``, oldest first: their events and numbers."""
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """E1 to E7."""
+        me, key = self.me, message.seq << self.shift | self.me
+        is_dependent = after > self._covered  # E1, by definition 5.2
+        if is_dependent:  # E2 to E5: SENT_PREV takes in SENT_CONC, which is then empty
+            nothing = (0,) * self.view.n
+            for k, conc in enumerate(self._conc):
+                if any(conc):
+                    self._prev[k] = tuple(map(add, self._prev[k], conc))
+                    self._conc[k] = nothing
+            self._first = self._last.copy()
+        # E6: send SP_M and SC_M
+        message.control = self._prev.copy(), self._conc.copy(), self._first.copy(), self._last.copy()
+        rows = self._prev if is_dependent else self._conc
+        row = list(rows[me])
+        for dest in self.view.list(message.dests & ~(1 << me)):  # E7
+            row[dest] += 1
+        rows[me] = tuple(row)
+        self._last[me] = key
+        if is_dependent:
+            self._first[me] = key
+            self._covered = event
+            self._open.clear()
+        else:
+            self._open.append((event, message.seq))
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse counts that cannot be: of our messages, and of those before this on its channel."""
+        prev, conc, _, last = cast("Control", packet.content.control)
+        me, source = self.me, packet.source_no
+        before = prev[source][me] + conc[source][me]
+        if before != packet.n - 1:
+            return f"says that {before} messages came before it, but it is number {packet.n}"
+        if not self.is_stale and (
+            last[me] >> self.shift > self.made
+            or any(map(gt, map(add, prev[me], conc[me]), map(add, self._prev[me], self._conc[me])))
+        ):
+            return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """R1: wait until DELIV[k] >= SP_M[k, me] for all k."""
+        me, shift = self.me, self.shift
+        prev = cast("Control", packet.content.control)[0]
+        return [row[me] << shift | k for k, row in enumerate(prev)]
+
+    def key(self, packet: Packet) -> int:
+        """Return the message's place on its channel."""
+        return packet.n << self.shift | packet.source_no
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the last message of a process in the prefix: what a count means is not later."""
+        sender = key & self.view.low
+        return sender, cast("Control", packet.content.control)[2][sender] >> self.shift
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """R3 to R8."""
+        message, me = packet.content, self.me
+        sender, (prev, conc, first, last) = message.sender, cast("Control", message.control)
+        places = self._count(sender, packet.n, message.seq)  # R4
+        row = list(conc[sender])
+        for dest in self.view.list(message.dests & ~(1 << sender)):  # R3: SC_M counts the message
+            row[dest] += 1
+        for k, (mine, theirs) in enumerate(zip(self._prev, prev, strict=True)):  # R5 to R8
+            more = row if k == sender else conc[k]
+            if mine == theirs and not any(more) and not any(self._conc[k]):
+                continue
+            ours = map(add, mine, self._conc[k])
+            known = map(max, ours, map(add, theirs, more))
+            self._prev[k] = both = tuple(map(max, mine, theirs))
+            self._conc[k] = tuple(map(sub, known, both))
+        self._first = list(map(max, self._first, first))
+        self._last = list(map(max, self._last, last))
+        self._last[sender] = max(self._last[sender], message.seq << self.shift | sender)
+        # Definition 5.3 for this process's own events: those that a peer's prefix covers. A peer
+        # knows of our events only through our sends, so the events covered end with one.
+        while self._open and self._open[0][1] <= self._first[me] >> self.shift:
+            self._covered = self._open.pop(0)[0]
+        return places
+
+    def _count(self, sender: int, n: int, seq: int) -> tuple[int, ...]:
+        """Count a delivery in the unbroken beginning of its channel; return where that grew."""
+        ahead, count = self._ahead[sender], self.reached[sender] >> self.shift
+        if n != count + 1:
+            ahead[n] = seq
+            return ()
+        while True:
+            self._newest[sender] = seq
+            if n + 1 not in ahead:
+                break
+            n += 1
+            seq = ahead.pop(n)
+        self.reached[sender] = n << self.shift | sender
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a message is in the prefix that a packet's message follows."""
+        return cast("Control", packet.content.control)[2][sender] >> self.shift >= seq
+
+    def newest(self, sender: int) -> int:
+        """Return the number of the last message in the unbroken beginning of a channel."""
+        return self._newest[sender]
+
+    def kept(self) -> object:
+        """Return SENT_PREV and SENT_CONC."""
+        return tuple(self._prev), tuple(self._conc)
+
+    def kept_entries(self) -> int:
+        """Return the size of both matrices."""
+        return 2 * self.view.n**2
+
+    def notes(self) -> dict[str, int]:
+        """Return ``covered``: the number of the last own event in MCV."""
+        return {"covered": self._covered}
+
+    def state(self) -> State:
+        """Return both matrices, the last messages, DELIV, and what is covered."""
+        return {
+            "prev": list(map(list, self._prev)),
+            "conc": list(map(list, self._conc)),
+            "first": list(self._first),
+            "last": list(self._last),
+            "newest": list(self._newest),
+            "ahead": [sorted(map(list, ahead.items())) for ahead in self._ahead],
+            "covered": self._covered,
+            "open": [list(pair) for pair in self._open],
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over all of these."""
+        n, shift = self.view.n, self.shift
+        self._prev = [tuple(row) for row in state.rows("prev", n, n)]
+        self._conc = [tuple(row) for row in state.rows("conc", n, n)]
+        self._first, self._last = state.keys("first", n, shift), state.keys("last", n, shift)
+        self._newest = state.numbers("newest", n)
+        for k, pairs in enumerate(state.list("ahead", n)):
+            one = Fields("ahead", {"pairs": pairs})
+            self._ahead[k] = dict(one.pairs("pairs"))
+            if any(place <= (self.reached[k] >> shift) + 1 for place in self._ahead[k]):
+                raise state.wrong("ahead", pairs, "messages after a gap")
+        self._covered, self._open = state.number("covered"), state.pairs("open")
+        if any(map(gt, self._first, self._last)) or self._last[self.me] >> shift > self.made:
+            raise state.wrong("last", self._last, f"at most {self.made} messages of its own")
+        if self._open != sorted(set(self._open)):
+            raise state.wrong("open", self._open, "sends in order")
+
+
+register(Semantic)
