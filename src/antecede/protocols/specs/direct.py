@@ -98,7 +98,9 @@ class Process:
 
     def read(self, copy: Copy) -> dict[str, Pairs]:
         """Return CB_M."""
-        return {j: dict(pairs) for j, pairs in zip(self.names, cast("Sets", copy.control), strict=True)}
+        return {
+            j: dict(pairs) for j, pairs in zip(self.names, cast("Sets", copy.control), strict=True)
+        }
 
 
 def plus(one: Pairs, two: Pairs) -> Pairs:
