@@ -93,7 +93,7 @@ def forged(packet: Packet, **changes: object) -> Packet:
     return Packet(made, **(places | changes))  # type: ignore[arg-type]
 
 
-def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = "") -> None:
+def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = ".") -> None:
     """Each of these packets is a PeerError and changes nothing."""
     before = endpoint.state()
     for packet in packets:

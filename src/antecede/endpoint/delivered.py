@@ -39,6 +39,14 @@ class Delivered:
         """Tell whether a message for this process is delivered."""
         return key <= self._keys[key & self._view.low] or key in self._beyond
 
+    def newest(self, sender: int) -> int:
+        """Return the number up to which all messages of a sender are delivered."""
+        return self._keys[sender] >> self._view.shift
+
+    def ahead(self, sender: int) -> list[int]:
+        """Return the numbers of those delivered beyond."""
+        return [key >> self._view.shift for key in self._ahead[sender].values()]
+
     def state(self) -> dict[str, object]:
         """Return it by field names."""
         ahead = [sorted(map(list, numbers.items())) for numbers in self._ahead]

@@ -213,6 +213,10 @@ class Rules:
         """Return the number up to which all messages of a sender for this process are delivered."""
         return self.reached[sender] >> self.low.bit_length()
 
+    def ahead(self, sender: int) -> list[int]:
+        """Return the numbers of its messages beyond that which are delivered too."""
+        return NOBODY
+
     def gone(self, source: int) -> None:
         """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
 

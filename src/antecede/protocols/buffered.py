@@ -230,8 +230,13 @@ class Pipelined(Buffered):
         return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before: all up to that one are waited for."""
-        return packet.source_no, packet.content.seq - 1
+        """Return the message before, up to which all are waited for; 0 if nothing is missing."""
+        source = packet.source_no
+        return source, packet.content.seq - 1 if key > self.reached[source] else 0
+
+    def newest(self, sender: int) -> int:
+        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        return 0
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Do as before, and note how far the channel is taken."""

@@ -253,6 +253,14 @@ class NonAtomic(Rules):
             return seq < first
         return tops[sender] >> self.view.shift >= seq
 
+    def newest(self, sender: int) -> int:
+        """Return the number up to which all messages of a sender are delivered."""
+        return self._delivered.newest(sender)
+
+    def ahead(self, sender: int) -> list[int]:
+        """Return the numbers of those delivered beyond."""
+        return self._delivered.ahead(sender)
+
     # What is kept.
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:

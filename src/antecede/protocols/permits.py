@@ -207,11 +207,12 @@ class Permits(Rules):
             return knows_too_much(self._last[packet.source_no])
         return ""
 
-    def arrived(self, packet: Packet) -> None:
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
         """Take the permit that every packet brings."""
         source, mark = packet.source_no, cast("Marked", packet.own)[1]
         if packet.content.seq:
             self._hear(source, mark)
+        return None
 
     def key(self, packet: Packet) -> int:
         """Return the place on the channel: only that is waited for."""
@@ -222,8 +223,13 @@ class Permits(Rules):
         return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before: all up to that one are waited for."""
-        return packet.source_no, packet.content.seq - 1
+        """Return the message before, up to which all are waited for; 0 if nothing is missing."""
+        source = packet.source_no
+        return source, packet.content.seq - 1 if key > self.reached[source] else 0
+
+    def newest(self, sender: int) -> int:
+        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        return 0
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Acknowledge a message, and note the permit that is needed from now on."""

@@ -206,6 +206,8 @@ class SemanticOptimal(Rules):
                 default=2, doc="how many single messages of each sender a log remembers"
             ),
         },
+        lost_by_skip="a message with an older basis than the window stands for more causes than it "
+        "has; if it is lost, nobody knows that",
         unmarked_by_skip="a log forgets messages that are done",
         bytes_per_entry=PAIR_BYTES,
         orders_by_after=True,
@@ -357,6 +359,14 @@ class SemanticOptimal(Rules):
         key = seq << self.view.shift | sender
         (log, prefixes), (needs, points) = _parts(packet)
         return key <= prefixes[sender] or key in log or key in points or key in needs
+
+    def newest(self, sender: int) -> int:
+        """Return the number up to which all messages of a sender are delivered."""
+        return self._delivered.newest(sender)
+
+    def ahead(self, sender: int) -> list[int]:
+        """Return the numbers of those delivered beyond."""
+        return self._delivered.ahead(sender)
 
     # What is kept.
 
