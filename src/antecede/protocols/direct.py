@@ -188,7 +188,9 @@ class Direct(Rules):
         newest = {me: message.seq << self.view.shift | me}
         own = barriers[me]
         for dest in others:
-            barriers[dest] = newest if self._prune == "full" else minus(barriers[dest], own) | newest
+            barriers[dest] = (
+                newest if self._prune == "full" else minus(barriers[dest], own) | newest
+            )
         barriers[me] = own | newest if self._keeps_own else newest
         return ALIKE
 
