@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,7 @@ def forged(packet: Packet, **changes: object) -> Packet:
     parts = {name: changes.pop(name, getattr(content, name)) for name in names}
     made = Message(content.view, **parts)  # type: ignore[arg-type]
     places = {name: getattr(packet, name) for name in ("source_no", "dest_no", "n", "own")}
-    return Packet(made, **(places | changes))  # type: ignore[arg-type]
+    return Packet(made, **(places | changes))
 
 
 def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = ".") -> None:
@@ -115,18 +116,15 @@ def assert_damage_is_harmless(world: World, count: int = 40) -> None:
             damaged = bytes(broken[: rng.randint(1, 2 * len(data))])
             try:
                 made = codec.decode(damaged)
-            except PeerError as error:
-                assert "\n" not in str(error)
+            except PeerError:
                 refused += 1
                 continue
             assert codec.encode(made) == damaged, "one packet, one form"
             one = world.endpoints[made.dest]
-            try:
-                again = codec.restore(codec.snapshot(one), resumed=True)
+            again = codec.restore(codec.snapshot(one), resumed=True)
+            with suppress(PeerError, HoldFullError):
                 again.receive(made)
-                codec.snapshot(again)
-            except (PeerError, HoldFullError) as error:
-                assert "\n" not in str(error)
+            codec.snapshot(again)
     assert refused > count
 
 
