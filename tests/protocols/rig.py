@@ -1,9 +1,8 @@
-"""What the tests of single protocols share: campaigns, bad controls, restarts, mutants."""
+"""What the tests of single protocols share: campaigns, restarts, mutants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,14 +11,12 @@ import pytest
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import run_step
-from antecede.core.registry import PROTOCOLS, restore
-from antecede.errors import PeerError
+from antecede.endpoint.registry import PROTOCOLS, restored
 from antecede.wire import Codec
 
 if TYPE_CHECKING:
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.info import Cast
-    from antecede.core.messages import Packet
+    from antecede.endpoint.info import Cast
+    from antecede.endpoint.rules import Rules
 
 Options = Mapping[str, object]
 Groups = Mapping[str, tuple[str, ...]]
@@ -83,16 +80,6 @@ def campaign(
     ]
 
 
-def assert_refused(endpoint: Endpoint, packet: Packet, controls: Iterable[object]) -> None:
-    """Each control in the packet's place is a PeerError and changes nothing."""
-    before = endpoint.state()
-    for control in controls:
-        with pytest.raises(PeerError):
-            endpoint.receive(replace(packet, control=control))
-        assert endpoint.state() == before, f"{control!r} left a trace"
-    restore(before).receive(packet)
-
-
 def assert_restarts(
     protocol: str, options: Options | None = None, sizes: Sequence[int] = (4, 5)
 ) -> None:
@@ -101,14 +88,15 @@ def assert_restarts(
         for script in scripts(chosen_casts(protocol), 3, sizes=sizes, pull=pull):
             plain = run_script(script, protocol, options=options)
             again = World(protocol, script.members, options=options, pull=pull)
-            codec = Codec(script.members)
+            codec = Codec(again.view)
             for place, step in enumerate(script.steps):
                 name = script.members[place % len(script.members)]
                 state = again.endpoints[name].state()
                 again.endpoints[name] = codec.restore(
                     codec.snapshot(again.endpoints[name]), resumed=True
                 )
-                assert restore(state).state() == state == again.endpoints[name].state()
+                assert again.endpoints[name].state() == state
+                assert restored(again.view, state, resumed=True).state() == state
                 run_step(again, step)
             assert again.history.events == plain.history.events
             assert again.packets == plain.packets
@@ -116,7 +104,7 @@ def assert_restarts(
 
 def caught(
     protocol: str,
-    mutant: type[Endpoint],
+    mutant: type[Rules],
     *,
     count: int = 300,
     casts: Sequence[Cast] | None = None,
@@ -132,7 +120,7 @@ def caught(
                 script,
                 protocol,
                 options=options,
-                endpoint_class=mutant,
+                rules=mutant,
                 promises=promises,
                 drain=Random(7),
             )
