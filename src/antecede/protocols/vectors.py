@@ -48,7 +48,7 @@ References
 
 from __future__ import annotations
 
-from operator import ge, le
+from operator import ge, le, sub
 from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
@@ -82,8 +82,9 @@ class VectorsWire(Wire):
         whose = sum([1 << dest for dest in table]).to_bytes(self._set_bytes, "little")
         rest: list[int] = []
         for dest in sorted(table):
-            rest += [top - key >> shift for top, key in zip(time, table[dest])]  # noqa: B905 - hot
-        return b"".join((BYTE[width], base, column, whose, put_block(rest) if rest else b""))
+            rest += map(sub, time, table[dest])
+        block = put_block([step >> shift for step in rest]) if rest else b""
+        return b"".join((BYTE[width], base, column, whose, block))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
         """Read t_M and V_M."""
@@ -100,9 +101,10 @@ class VectorsWire(Wire):
         table: Table = {}
         if whose:
             rest, end = get_block(data, end, n * whose.bit_count())
+            steps = [step << shift for step in rest]
             for place, dest in enumerate(self.view.list(whose)):
-                part = rest[place * n : place * n + n]
-                table[dest] = row = tuple([t - (v << shift) for t, v in zip(time, part)])  # noqa: B905 - hot
+                part = steps[place * n : place * n + n]
+                table[dest] = row = tuple(map(sub, time, part))
                 if min(row) < 0 or row[message.sender] == time[message.sender]:
                     msg = "has vectors with times that cannot be"
                     raise PeerError(msg)
