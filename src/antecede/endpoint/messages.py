@@ -39,7 +39,8 @@ class Need(NamedTuple):
 
     Usually it is the process's message of that number, or, where a channel keeps order, the
     messages up to it: ``skip`` takes the same numbers. ``unit`` names anything else: ``ack`` is an
-    acknowledgement of our own message of that number, ``stamp`` a promise up to that stamp.
+    acknowledgement of our own message of that number, ``stamp`` a promise up to that stamp,
+    ``relayed`` what the process has sent or passed on by its own count.
     """
 
     process: str

@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from antecede.endpoint.messages import COUNT_MAX, Message
+from antecede.endpoint.messages import COUNT_MAX
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
@@ -497,37 +497,3 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
-
-
-# A few keys, at most one of each sender.
-
-
-def put_keys(keys: list[int], view: View, seq: int) -> bytes:
-    """Return ascending keys by sender: how many, and each as sender and distance from ``seq``."""
-    out, last = [varint(len(keys))], -1
-    for key in keys:
-        sender, number = key & view.low, key >> view.shift
-        distance = 2 * (seq - number) if seq >= number else 2 * (number - seq) - 1
-        out += varint(sender - last - 1), varint(distance)
-        last = sender
-    return b"".join(out)
-
-
-def get_keys(data: bytes, at: int, view: View, message: Message) -> tuple[list[int], int]:
-    """Read keys that a message knows of, and return the place behind them."""
-    count, at = read_varint(data, at)
-    keys: list[int] = []
-    sender = -1
-    for _ in range(count):
-        gap, at = read_varint(data, at)
-        code, at = read_varint(data, at)
-        sender += gap + 1
-        number = message.seq + (code + 1 >> 1) if code & 1 else message.seq - (code >> 1)
-        if sender >= view.n or not 1 <= number <= COUNT_MAX:
-            msg = "names messages that nobody sent"
-            raise PeerError(msg)
-        if sender == message.sender and number >= message.seq:
-            msg = "knows of later messages of its sender"
-            raise PeerError(msg)
-        keys.append(number << view.shift | sender)
-    return keys, at

@@ -234,6 +234,10 @@ class Pipelined(Buffered):
         source = packet.source_no
         return source, packet.content.seq - 1 if key > self.reached[source] else 0
 
+    def newest(self, sender: int) -> int:
+        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        return 0
+
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Do as before, and note how far the channel is taken."""
         source, acks = packet.source_no, self._acks[packet.source_no]

@@ -227,6 +227,10 @@ class Permits(Rules):
         source = packet.source_no
         return source, packet.content.seq - 1 if key > self.reached[source] else 0
 
+    def newest(self, sender: int) -> int:
+        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        return 0
+
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Acknowledge a message, and note the permit that is needed from now on."""
         message, source = packet.content, packet.source_no
