@@ -1,4 +1,4 @@
-"""What the tests of single protocols share: campaigns, bad controls, restarts, mutants."""
+"""What the tests of single protocols share: campaigns, restarts, mutants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from antecede.check import World, random_script, run_script
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import run_step
 from antecede.endpoint.messages import Message, Packet
-from antecede.endpoint.registry import PROTOCOLS
+from antecede.endpoint.registry import PROTOCOLS, restored
 from antecede.errors import HoldFullError, PeerError
 from antecede.wire import Codec
 
@@ -144,6 +144,7 @@ def assert_restarts(
                     codec.snapshot(again.endpoints[name]), resumed=True
                 )
                 assert again.endpoints[name].state() == state
+                assert restored(again.view, state, resumed=True).state() == state
                 run_step(again, step)
             assert again.history.events == plain.history.events
             assert again.packets == plain.packets

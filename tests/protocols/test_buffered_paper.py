@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from antecede import MessageId, Need, Packet
-    from antecede.core.messages import Sending
+    from antecede.endpoint.messages import Sending
 
 Place = tuple[str, str]
 """A line of events: the process (P), its output buffer (OB) or its input buffer (IB)."""
@@ -84,7 +84,7 @@ def test_lemmas_2_to_4(pipelined: bool) -> None:
             script,
             "buffered",
             options={"pipelined": pipelined},
-            endpoint_class=Recorded,
+            rules=Recorded,
             drain=Random(1),
         )
         before = pasts()
@@ -134,7 +134,7 @@ def test_figure_6_buffered_delays_the_first_message_at_the_sender() -> None:
 
 
 def first_program(protocol: str, endpoint_class: type[Buffered] | None = None) -> World:
-    world = World(protocol, ["P1", "P2", "P3"], pull=True, endpoint_class=endpoint_class)
+    world = World(protocol, ["P1", "P2", "P3"], pull=True, rules=endpoint_class)
     world.send("P1", ["P3"], b"x")
     world.send("P1", ["P2"], b"y")
     while world.in_flight:

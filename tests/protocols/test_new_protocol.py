@@ -25,7 +25,7 @@ import antecede
 from antecede.check import explore
 from antecede.check.cases import cases
 from antecede.report.protocol_page import protocol_page
-from antecede.core.registry import protocol_of_number
+from antecede.endpoint.registry import protocol_of_number
 
 info = antecede.PROTOCOLS["newcomer"]
 assert list(antecede.PROTOCOLS) == sorted(antecede.PROTOCOLS)

@@ -22,8 +22,8 @@ from tests.protocols.support import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.info import Cast
-    from antecede.core.messages import Sending
+    from antecede.endpoint.info import Cast
+    from antecede.endpoint.messages import Sending
 
 NAME = "non_atomic"
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")

@@ -43,7 +43,7 @@ def test_theorem_8_a_chain_of_three_needs_every_instance() -> None:
     world.check()
     assert world.history.deliveries("d") == [MessageId("m", 1), MessageId("y", 1)]
     with pytest.raises(BrokenPromiseError, match="m:1 comes before y:1"):
-        chain_of_three(World("optimal", members, promises={"safety"}, endpoint_class=Forgets))
+        chain_of_three(World("optimal", members, promises={"safety"}, rules=Forgets))
 
 
 @pytest.mark.parametrize("n", [3, 4, 6, 9])

@@ -11,7 +11,7 @@ from antecede.check import World, run_script
 from antecede.check.scripts import run_step
 from antecede.core.differences import applied, difference, is_difference, measured
 from antecede.core.entries import Entries
-from antecede.core.registry import endpoint, size
+from antecede.endpoint.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.optimal import Optimal
 from tests.protocols.rig import (

@@ -50,7 +50,7 @@ def test_purging_by_the_word_of_an_undelivered_message_loses_order() -> None:
     """The remark read literally: "guaranteed" holds only in the causal future of the send."""
 
     def run(script: Script) -> None:
-        run_script(script, "optimal", promises={"safety"}, endpoint_class=PurgesByWord, drain=-1)
+        run_script(script, "optimal", promises={"safety"}, rules=PurgesByWord, drain=-1)
 
     error = shortest(run, range(30))
     assert error is not None

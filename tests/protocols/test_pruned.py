@@ -32,7 +32,7 @@ from tests.protocols.support import (
 
 if TYPE_CHECKING:
     from antecede.core.casts import Targets
-    from antecede.core.info import Cast
+    from antecede.endpoint.info import Cast
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 
@@ -210,7 +210,7 @@ def split(world: World, process: str, gone: set[tuple[MessageId, str]]) -> Count
 def test_what_is_pruned_was_delivered_or_replaced_and_is_counted() -> None:
     totals: Counter[str] = Counter()
     for script in scripts(40, ALL_CASTS, first=900, self_share=0.0):
-        world = World("pruned", script.members, endpoint_class=Watched, fifo=script.fifo)
+        world = World("pruned", script.members, rules=Watched, fifo=script.fifo)
         already: Counter[str] = Counter()
         for step in script.steps:
             units.clear()

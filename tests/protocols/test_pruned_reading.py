@@ -2,7 +2,7 @@
 
 from antecede.check import World
 from antecede.core.casts import Targets
-from antecede.core.messages import Packet, numbered_packet
+from antecede.endpoint.messages import Packet, numbered_packet
 from antecede.protocols.pruned import Pruned, PrunedStamp
 
 
@@ -21,7 +21,7 @@ class EntersFirst(Pruned):
 
 def test_a_message_does_not_carry_its_own_entry() -> None:
     """R4 adds the entry without the receiver; one that travelled as well would never go away."""
-    world = World("pruned", "ab", endpoint_class=EntersFirst, promises=())
+    world = World("pruned", "ab", rules=EntersFirst, promises=())
     message = world.send("a", ["b"])
     world.arrive_packet("a", "b")
     assert world.history.deliveries("b") == [message]

@@ -12,8 +12,8 @@ import pytest
 import antecede
 from antecede.check import process_names, random_script, run_script
 from antecede.check.cases import Case, cases
-from antecede.core.info import CASTS, CITATION_FORM, Citation
-from antecede.core.registry import protocol_class, protocol_of_number, register
+from antecede.endpoint.info import CASTS, CITATION_FORM, Citation
+from antecede.endpoint.registry import protocol_class, protocol_of_number, register
 
 PROTOCOLS = antecede.PROTOCOLS
 MEMBERS = process_names(5)
