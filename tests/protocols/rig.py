@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,13 @@ import pytest
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import run_step
+from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.registry import PROTOCOLS, restored
+from antecede.errors import HoldFullError, PeerError
 from antecede.wire import Codec
 
 if TYPE_CHECKING:
+    from antecede.endpoint.endpoint import Endpoint
     from antecede.endpoint.info import Cast
     from antecede.endpoint.rules import Rules
 
@@ -78,6 +82,50 @@ def campaign(
         run_script(script, protocol, options=options, drain=Random(7))
         for script in scripts(chosen, count, pull=pull, groups=groups, sizes=sizes, steps=steps)
     ]
+
+
+def forged(packet: Packet, **changes: object) -> Packet:
+    """Return a packet that differs in some parts: what no endpoint makes, but a liar may."""
+    content = packet.content
+    names = ("sender", "seq", "dests", "payload", "control")
+    parts = {name: changes.pop(name, getattr(content, name)) for name in names}
+    made = Message(content.view, **parts)  # type: ignore[arg-type]
+    places = {name: getattr(packet, name) for name in ("source_no", "dest_no", "n", "own")}
+    return Packet(made, **(places | changes))
+
+
+def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = ".") -> None:
+    """Each of these packets is a PeerError and changes nothing."""
+    before = endpoint.state()
+    for packet in packets:
+        with pytest.raises(PeerError, match=match) as caught:
+            endpoint.receive(packet)
+        assert "\n" not in str(caught.value)
+        assert endpoint.state() == before, f"{packet!r} left a trace"
+
+
+def assert_damage_is_harmless(world: World, count: int = 40) -> None:
+    """Packets with changed bytes are refused, or are other valid packets in their only form."""
+    codec, rng, refused = Codec(world.view), Random(world.protocol), 0
+    for packet in world.packets[:count]:
+        data = codec.encode(packet)
+        for _ in range(25):
+            broken = bytearray(data)
+            for _ in range(rng.randint(1, 2)):
+                broken[rng.randrange(len(data))] = rng.randrange(256)
+            damaged = bytes(broken[: rng.randint(1, 2 * len(data))])
+            try:
+                made = codec.decode(damaged)
+            except PeerError:
+                refused += 1
+                continue
+            assert codec.encode(made) == damaged, "one packet, one form"
+            one = world.endpoints[made.dest]
+            again = codec.restore(codec.snapshot(one), resumed=True)
+            with suppress(PeerError, HoldFullError):
+                again.receive(made)
+            codec.snapshot(again)
+    assert refused > count
 
 
 def assert_restarts(

@@ -79,12 +79,13 @@ class Script:
         me = self.rng.choice(self.names)
         others = [name for name in self.names if name != me]
         most = 1 if self.info.casts == ("unicast",) else len(others)
-        least = most if self.info.casts == ("broadcast",) else 1
+        is_narrow = {"unicast", "multicast"} & set(self.info.casts)
+        least = 1 if is_narrow else most
         dests = frozenset(self.rng.sample(others, self.rng.randint(least, most)))
         after = None
         if self.info.orders_by_after and self.rng.random() < 0.7:
             after = self.rng.randint(0, self.events[me])
-        to_self = most > 1 and self.rng.random() < 0.1
+        to_self = most > 1 and not self.info.orders_by_after and self.rng.random() < 0.1
         effects = self.ends[me].send((*sorted(dests), *[me] * to_self), b"x", after=after)
         self.specs[me].send(dests, after)
         assert len(effects.deliveries) == to_self
@@ -152,6 +153,17 @@ MUTANTS = [
     ("pruned", "copy.dests - {self.i}", "copy.dests"),
     ("buffered", "if self.ob and self.awaited is None:", "if self.ob:"),
     ("buffered", "self.ob.pop(0)", "self.ob.pop()"),
+    ("matrix", "self.deliv[k] >= st_m[k][self.i]", "self.deliv[k] + 1 >= st_m[k][self.i]"),
+    ("matrix", "for dest in copy.dests:", "for dest in {self.i}:"),
+    ("broadcast", "elif time > self.vt[k]:", "elif time > self.vt[k] + 1:"),
+    ("vectors", "for d in copy.dests - {self.p}:", "for d in ():"),
+    ("vectors", "count <= self.time[k]", "count <= self.time[k] + 1"),
+    ("direct", "self.delivered[j] = plus(self.delivered[j], before)", "pass"),
+    ("direct", "mine.get(k, 0) >= x", "mine.get(k, 0) + 1 >= x"),
+    ("semantic", "(self.prev if precedes else self.conc)", "self.conc"),
+    ("semantic", "self.mcv = self.later.pop(0)[0]", "self.later.pop(0)"),
+    ("bounded", "while len(self.m) > self.k:", "while len(self.m) > self.k + 1:"),
+    ("bounded", "if self.m[cell] <= theirs.get(cell, 0):", "if False:"),
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import heappop
 from typing import Final, final
 
 from antecede.endpoint.arguments import as_destinations
@@ -75,7 +76,9 @@ class Endpoint:
         self._channels = Channels(view.n)
         self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
         self._skips: Skips | None = None
-        """The rules, once something is declared lost."""
+        """What is declared lost, if anything is."""
+        self._check = self._rules.check
+        self._blocker = self._rules.blocker
         self._inbox: deque[Packet] | None = deque() if pull and rules.IS_EAGER else None
         """In pull mode, what has taken effect and is not taken yet."""
         self._targets: dict[tuple[str, ...], tuple[int, tuple[int, ...]]] = {}
@@ -106,6 +109,8 @@ class Endpoint:
         self._events = event
         message = new_message(self.view, self._me, seq, mask, payload, None)
         packets: tuple[Packet, ...] = ()
+        if self._skips is not None:
+            self._skips.sent(seq)
         if others:
             own = rules.stamp(message, others, event, basis)
             if own is None:
@@ -137,12 +142,12 @@ class Endpoint:
         is_next = n == channels.prefix[source] + 1
         if not is_next and channels.is_seen(source, n):
             return new_effects((), (), self._events)
-        if fault := rules.check(packet):
+        if fault := self._check(packet):
             msg = f"packet {n} from {packet.source!r} {fault}; drop it"
             raise PeerError(msg)
         if not self._is_plain:
             return self._receive_otherwise(packet)
-        need = rules.blocker(packet)
+        need = self._blocker(packet)
         if need != FREE:
             self._hold.check_room(packet, len(packet.content.payload), is_blocked=True)
             channels.accept(source, n)
@@ -175,7 +180,7 @@ class Endpoint:
                 deliveries.append(self._delivery(packet))
         else:
             while arrival := self._hold.pop_ready(sender):
-                need = self._rules.blocker(self._hold.packets[arrival])
+                need = self._blocker(self._hold.packets[arrival])
                 if need != FREE:
                     self._hold.file(arrival, need)  # something was sent since it became ready
                 elif deliveries := self._take(self._hold.take(arrival)):
@@ -196,13 +201,10 @@ class Endpoint:
         if upto is not None and (type(upto) is not int or not 1 <= upto <= SAVED_MAX):
             msg = f"upto={shown(upto)} is not the number of a message; expected 1 or more"
             raise UsageError(msg)
-        if self._skips is None:
-            self._rules = self._skips = Skips(self._rules, self._hold)
-            self._is_guarded = True
-        self._skips.skip(number, upto)
+        self._begin_skips().skip(number, upto)
         hold = self._hold
         for arrival in hold.wake_all():
-            hold.file(arrival, self._rules.blocker(hold.packets[arrival]))
+            hold.file(arrival, self._blocker(hold.packets[arrival]))
         deliveries: list[Delivery] = []
         if arrival := self._next_due():
             deliveries = self._take(hold.take(arrival))
@@ -211,9 +213,10 @@ class Endpoint:
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; nothing means that it can be taken."""
         rules, found = self._rules, {}
+        missing = self._skips.missing if self._skips else rules.missing
         for packet in self._hold.packets.values():
             if packet.content.seq:
-                needs = [rules.need(packet, key) for key in rules.missing(packet)]
+                needs = [rules.need(packet, key) for key in missing(packet)]
                 found[packet.content.id] = tuple(needs)
         for packet in self._inbox or ():
             found[packet.content.id] = ()
@@ -270,7 +273,7 @@ class Endpoint:
             "held": [[arrival, packet] for arrival, packet in sorted(hold.packets.items())],
             "taken": list(self._inbox or ()),
             "reached": list(self._rules.reached),
-            "skips": None if self._skips is None else self._skips.saved(),
+            "skips": None if self._skips is None else self._skips.state(),
             "rules": self._rules.state(),
         }
 
@@ -300,16 +303,14 @@ class Endpoint:
         inner.end()
         skips = state.take("skips")
         if skips is not None:
-            self._rules = self._skips = Skips(self._rules, hold)
-            self._skips.load_saved(Fields("skips", skips))
-            self._is_guarded = True
+            self._begin_skips().load(Fields("skips", skips))
         hold.arrivals = state.number("arrivals")
         self._load_held(state)
         if not resumed:
             self._is_guarded = True
 
     def _load_held(self, state: Fields) -> None:
-        hold, rules, last = self._hold, self._rules, 0
+        hold, last = self._hold, 0
         for entry in state.list("held"):
             if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
                 raise state.wrong("held", entry, "an arrival and a packet")
@@ -325,7 +326,7 @@ class Endpoint:
             self._inbox.append(packet)
             hold.count_in(packet)
         for arrival, packet in hold.packets.items():
-            need = rules.blocker(packet)
+            need = self._blocker(packet)
             if need == FREE and (
                 not self.pull or self._inbox is not None or not packet.content.seq
             ):
@@ -344,6 +345,14 @@ class Endpoint:
         return packet
 
     # Inside.
+
+    def _begin_skips(self) -> Skips:
+        """Return what is declared lost; it decides from now on what is refused, and what waits."""
+        if self._skips is None:
+            self._skips = Skips(self._rules, self._hold)
+            self._check, self._blocker = self._skips.check, self._skips.blocker
+            self._is_guarded = True
+        return self._skips
 
     def _admitted(self, mask: int, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return whom a send goes to: those who are not gone, unless it must go to all.
@@ -367,7 +376,7 @@ class Endpoint:
         """Accept a packet where applications pull, rules listen, or packets bring several."""
         rules, hold = self._rules, self._hold
         parts = rules.unpack(packet) if self._unpacks else [packet]
-        is_blocked = not self._unpacks and rules.blocker(packet) != FREE
+        is_blocked = not self._unpacks and self._blocker(packet) != FREE
         if self.pull or is_blocked:
             self._check_room(packet, parts, is_blocked=is_blocked)
         self._channels.accept(packet.source_no, packet.n)
@@ -375,7 +384,7 @@ class Endpoint:
         is_pulled = self.pull and self._inbox is None
         deliveries: list[Delivery] = []
         for part in parts:
-            need = rules.blocker(part)
+            need = self._blocker(part)
             if need != FREE or (is_pulled and part.content.seq):
                 hold.add(part, need)
             else:
@@ -412,7 +421,9 @@ class Endpoint:
             places = rules.taken(packet)
             if hold.waiting:
                 self._wake(places)
-            if not hold.ready:
+                if self._skips is not None:
+                    self._skips.taken(packet)
+            if not hold.ready and not hold.controls:
                 return deliveries
             due = self._next_due()
             if not due:
@@ -425,25 +436,26 @@ class Endpoint:
         for place in places:
             if place in hold.waiting:
                 for arrival in hold.wake(place, rules.reached[place]):
-                    hold.file(arrival, rules.blocker(hold.packets[arrival]))
+                    hold.file(arrival, self._blocker(hold.packets[arrival]))
 
     def _next_due(self) -> int:
-        """Return the arrival that takes effect next by itself, or 0."""
+        """Return the arrival that takes effect next by itself, or 0.
+
+        What brings no message goes first: it can only let more be delivered.
+        """
         hold = self._hold
-        while not self.pull or self._inbox is not None:
-            arrival = hold.pop_ready()
+        is_pulled = self.pull and self._inbox is None
+        while True:
+            if hold.controls:
+                arrival = heappop(hold.controls)
+            else:
+                arrival = 0 if is_pulled else hold.pop_ready()
             if not arrival:
                 return 0
-            need = self._rules.blocker(hold.packets[arrival])
+            need = self._blocker(hold.packets[arrival])
             if need == FREE:
                 return arrival
             hold.file(arrival, need)  # what went before it changed that
-        controls = [a for a in hold.ready if not hold.packets[a].content.seq]
-        if controls:
-            hold.ready.remove(min(controls))
-            hold.ready.sort()
-            return min(controls)
-        return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
         self._events = self._rules.events = event = self._events + 1

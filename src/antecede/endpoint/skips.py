@@ -1,7 +1,8 @@
-"""Rules after a skip: some messages of some senders are declared lost.
+"""Messages that are declared lost: what no longer waits for them, and what rests on them.
 
-An endpoint puts this around its rules at the first skip. A lost message took its own needs with it,
-so whoever needed it also waits for everything held that it knew of. Deliveries that rest on a lost
+An endpoint has this from its first skip on, and asks it instead of its rules whether a packet is
+refused and what it waits for. A lost message took its own needs with it, so whoever needed it also
+waits for everything held that it knew of. Deliveries that rest on a lost
 message say so: those that asked for it, and those whose senders knew of one of these.
 """
 
@@ -11,28 +12,20 @@ from typing import Final
 
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.hold import Hold
-from antecede.endpoint.messages import FREE, Message, MessageId, Need, Packet
-from antecede.endpoint.rules import Own, Rules, State
+from antecede.endpoint.messages import FREE, Need, Packet
+from antecede.endpoint.rules import Rules, State
 
 GONE: Final = SAVED_MAX
 """Up to this number everything of a process is lost: it is gone."""
 
 
-class Skips(Rules):
-    """Other rules, for a process that will never get some messages."""
+class Skips:
+    """What one process will never get, and what rests on it."""
 
     def __init__(self, rules: Rules, hold: Hold) -> None:
-        super().__init__(rules.view, rules.me)
         self._rules = rules
         self._hold = hold
-        self.low = rules.low
-        self.outbox = rules.outbox
-        self.reached = rules.reached
-        self.queued = rules.queued
-        self.queue_max = rules.queue_max
-        self.made = rules.made
-        self.is_stale = rules.is_stale
-        self.IS_GUARDED = rules.IS_GUARDED  # type: ignore[misc] # as the class that it stands for
+        self._view = rules.view
         self._limits: dict[int, int] = {}
         """By sender, the number up to which all that has not arrived is lost."""
         self._gaps: list[tuple[int, int, int]] = []
@@ -48,7 +41,6 @@ class Skips(Rules):
             seq = GONE
             self._rules.gone(sender)
         self._rules.lost(sender, seq)
-        self.queued = self._rules.queued
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
         for packet in self._hold.packets.values():
             content = packet.content
@@ -68,17 +60,19 @@ class Skips(Rules):
         sender, seq = packet.content.sender, packet.content.seq
         if seq > self._limits.get(sender, 0) or (sender, seq) in self._here:
             return False
-        lost = Need(self.view.members[sender], seq)
+        lost = Need(self._view.members[sender], seq)
         self._marks.setdefault(lost, {}).setdefault(sender, seq)
         return True
 
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
         """Return the lost messages that a packet's message rests on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
+        missing = set(rules.missing(packet))
         found = {
             rules.need(packet, key)
             for key in rules.needs(packet)
             if self._is_in_gap(*rules.wanted(packet, key))
+            or (key in missing and self._is_lost(packet, key))
         }
         for lost, firsts in self._marks.items():
             if lost not in found and any(
@@ -90,7 +84,7 @@ class Skips(Rules):
             firsts = self._marks.setdefault(lost, {})
             firsts.setdefault(sender, seq)
             if lost.message is not None:  # who knew of it rests on it, even without asking for it
-                firsts.setdefault(self.view.numbers[lost.process], lost.number)
+                firsts.setdefault(self._view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
 
     def own_unmet(self) -> tuple[Need, ...]:
@@ -156,82 +150,23 @@ class Skips(Rules):
         found = [key for key in self._rules.missing(packet) if not self._is_lost(packet, key)]
         return found or [key]
 
-    # As before.
+    # What the endpoint tells it.
 
-    def admit(self, others: tuple[int, ...]) -> None:
-        """Leave it to the rules."""
-        self._rules.queue_max = self.queue_max
-        self._rules.admit(others)
-
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
-        """Leave it to the rules; from now on, who knows of this message rests on what we do."""
+    def sent(self, seq: int) -> None:
+        """Note a message of our own: who knows of it rests on what we rest on."""
         for firsts in self._marks.values():
-            firsts.setdefault(self.me, message.seq)
-        self._rules.made = message.seq
-        own = self._rules.stamp(message, others, event, after)
-        self.queued = self._rules.queued
-        return own
+            firsts.setdefault(self._rules.me, seq)
 
-    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
-        """Leave it to the rules."""
-        places = self._rules.arrived(packet)
-        self.queued = self._rules.queued
-        return places
-
-    def readmit(self, packet: Packet) -> str:
-        """Leave it to the rules: what is held was here before it could be declared lost."""
-        return self._rules.readmit(packet)
-
-    def unpack(self, packet: Packet) -> list[Packet]:
-        """Leave it to the rules."""
-        return self._rules.unpack(packet)
-
-    def needs(self, packet: Packet) -> list[int]:
-        """Leave it to the rules."""
-        return self._rules.needs(packet)
-
-    def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Leave it to the rules; wake also what waits for this one, although some before are lost."""
-        self._rules.events = self.events
-        places = self._rules.taken(packet)
-        self.queued = self._rules.queued
+    def taken(self, packet: Packet) -> None:
+        """Wake what waits for a message that was taken although some before it are lost."""
         key = self._rules.key(packet)
-        if key > self.reached[key & self.low]:
+        if key > self._rules.reached[key & self._rules.low]:
             for arrival in self._hold.wake_for(key):
                 self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
-        return places
 
-    def key(self, packet: Packet) -> int:
-        """Leave it to the rules."""
-        return self._rules.key(packet)
-
-    def need(self, packet: Packet, key: int) -> Need:
-        """Leave it to the rules."""
-        return self._rules.need(packet, key)
-
-    def kept(self) -> object:
-        """Leave it to the rules."""
-        return self._rules.kept()
-
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Leave it to the rules."""
-        return self._rules.dependencies()
-
-    def kept_entries(self) -> int | None:
-        """Leave it to the rules."""
-        return self._rules.kept_entries()
-
-    def notes(self) -> dict[str, int]:
-        """Leave it to the rules."""
-        return self._rules.notes()
-
-    # Saved state: what is lost, and what rests on it.
-
-    def saved(self) -> State:
+    def state(self) -> State:
         """Return what is lost, and what rests on it."""
-        numbers = self.view.numbers
+        numbers = self._view.numbers
         marks = [
             [numbers[lost.process], lost.number, lost.unit, sorted(map(list, firsts.items()))]
             for lost, firsts in sorted(self._marks.items())
@@ -243,9 +178,9 @@ class Skips(Rules):
             "here": sorted(map(list, self._here)),
         }
 
-    def load_saved(self, saved: Fields) -> None:
-        """Take over what :meth:`saved` returned."""
-        n = self.view.n
+    def load(self, saved: Fields) -> None:
+        """Take over what :meth:`state` returned."""
+        n = self._view.n
         self._limits = saved.by_number("limits", n)
         for gap in saved.list("gaps"):
             numbers = Fields("gaps", {"gap": gap}).numbers("gap", 3)
@@ -255,7 +190,7 @@ class Skips(Rules):
         for mark in saved.list("marks"):
             entry = Fields("mark", dict(zip(("process", "number", "unit", "firsts"), mark)))  # type: ignore[call-overload] # noqa: B905
             lost = Need(
-                self.view.members[entry.number("process", 0, n - 1)],
+                self._view.members[entry.number("process", 0, n - 1)],
                 entry.number("number"),
                 entry.value("unit", str),
             )
@@ -263,12 +198,3 @@ class Skips(Rules):
             entry.end()
         self._here = set(saved.pairs("here"))
         saved.end()
-
-    def state(self) -> State:
-        """Leave it to the rules."""
-        return self._rules.state()
-
-    def load(self, state: Fields) -> None:
-        """Leave it to the rules."""
-        self._rules.load(state)
-        self.queued = self._rules.queued

@@ -113,10 +113,11 @@ class HistoryWire(Wire):
         tops = [key >> view.shift for key in keys]
         lags, at = get_column(data, at, n * n, form >> 2)
         rows = [
-            tuple([top + 1 - lag if lag else 0 for top, lag in zip(tops, lags[i : i + n])])  # noqa: B905
+            tuple([max(top + 1 - lag, 0) if lag else 0 for top, lag in zip(tops, lags[i : i + n])])  # noqa: B905
             for i in range(0, n * n, n)
         ]
-        if [max(column) for column in zip(*rows)] != tops or min(map(min, rows)) < 0:  # noqa: B905
+        is_short = sum([row.count(0) for row in rows]) == list(lags).count(0)
+        if [max(column) for column in zip(*rows)] != tops or not is_short:  # noqa: B905 - alike
             msg = "has rows that do not fit the newest messages that it names"
             raise PeerError(msg)
         if tops[message.sender] >= message.seq:

@@ -182,6 +182,7 @@ class Matrix(Rules):
         self, message: Message, others: tuple[int, ...], event: int, after: int
     ) -> Own | None:
         """Send SENT as it was, then count the message for each destination."""
+        self._tops[self.me] = message.seq - 1 << self.view.shift | self.me
         message.control = self._sent.copy(), self._tops.copy()
         row = list(self._sent[self.me])
         for dest in self.view.list(message.dests & ~(1 << self.me)):
@@ -198,9 +199,8 @@ class Matrix(Rules):
         if before != packet.n - 1:
             return f"says that {before} messages came before it, but it is number {packet.n}"
         mine = self._sent[me]
-        if rows[me] is not mine and not self.is_stale:
-            if tops[me] >> self.view.shift > self.made or any(map(gt, rows[me], mine)):
-                return knows_too_much(self.made)
+        if rows[me] is not mine and (tops[me] > self._tops[me] or any(map(gt, rows[me], mine))):
+            return "" if self.is_stale else knows_too_much(self.made)
         return ""
 
     def needs(self, packet: Packet) -> list[int]:

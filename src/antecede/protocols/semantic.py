@@ -206,7 +206,12 @@ class Semantic(Rules):
                     self._conc[k] = nothing
             self._first = self._last.copy()
         # E6: send SP_M and SC_M
-        message.control = self._prev.copy(), self._conc.copy(), self._first.copy(), self._last.copy()
+        message.control = (
+            self._prev.copy(),
+            self._conc.copy(),
+            self._first.copy(),
+            self._last.copy(),
+        )
         rows = self._prev if is_dependent else self._conc
         row = list(rows[me])
         for dest in self.view.list(message.dests & ~(1 << me)):  # E7

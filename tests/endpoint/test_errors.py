@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import antecede
-from antecede import HoldFullError, QueueFullError, UnknownProcessError
+from antecede import HoldFullError, OtherViewError, QueueFullError
 
 MEMBERS = ("a", "b", "c")
 
@@ -34,29 +34,21 @@ def test_a_full_queue_says_how_full(protocol: str) -> None:
     assert (caught.value.held, caught.value.held_max) == (2, 2)
 
 
-def test_an_unknown_process_is_named() -> None:
-    a = antecede.endpoint("optimal", process="a", members=("a", "b", "new"))
-    b = antecede.endpoint("optimal", process="b", members=("a", "b"))
-    (packet,) = (p for p in a.send(["b", "new"]).packets if p.dest == "b")
-    with pytest.raises(UnknownProcessError) as caught:
+def test_a_packet_of_another_view_says_which() -> None:
+    old, new = (
+        antecede.endpoint("optimal", process="a", members=MEMBERS, view=view) for view in (3, 4)
+    )
+    b = antecede.endpoint("optimal", process="b", members=MEMBERS, view=4)
+    (packet,) = old.send(["b"]).packets
+    with pytest.raises(OtherViewError) as caught:
         b.receive(packet)
-    assert caught.value.process == "new"
-    assert caught.value.members == ("a", "b")
-
-
-def test_a_codec_that_knows_too_few_members_says_which_it_knows() -> None:
-    a = antecede.endpoint("optimal", process="a", members=("a", "b"))
-    (packet,) = a.send(["b"]).packets
-    data = antecede.Codec(("a", "b", "new")).encode(packet)
-    with pytest.raises(UnknownProcessError) as caught:
-        antecede.Codec(("a", "b")).decode(data)
-    assert caught.value.process is None
-    assert caught.value.members == ("a", "b")
+    assert (caught.value.number, caught.value.current) == (3, 4)
+    assert len(b.receive(new.send(["b"]).packets[0]).deliveries) == 1
 
 
 def test_errors_travel_between_processes() -> None:
     for error in (
-        UnknownProcessError("text", process="x", members=("a",)),
+        OtherViewError("text", number=3, current=4),
         HoldFullError("text", held=3, held_max=4),
         QueueFullError("text", queued=3, queue_max=4),
     ):
