@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import xor
 
+from antecede.eventlog import Event
 from antecede.eventlog.tables import (
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
@@ -20,7 +21,6 @@ from antecede.eventlog.tables import (
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
-from antecede.eventlog import Event
 from antecede.pipeline.audits.windows.hashing import hash_names
 
 KIND = {"send": 0, "deliver": 1, "local": 2}

@@ -15,10 +15,10 @@ import pytest
 import antecede
 from antecede import eventlog
 from antecede.cli.main import app
-from antecede.eventlog.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
 from antecede.eventlog import Event
 from antecede.eventlog.edges import read_edges
+from antecede.eventlog.tables import ADVISE_COLUMNS
 from antecede.pipeline.advice import replays, traffic
 from antecede.pipeline.advice.costs import Cost, FaultKind, Status
 from antecede.pipeline.advice.entry import advise, costs_on

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from antecede.eventlog import Event
 from antecede.eventlog.tables import (
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
@@ -16,7 +17,6 @@ from antecede.eventlog.tables import (
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
-from antecede.eventlog import Event
 from antecede.pipeline.audits.entry import Audit, audit_table
 from antecede.pipeline.audits.windows import hidden
 from antecede.pipeline.logs.sources import table_of

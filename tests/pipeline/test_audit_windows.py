@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from antecede.eventlog.tables import CAUSAL_CYCLE
 from antecede.errors import UsageError
 from antecede.eventlog import Event
+from antecede.eventlog.tables import CAUSAL_CYCLE
 from antecede.pipeline.audits.entry import audit, message_names
 from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.tables import findings

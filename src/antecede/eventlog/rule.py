@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from antecede.errors import LogError, shown
 from antecede.eventlog.tables import (
     EVENT_COLUMNS,
     EVENT_COLUMNS_NEEDED,
@@ -17,8 +18,6 @@ from antecede.eventlog.tables import (
     SECONDS,
     WHOLE,
 )
-from antecede.errors import shown
-from antecede.errors import LogError
 
 _WHOLE_END = 2**63
 _STRINGS = {str}

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from antecede.eventlog.tables import DELIVER, SEND
 from antecede.errors import UsageError
+from antecede.eventlog.tables import DELIVER, SEND
 from antecede.pipeline.audits.windows.columns import process_names, to_events
 from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
 from antecede.pipeline.logs.formats import format_named

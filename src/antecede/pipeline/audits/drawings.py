@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import CLOCK
 from antecede.errors import UsageError
+from antecede.eventlog.tables import CLOCK
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.audits.neighbourhood import Rows, TableRows, neighbourhoods
 from antecede.pipeline.audits.sentences import sentence

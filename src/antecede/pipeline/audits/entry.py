@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from antecede.errors import shown
-from antecede.errors import UsageError
+from antecede.errors import UsageError, shown
 from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange, arrange_blobs
 from antecede.pipeline.audits.local import Local

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.eventlog.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.eventlog import Event
+from antecede.eventlog.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.jit import Column, Ints
 from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of

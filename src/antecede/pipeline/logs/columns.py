@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from antecede.errors import LogError, UsageError
+from antecede.eventlog.rule import require_columns
 from antecede.eventlog.tables import (
     CLOCK,
     EVENT_COLUMNS,
@@ -26,8 +28,6 @@ from antecede.eventlog.tables import (
     SECONDS,
     WHOLE,
 )
-from antecede.errors import LogError, UsageError
-from antecede.eventlog.rule import require_columns
 from antecede.pipeline.schemas import CLOCKS, EVENT_TYPES
 
 if TYPE_CHECKING:

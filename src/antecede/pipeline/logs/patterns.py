@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
-from antecede.eventlog.tables import SEND
 from antecede.errors import UsageError
 from antecede.eventlog import Rejected
+from antecede.eventlog.tables import SEND
 from antecede.pipeline.logs.base import QUOTED_CHARS
 
 #: The label of what comes before the first delimiter, if there are several executions.

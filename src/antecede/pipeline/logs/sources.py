@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.eventlog.tables import CLOCK
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Rejected
+from antecede.eventlog.tables import CLOCK
 from antecede.pipeline.logs.base import (
     Log,
     Source,

@@ -9,8 +9,8 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from antecede.eventlog.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
 from antecede.eventlog.rule import require_columns
+from antecede.eventlog.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
 from antecede.pipeline.logs.columns import require_types
 
 if TYPE_CHECKING:

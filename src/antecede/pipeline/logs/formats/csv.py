@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from antecede import eventlog
-from antecede.eventlog.tables import EVENT_COLUMNS_NEEDED
 from antecede.eventlog import Rejected
 from antecede.eventlog.lines import ours
+from antecede.eventlog.tables import EVENT_COLUMNS_NEEDED
 from antecede.pipeline.logs.base import (
     Format,
     Log,

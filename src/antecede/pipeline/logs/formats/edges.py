@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from antecede.eventlog.tables import DELIVER, SEND
 from antecede.eventlog import Event, Rejected
 from antecede.eventlog.edges import Multicast, parse_edges
+from antecede.eventlog.tables import DELIVER, SEND
 from antecede.pipeline.logs.base import (
     Format,
     Log,

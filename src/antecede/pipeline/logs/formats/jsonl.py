@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from antecede import eventlog
-from antecede.eventlog.tables import CLOCK, EVENT_COLUMNS
 from antecede.eventlog import Rejected
 from antecede.eventlog.lines import json_rows
 from antecede.eventlog.rule import is_text, safe, values
+from antecede.eventlog.tables import CLOCK, EVENT_COLUMNS
 from antecede.pipeline import schemas
 from antecede.pipeline.logs.base import (
     Format,

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.errors import LogError
 from antecede.eventlog import Event, Rejected
+from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.pipeline.logs.base import (
     QUOTED_CHARS,
     Format,

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from antecede.eventlog.tables import DELIVER, LOCAL, SEND
 from antecede.errors import LogError, UsageError
 from antecede.eventlog import Event, Rejected, parse
+from antecede.eventlog.tables import DELIVER, LOCAL, SEND
 from antecede.pipeline.logs.base import (
     QUOTED_CHARS,
     STDIN,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.eventlog import Event
+from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.pipeline.logs.base import table_of
 from antecede.pipeline.logs.spans.model import Ref, Span
 from antecede.pipeline.logs.spans.pairing import Index, Moment, Pairs, pair, process_names
