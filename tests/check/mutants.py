@@ -69,7 +69,7 @@ class WaitsForAll(Matrix):
         shift = self.view.shift
         for k, row in enumerate(rows[0]):
             if k != self.me and self.reached[k] >> shift < sum(row):
-                return sum(row) << shift | k
+                return int(sum(row) << shift | k)
         return FREE
 
 

@@ -19,7 +19,7 @@ LOSING = [
 ]
 
 
-def unmet(world: World, process: str, message: MessageId) -> tuple[Need, ...]:
+def unmet(world: Noting, process: str, message: MessageId) -> tuple[Need, ...]:
     """Return what a delivery says it rests on."""
     return next(one.unmet for one in world.delivered[process] if one.message == message)
 
