@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,13 @@ from antecede.pipeline.streams.bucket import Bucket, Policy
 from antecede.pipeline.streams.packets import (
     CONTROL,
     UNFIT,
+    Plan,
     Routed,
+    decoded,
     make_plan,
+    routed,
 )
-from antecede.pipeline.streams.store import DictStore
+from antecede.pipeline.streams.store import PACKET_STATE_VERSION, DictStore
 from tests.pipeline.streams.cases import Oracle, Sent
 
 if TYPE_CHECKING:
@@ -145,6 +149,39 @@ def test_rows_leave_in_causal_order_whatever_the_protocol(protocol: str, seed: i
             seen.add(row["name"])
         assert seen == run.delivered[dest]
         assert len(out) == len(seen)
+
+
+@pytest.mark.parametrize("protocol", [None, "zones"])
+def test_packets_of_any_view_are_read_and_the_plan_survives_a_checkpoint(
+    protocol: str | None,
+) -> None:
+    options = OPTIONS["zones"] if protocol else None
+    plan = make_plan("packet", MEMBERS, protocol, ("reader",), options)
+    again = Plan.of("packet", json.loads(json.dumps(plan.fixed())))
+    assert (again.members, again.protocol, again.options) == (
+        plan.members,
+        plan.protocol,
+        plan.options,
+    )
+    for view in (0, 7, 300):
+        sender = antecede.endpoint(
+            protocol or "optimal", process="a", members=MEMBERS, view=view, **options or {}
+        )
+        for packet in sender.send(["b", "c", "reader"], b"x").packets:
+            data = antecede.Codec(sender).encode(packet)
+            assert decoded(again, data) == (packet, None)
+            assert routed(again, data) == ((packet.source, packet.dest, packet.n), None)
+    _, reason = decoded(plan, b"\x30")
+    assert reason is not None
+
+
+def test_a_checkpoint_of_an_older_layout_is_refused_in_one_line() -> None:
+    plan = make_plan("packet", MEMBERS, "optimal", ("reader",), None)
+    store = DictStore()
+    Bucket(Policy(None, 1, "{}", plan=plan)).save(store, 0)
+    wanted = Policy(None, 1, "{}", version=PACKET_STATE_VERSION, plan=plan)
+    with pytest.raises(UsageError, match="state has version 2, this antecede reads version 3"):
+        Bucket.load(wanted, store)
 
 
 @pytest.mark.spark
