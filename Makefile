@@ -60,6 +60,7 @@ fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, 
 
 soak: setup ## run protocols, nodes and reorder for long: state that must not grow, kills (slow)
 	@$(BIN)/python -m tests.protocols.soak
+	@$(BIN)/python -m antecede.check.campaign --scripts 20000
 	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/pipeline/streams/test_reorder_cli.py -k killed
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
