@@ -69,6 +69,7 @@ class Endpoint:
         self._rules.queue_max = queue_max
         self._is_guarded = rules.IS_GUARDED
         self._hears = rules.HEARS
+        self._unpacks = rules.UNPACKS
         self._is_plain = not (pull or rules.UNPACKS or rules.HEARS)
         """Whether a packet that need not wait can simply be delivered."""
         self._channels = Channels(view.n)
@@ -140,7 +141,7 @@ class Endpoint:
             return self._receive_otherwise(packet)
         need = rules.blocker(packet)
         if need != FREE:
-            self._hold.check_room(packet, is_blocked=True)
+            self._hold.check_room(packet, len(packet.content.payload), is_blocked=True)
             channels.accept(source, n)
             self._hold.add(packet, need)
             return new_effects((), (), self._events)
@@ -167,10 +168,10 @@ class Endpoint:
         else:
             while arrival := self._hold.pop_ready(sender):
                 need = self._rules.blocker(self._hold.packets[arrival])
-                if need == FREE:
-                    deliveries = self._take(self._hold.take(arrival))
+                if need != FREE:
+                    self._hold.file(arrival, need)  # something was sent since it became ready
+                elif deliveries := self._take(self._hold.take(arrival)):
                     break
-                self._hold.file(arrival, need)  # something was sent since it became ready
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def skip(self, source: str, upto: int | None = None) -> Effects:
@@ -329,7 +330,7 @@ class Endpoint:
         self._check_address(packet)
         if not self._channels.is_seen(packet.source_no, packet.n):
             raise state.wrong("held", packet, "packets that have arrived")
-        if fault := self._rules.check(packet):
+        if fault := self._rules.readmit(packet):
             raise state.wrong("held", packet, f"a packet that no peer sends: it {fault}")
 
     # Inside.
@@ -348,53 +349,66 @@ class Endpoint:
     def _receive_otherwise(self, packet: Packet) -> Effects:
         """Accept a packet where applications pull, rules listen, or packets bring several."""
         rules, hold = self._rules, self._hold
-        parts = rules.unpack(packet) if rules.UNPACKS else [packet]
-        is_kept = self.pull and (self._inbox is None or not rules.UNPACKS)
-        blocked = [part for part in parts if rules.blocker(part) != FREE]
-        if self.pull or blocked:
-            self._check_room(packet, parts, is_blocked=bool(blocked))
+        parts = rules.unpack(packet) if self._unpacks else [packet]
+        is_blocked = not self._unpacks and rules.blocker(packet) != FREE
+        if self.pull or is_blocked:
+            self._check_room(packet, parts, is_blocked=is_blocked)
         self._channels.accept(packet.source_no, packet.n)
-        if self._hears:
-            rules.arrived(packet)
+        places = rules.arrived(packet) if self._hears else None
+        is_pulled = self.pull and self._inbox is None
         deliveries: list[Delivery] = []
         for part in parts:
             need = rules.blocker(part)
-            is_pulled = is_kept and self._inbox is None and part.content.seq > 0
-            if need != FREE or is_pulled:
+            if need != FREE or (is_pulled and part.content.seq):
                 hold.add(part, need)
             else:
                 deliveries += self._take(part)
+        if places:
+            self._wake(places)
+            if due := self._next_due():
+                deliveries += self._take(hold.take(due))
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def _check_room(self, packet: Packet, parts: list[Packet], *, is_blocked: bool) -> None:
-        """Refuse a packet if what it brings does not fit."""
-        if len(parts) == 1:
-            if parts[0].content.seq or is_blocked:
-                self._hold.check_room(parts[0], is_blocked=is_blocked)
-        elif parts and self._hold.count:  # an empty buffer takes all: a packet cannot be divided
-            self._hold.check_room(packet, is_blocked=is_blocked, count=len(parts))
+        """Refuse a packet if what it brings does not fit.
+
+        An empty buffer takes whatever it can: a packet cannot be divided.
+        """
+        count = len(parts)
+        if count == 1 and not is_blocked and not parts[0].content.dests & self._bit:
+            return  # not for the application: handled, or passed on, at once
+        if count == 1 or (parts and (self._hold.count or count > self.held_max)):
+            size = sum([len(part.content.payload) for part in parts])
+            self._hold.check_room(packet, size, is_blocked=is_blocked, count=count)
 
     def _take(self, packet: Packet) -> list[Delivery]:
         """Let a packet take effect, and then those that it frees, in order of arrival."""
         rules, hold, bit = self._rules, self._hold, self._bit
         deliveries: list[Delivery] = []
         while True:
-            if packet.content.dests & bit:
+            if packet.content.dests & bit and not (self._skips and self._skips.drops(packet)):
                 if self._inbox is None:
                     deliveries.append(self._delivery(packet))
                 else:
                     self._inbox.append(packet)
                     hold.count_in(packet)
-            for place in rules.taken(packet):
-                if place in hold.waiting:
-                    for arrival in hold.wake(place, rules.reached[place]):
-                        hold.file(arrival, rules.blocker(hold.packets[arrival]))
+            places = rules.taken(packet)
+            if hold.waiting:
+                self._wake(places)
             if not hold.ready:
                 return deliveries
             due = self._next_due()
             if not due:
                 return deliveries
             packet = hold.take(due)
+
+    def _wake(self, places: tuple[int, ...]) -> None:
+        """File what waited at places where ``reached`` rose for what it waits for now."""
+        rules, hold = self._rules, self._hold
+        for place in places:
+            if place in hold.waiting:
+                for arrival in hold.wake(place, rules.reached[place]):
+                    hold.file(arrival, rules.blocker(hold.packets[arrival]))
 
     def _next_due(self) -> int:
         """Return the arrival that takes effect next by itself, or 0."""

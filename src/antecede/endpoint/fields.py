@@ -8,6 +8,10 @@ from antecede.endpoint.messages import COUNT_MAX
 from antecede.errors import shown
 
 T = TypeVar("T")
+# In the class below, ``list`` is a method.
+Numbers = list[int]
+Rows = list[list[int]]
+Pairs = list[tuple[int, int]]
 SAVED_MAX: Final = COUNT_MAX >> 1
 """The highest number accepted from a saved state: one can go on counting from there."""
 
@@ -66,11 +70,11 @@ class Fields:
 
     def numbers(
         self, name: str, length: int | None = None, *, least: int = 0, most: int = SAVED_MAX
-    ) -> list[int]:
+    ) -> Numbers:
         """Return a field that is a list of numbers within bounds."""
         return self._checked(name, self.list(name, length), least, most)
 
-    def rows(self, name: str, length: int, width: int | None = None) -> list[list[int]]:
+    def rows(self, name: str, length: int, width: int | None = None) -> Rows:
         """Return a field that is so many lists of (so many) numbers."""
         rows = self.list(name, length)
         for row in rows:
@@ -79,7 +83,7 @@ class Fields:
             self._checked(name, row, 0, SAVED_MAX)
         return cast("list[list[int]]", rows)
 
-    def pairs(self, name: str) -> list[tuple[int, int]]:
+    def pairs(self, name: str) -> Pairs:
         """Return a field that is a list of pairs of numbers."""
         found = []
         for pair in self.list(name):
@@ -97,7 +101,7 @@ class Fields:
             raise self.wrong(name, pairs, f"pairs with distinct first numbers below {most}")
         return found
 
-    def keys(self, name: str, places: int, shift: int, most: int = SAVED_MAX) -> list[int]:
+    def keys(self, name: str, places: int, shift: int, most: int = SAVED_MAX) -> Numbers:
         """Return a field of one key for each place, in order; ``most`` bounds their numbers."""
         keys = self.numbers(name, places, most=(most + 1 << shift) - 1)
         low = (1 << shift) - 1
@@ -118,7 +122,7 @@ class Fields:
             raise self.wrong(name, value, f"a set of {n} members")
         return mask
 
-    def _checked(self, name: str, values: object, least: int, most: int) -> list[int]:
+    def _checked(self, name: str, values: object, least: int, most: int) -> Numbers:
         numbers = cast("list[int]", values)
         if numbers and (
             set(map(type, numbers)) != {int} or min(numbers) < least or max(numbers) > most

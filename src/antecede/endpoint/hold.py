@@ -32,9 +32,8 @@ class Hold:
         self._low = low
         self._pull = pull
 
-    def check_room(self, packet: Packet, *, is_blocked: bool, count: int = 1) -> None:
-        """Refuse a packet that must be held if there is no room for it."""
-        size = len(packet.content.payload)
+    def check_room(self, packet: Packet, size: int, *, is_blocked: bool, count: int = 1) -> None:
+        """Refuse a packet that must be held if there is no room for the bytes that it brings."""
         if 2 * (self.count + count) < self.count_max and 2 * (self.bytes + size) <= self.bytes_max:
             return
         places, limit = self.count_max, self.bytes_max
@@ -47,8 +46,11 @@ class Hold:
             is_alone or _fits(limit, self.sizes, size, source)
         ):
             return
+        brought = (
+            f"brings {count} messages, {size} bytes, which" if count > 1 else f"({size} bytes)"
+        )
         msg = (
-            f"packet {packet.n} from {packet.source!r} ({size} bytes) must be held, but "
+            f"packet {packet.n} from {packet.source!r} {brought} must be held, but "
             f"{self.count} ({self.bytes} bytes) are held already, {self.counts[source]} of them "
             f"from {packet.source!r} (held_max={self.count_max}, held_bytes_max={self.bytes_max}); "
             "offer it again after others have arrived"

@@ -105,15 +105,21 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
     return _views[key]
 
 
-def restored(view: View, state: object, *, resumed: bool) -> Endpoint:
-    """Return the endpoint of a state; ValueError says what no endpoint of this view can have."""
+def restored(
+    view: View, state: object, *, resumed: bool, rules: type[Rules] | None = None
+) -> Endpoint:
+    """Return the endpoint of a state; ValueError says what no endpoint of this view can have.
+
+    ``rules`` takes the place of the protocol's own.
+    """
     fields = Fields("snapshot", state)
     process = fields.value("process", str)
     if process not in view.numbers:
         raise fields.wrong("process", process, f"one of {listed(view.members)}")
     limits = {name: fields.number(name, 0, LIMIT_MAX) for name in _LIMITS}
     pull = fields.value("pull", bool)
-    made = Endpoint(view, process, rules_of(view.protocol).of(view), pull=pull, **limits)
+    chosen = rules or rules_of(view.protocol).of(view)
+    made = Endpoint(view, process, chosen, pull=pull, **limits)
     made.load(fields, resumed=resumed)
     fields.end()
     return made

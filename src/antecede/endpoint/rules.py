@@ -130,11 +130,23 @@ class Rules:
         """Return what is wrong with a packet that no correct peer sends, else nothing."""
         return ""
 
-    def arrived(self, packet: Packet) -> None:
-        """Note that a packet has arrived, before its turn has come."""
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
+        """Note that a packet has arrived, before its turn has come.
+
+        Like :meth:`taken` it may raise ``reached``, and then returns the places.
+        """
+        return None
+
+    def readmit(self, packet: Packet) -> str:
+        """Note that a packet is held, in a saved state; return what is wrong with that."""
+        return self.check(packet)
 
     def unpack(self, packet: Packet) -> list[Packet]:
-        """Return the messages that a packet brings and that are not here yet, causes first."""
+        """Return the messages that a packet brings and that are not here yet, causes first.
+
+        They may wait for each other, so that applications that pull take them in order, but for
+        nothing that is not here.
+        """
         raise NotImplementedError
 
     def needs(self, packet: Packet) -> list[int]:
@@ -180,6 +192,10 @@ class Rules:
         """Tell whether a packet shows that its sender knew of a message when it sent this one."""
         return False
 
+    def newest(self, sender: int) -> int:
+        """Return the number up to which all messages of a sender for this process are delivered."""
+        return self.reached[sender] >> self.low.bit_length()
+
     def gone(self, source: int) -> None:
         """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
 
@@ -216,6 +232,21 @@ class Rules:
                 f"{waiting} more would; send again after some have left"
             )
             raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
+
+
+def saved_message(message: Message) -> list[object]:
+    """Return a message that waits to be sent as state keeps it."""
+    return [message.seq, format(message.dests, "x"), message.payload]
+
+
+def load_message(rules: Rules, state: Fields, name: str, saved: object) -> Message:
+    """Return a message of ours that :func:`saved_message` returned, for others too."""
+    if type(saved) is not list or len(saved) != 3 or type(saved[2]) is not bytes:
+        raise state.wrong(name, saved, "a number, destinations and a payload")
+    seq, dests = saved[0], state.as_mask(name, saved[1], rules.view.n)
+    if type(seq) is not int or not 1 <= seq <= rules.made or not dests & ~(1 << rules.me):
+        raise state.wrong(name, saved, f"a message to others, from 1 to {rules.made}")
+    return Message(rules.view, rules.me, seq, dests, saved[2], None)
 
 
 def knows_too_much(made: int) -> str:

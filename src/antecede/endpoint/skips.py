@@ -30,11 +30,17 @@ class Skips(Rules):
         self.reached = rules.reached
         self.queued = rules.queued
         self.queue_max = rules.queue_max
+        self.made = rules.made
+        self.is_stale = rules.is_stale
         self.IS_GUARDED = rules.IS_GUARDED  # type: ignore[misc] # as the class that it stands for
         self._limits: dict[int, int] = {}
         """By sender, the number up to which all that has not arrived is lost."""
+        self._gaps: list[tuple[int, int, int]] = []
+        """Senders, each with the numbers after and up to which messages of it are lost."""
         self._marks: dict[Need, dict[int, int]] = {}
         """By lost message, the first message of each sender that rests on it."""
+        self._here: set[tuple[int, int]] = set()
+        """Messages (sender, number) that were held when they would have been declared lost."""
 
     def skip(self, sender: int, seq: int | None) -> None:
         """Declare messages of a sender up to this number to be lost, or all: it is gone."""
@@ -43,12 +49,34 @@ class Skips(Rules):
             self._rules.gone(sender)
             self.queued = self._rules.queued
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
+        for packet in self._hold.packets.values():
+            content = packet.content
+            if content.sender == sender and 0 < content.seq <= seq:
+                self._here.add((sender, content.seq))
+        newest = self._rules.newest(sender)
+        if newest < seq:
+            self._gaps.append((sender, newest, seq))
+
+    def drops(self, packet: Packet) -> bool:
+        """Tell whether a message is not delivered although its packet is not refused.
+
+        Someone else brought it after it had been declared lost. It takes its turn, for the sake of
+        what follows and of those whom it is passed on to, but the application does not get it.
+        """
+        sender, seq = packet.content.sender, packet.content.seq
+        if seq > self._limits.get(sender, 0) or (sender, seq) in self._here:
+            return False
+        lost = Need(self.view.members[sender], seq)
+        self._marks.setdefault(lost, {}).setdefault(sender, seq)
+        return True
 
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
         """Return the lost messages that a packet's message rests on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
         found = {
-            rules.need(packet, key) for key in rules.missing(packet) if self._is_lost(packet, key)
+            rules.need(packet, key)
+            for key in rules.needs(packet)
+            if self._is_in_gap(*rules.wanted(packet, key))
         }
         for lost, firsts in self._marks.items():
             if lost not in found and any(
@@ -68,13 +96,21 @@ class Skips(Rules):
         sender, seq = self._rules.wanted(packet, key)
         return seq <= self._limits.get(sender, 0)
 
+    def _is_in_gap(self, sender: int, seq: int) -> bool:
+        """Tell whether a message was lost, also if later ones of its sender have come."""
+        return any(
+            who == sender and after < seq <= upto and (sender, seq) not in self._here
+            for who, after, upto in self._gaps
+        )
+
     # What changes.
 
     def check(self, packet: Packet) -> str:
         """Refuse what was declared lost."""
         content = packet.content
         limit = self._limits.get(packet.source_no, 0)
-        if limit >= GONE or 0 < content.seq <= self._limits.get(content.sender, 0):
+        is_late = packet.source_no == content.sender and 0 < content.seq <= limit
+        if is_late or limit >= GONE:
             return "was declared lost"
         return self._rules.check(packet)
 
@@ -136,10 +172,15 @@ class Skips(Rules):
         self.queued = self._rules.queued
         return own
 
-    def arrived(self, packet: Packet) -> None:
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
         """Leave it to the rules."""
-        self._rules.arrived(packet)
+        places = self._rules.arrived(packet)
         self.queued = self._rules.queued
+        return places
+
+    def readmit(self, packet: Packet) -> str:
+        """Leave it to the rules: what is held was here before it could be declared lost."""
+        return self._rules.readmit(packet)
 
     def unpack(self, packet: Packet) -> list[Packet]:
         """Leave it to the rules."""
@@ -188,12 +229,22 @@ class Skips(Rules):
             [numbers[lost.process], lost.number, lost.unit, sorted(map(list, firsts.items()))]
             for lost, firsts in sorted(self._marks.items())
         ]
-        return {"limits": sorted(map(list, self._limits.items())), "marks": marks}
+        return {
+            "limits": sorted(map(list, self._limits.items())),
+            "gaps": [list(gap) for gap in self._gaps],
+            "marks": marks,
+            "here": sorted(map(list, self._here)),
+        }
 
     def load_saved(self, saved: Fields) -> None:
         """Take over what :meth:`saved` returned."""
         n = self.view.n
         self._limits = saved.by_number("limits", n)
+        for gap in saved.list("gaps"):
+            numbers = Fields("gaps", {"gap": gap}).numbers("gap", 3)
+            if numbers[0] >= n:
+                raise saved.wrong("gaps", gap, f"a member below {n}")
+            self._gaps.append((numbers[0], numbers[1], numbers[2]))
         for mark in saved.list("marks"):
             entry = Fields("mark", dict(zip(("process", "number", "unit", "firsts"), mark)))  # type: ignore[call-overload] # noqa: B905
             lost = Need(
@@ -203,6 +254,7 @@ class Skips(Rules):
             )
             self._marks[lost] = entry.by_number("firsts", n)
             entry.end()
+        self._here = set(saved.pairs("here"))
         saved.end()
 
     def state(self) -> State:

@@ -250,6 +250,10 @@ class Optimal(Rules):
         """Tell whether the sender of a packet knew of a message."""
         return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
 
+    def kept(self) -> object:
+        """Return LOG_j: sorted entries (sender, clock, destinations)."""
+        return spelt(self.view, *self._settled())
+
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the explicit part of the log."""
         return explicit(self.view, self._settled()[1])
@@ -507,16 +511,16 @@ class Differential(Optimal):
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the packet before on its channel; if that was handled, what O_M asks for."""
-        place = self.view.low + 1 + packet.source_no
-        before = packet.n - 1 << self.view.shift + 1 | place
-        if before > self.reached[place]:
-            return [before]
+        """Return the packet before on its channel, unless it was handled, and what O_M asks for."""
         bit, low, shift = 1 << self.me, self.view.low, self.view.shift
-        entries = _changed(self._last_received[packet.source_no], packet, low)
-        return [
-            key >> shift << shift + 1 | key & low for key, mask in entries.items() if mask & bit
-        ]
+        place = low + 1 + packet.source_no
+        before = packet.n - 1 << shift + 1 | place
+        if before > self.reached[place]:
+            _, _, entries = cast("Change", packet.own)  # as far as it can be told
+        else:
+            entries = _changed(self._last_received[packet.source_no], packet, low)
+        found = [k >> shift << shift + 1 | k & low for k, mask in entries.items() if mask & bit]
+        return [before, *found]
 
     def blocker(self, packet: Packet) -> int:
         """RCV(1), in the order of the channel."""

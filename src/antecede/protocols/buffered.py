@@ -1,0 +1,266 @@
+"""Causal order by acknowledged FIFO buffers, without control: Mattern and Fünfrocken [MF95]_.
+
+A process puts its messages into an output buffer and continues. The output buffer posts one message
+at a time and waits until the receiver's input buffer has acknowledged it. So when a message is
+posted, everything that its process sent before is already in some input buffer, and nothing can be
+overtaken, not even through other processes. The input buffer is a FIFO queue.
+
+Guarantee
+---------
+Causal order. A message waits at its sender for acknowledgements, also of unrelated messages; at its
+receiver it never waits for another message.
+
+Assumes
+-------
+A fixed membership, and unicast. Every packet arrives eventually; the network may reorder and
+duplicate packets. Buffers are large enough: with small ones an exchange can block forever, as the
+paper's footnote 2 says.
+
+Cost
+----
+Nothing on the message; one acknowledgement per message, and a wait for it between two messages of
+one sender (with ``pipelined``: only when the receiver changes).
+
+Names
+-----
+==========================  ==========================================================
+paper                       here
+==========================  ==========================================================
+``OB_i``                    ``Buffered._output``
+``IB_i``                    in pull mode, what the endpoint holds until it is taken
+send, insert                ``Endpoint.send``
+post                        the packet's appearance in ``Effects.packets``
+get, and its answer         ``Endpoint.receive``, and the control packet it returns
+acknowledge                 ``Endpoint.receive`` of that control packet
+deliver, receive            the delivery; by ``Endpoint.take`` in pull mode
+==========================  ==========================================================
+
+Differences from the paper
+--------------------------
+The paper's input buffer acknowledges a message and then enqueues it. Here it is enqueued first: the
+proof needs this order if the two are not one step. A message to oneself is delivered at once and
+enters no buffer. Without pull mode the application is always ready, so the input buffer is empty
+between calls. ``pipelined`` is footnote 4. If packets may be reordered it needs
+their numbers on the channel, which acknowledgements have too: a message waits until all before it
+are taken. Buffers are bounded: the output buffer by ``queue_max``, and in pull mode the input buffer
+by ``held_max``; a packet refused there is not acknowledged. ``take(source)`` sees only the oldest
+message, since a FIFO queue has no access to those behind it.
+
+:mod:`antecede.protocols.specs.buffered` is the protocol as printed, by names.
+
+References
+----------
+.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
+   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
+   https://doi.org/10.1007/3-540-60042-6_14
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import ClassVar
+
+from antecede.endpoint.arguments import as_flag
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import Message, Packet
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import NOBODY, Own, Rules, State, load_message, saved_message
+from antecede.endpoint.view import View
+
+
+class Buffered(Rules):
+    """One process's output buffer; messages are delivered as they arrive."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="buffered",
+        idea="no control information; acknowledged FIFO buffers",
+        paper="Mattern, Fünfrocken 1995",
+        casts=("unicast",),
+        assumptions="fixed membership; every packet arrives eventually; unicast",
+        cost="nothing on the message; an acknowledgement per message, and the wait for it",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "pipelined": Option(
+                default=False,
+                doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
+            )
+        },
+        unmarked_by_skip="messages do not tell what their senders knew",
+        bytes_per_entry=0,
+        queueing=True,
+        variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
+    )
+    IS_GUARDED: ClassVar = True
+    IS_EAGER: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._output: deque[Message] = deque()
+        self._receiver = me
+        """Whose acknowledgements are awaited, and how many."""
+        self._awaited = 0
+        self._ack = Message(view, me, 0, 0, b"", None)
+
+    @classmethod
+    def of(cls, view: View) -> type[Rules]:
+        """Return the class that the option asks for."""
+        return Pipelined if view.options["pipelined"] else cls
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Refuse what is not a flag."""
+        as_flag("pipelined", options["pipelined"])
+
+    # The output buffer.
+
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Refuse what would wait in a full output buffer."""
+        if self._output or not self._can_post(others[0]):
+            self._check_queue(1)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Insert: enqueue m in OB."""
+        self._output.append(message)
+        self._post()
+        return None
+
+    def _post(self) -> None:
+        """Post: dequeue the next message, transmit it, and wait until it is acknowledged."""
+        output = self._output
+        while output and self._can_post(dest := self._receiver_of(output[0])):
+            self._receiver = dest
+            self._awaited += 1
+            self.outbox.append((dest, output.popleft(), None))
+        self.queued = len(output)
+
+    def _can_post(self, dest: int) -> bool:
+        return not self._awaited
+
+    def _receiver_of(self, message: Message) -> int:
+        """Return the one destination besides ourselves."""
+        return (message.dests & ~(1 << self.me)).bit_length() - 1
+
+    # The input buffer.
+
+    def check(self, packet: Packet) -> str:
+        """Refuse acknowledgements of nothing, and messages to others as well."""
+        message = packet.content
+        if message.seq:
+            if message.dests & ~(1 << message.sender) != 1 << self.me:
+                return f"is for {packet.dests}; buffered is unicast, expected one destination"
+        elif not self._awaited or packet.source_no != self._receiver:
+            return f"acknowledges a message, but none to {packet.source!r} awaits that"
+        return ""
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Get a message and acknowledge it; or take an acknowledgement, and post again."""
+        if packet.content.seq:
+            self.outbox.append((packet.source_no, self._ack, None))
+        else:
+            self._awaited -= 1
+            self._post()
+        return ()
+
+    def gone(self, source: int) -> None:
+        """Post nothing to one that is gone, and await nothing of it.
+
+        What it had posted and we do not have was not acknowledged, so it posted nothing after that.
+        """
+        self._output = deque([m for m in self._output if self._receiver_of(m) != source])
+        if self._receiver == source:
+            self._receiver, self._awaited = self.me, 0
+        self._post()
+
+    def kept(self) -> object:
+        """Return OB, (receiver, number) each, and whose acknowledgement is awaited, if any's."""
+        names, awaited = self.view.members, self._awaited
+        output = [(names[self._receiver_of(message)], message.seq) for message in self._output]
+        return tuple(output), names[self._receiver] if awaited else None
+
+    def kept_entries(self) -> int:
+        """Return 0: it keeps messages, but no control information."""
+        return 0
+
+    def state(self) -> State:
+        """Return the output buffer, and what it awaits."""
+        output = [saved_message(message) for message in self._output]
+        return {"output": output, "receiver": self._receiver, "awaited": self._awaited}
+
+    def load(self, state: Fields) -> None:
+        """Take over both."""
+        for entry in state.list("output"):
+            message = load_message(self, state, "output", entry)
+            if (message.dests & ~(1 << self.me)).bit_count() != 1:
+                raise state.wrong("output", entry, "messages to one other process each")
+            if self._output and message.seq <= self._output[-1].seq:
+                raise state.wrong("output", entry, "messages in the order of their numbers")
+            self._output.append(message)
+        self._receiver = state.number("receiver", 0, self.view.n - 1)
+        self._awaited = state.number("awaited", 0, self.made)
+        if self._awaited and self._receiver == self.me:
+            raise state.wrong("receiver", self._receiver, "another process")
+        if self._output and self._can_post(self._receiver_of(self._output[0])):
+            raise state.wrong("output", len(self._output), "nothing, because nothing is awaited")
+        self.queued = len(self._output)
+
+
+class Pipelined(Buffered):
+    """``pipelined``: messages in a row to the same receiver do not wait for each other.
+
+    So a channel's messages are handled in its order. Acknowledgements take effect as they come.
+    """
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._acks: list[set[int]] = [set() for _ in range(view.n)]
+        """By source, the places of acknowledgements beyond the place that is reached."""
+
+    def _can_post(self, dest: int) -> bool:
+        return not self._awaited or dest == self._receiver
+
+    def key(self, packet: Packet) -> int:
+        """Return the place on the channel: only that is waited for."""
+        return packet.n << self.view.shift | packet.source_no
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the place before, for messages."""
+        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message before: all up to that one are waited for."""
+        return packet.source_no, packet.content.seq - 1
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Do as before, and note how far the channel is taken."""
+        source, acks = packet.source_no, self._acks[packet.source_no]
+        place = self.reached[source] >> self.view.shift
+        if packet.content.seq:
+            place = packet.n  # all messages before it are delivered
+        else:
+            acks.add(packet.n)
+        while place + 1 in acks:
+            place += 1
+        if acks:
+            self._acks[source] = {ack for ack in acks if ack > place}
+        self.reached[source] = place << self.view.shift | source
+        super().taken(packet)
+        return self.places[source]
+
+    def state(self) -> State:
+        """Return the output buffer, what it awaits, and early acknowledgements."""
+        return super().state() | {"acks": [sorted(acks) for acks in self._acks]}
+
+    def load(self, state: Fields) -> None:
+        """Take over all that."""
+        super().load(state)
+        for source, acks in enumerate(state.rows("acks", self.view.n)):
+            place = self.reached[source] >> self.view.shift
+            if sorted(set(acks)) != acks or (acks and acks[0] <= place + 1):
+                raise state.wrong("acks", acks, f"ascending places above {place + 1}")
+            self._acks[source] = set(acks)
+
+
+register(Buffered)

@@ -1,0 +1,348 @@
+"""Causal order by carrying the causal past itself: Birman and Joseph [BJ87]_.
+
+Every packet brings, before its own message, all messages that causally precede it and are not known
+to be delivered everywhere. So a receiver has everything it needs and never waits.
+
+Guarantee
+---------
+Causal order; no message ever waits, because its causes come with it.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+Members are honest about the messages of others: whatever a member brings as another's message is
+delivered as such. Where that is too much trust, senders sign their payloads.
+
+Cost
+----
+Whole messages, without bound: every packet carries each message that is not known to be delivered
+at all its destinations. What is known to be delivered where travels too, at most ``n * n`` numbers,
+which the model does not count.
+
+Names
+-----
+===================  ===========================================================
+paper                here
+===================  ===========================================================
+``BUF_p``            ``History._past``, in an order that extends causality
+piggybacked copies   the second part of ``Message.control``; the first is what
+                     is known to be delivered: a row for each process
+===================  ===========================================================
+
+Differences from the paper
+--------------------------
+Written from descriptions of the idea. What has been seen, and what is known to be delivered, is one
+number per sender instead of a set of ids: a process delivers the messages of another in order, and
+whoever brings a message also brings the earlier ones or knows them to be delivered. In pull mode,
+where the application chooses, a message waits for those before it in the same packet: for the last
+one that the packet has brought, which waits for those before that, and for any that is held since.
+
+References
+----------
+.. [BJ87] K. P. Birman and T. A. Joseph. "Reliable communication in the presence of failures". ACM
+   Transactions on Computer Systems 5(1):47-76, 1987. https://doi.org/10.1145/7351.7478
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, cast
+
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import (
+    COUNT_MAX,
+    ID_BYTES,
+    PAIR_BYTES,
+    PAYLOAD_MAX,
+    ControlSize,
+    Message,
+    Packet,
+    new_message,
+    new_packet,
+)
+from antecede.endpoint.numbers import BYTE, get_clocks, get_column, put_clocks, put_column
+from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Rows = Sequence[tuple[int, ...]]
+"""By process, the newest message of each sender that it is known to have delivered."""
+Control = tuple[Rows, tuple[Message, ...]]
+Waits = tuple[list[int], list[int]]
+"""Of a message that came along: the keys that it waits for, and those that came before it."""
+PAST_MIN: Final = 64
+"""So many messages may be kept before it is worth looking which are no longer needed."""
+
+
+class HistoryWire(Wire):
+    """Rows of numbers, and whole messages; a held message also has what it waits for."""
+
+    def put(self, message: Message) -> bytes:
+        """Return each sender's newest, how far each row is behind, and the messages."""
+        rows, past = cast("Control", message.control)
+        view, n = self.view, self.view.n
+        tops = [max(column) for column in zip(*rows)] if rows else [0] * n  # noqa: B905 - alike
+        keys = [top << view.shift | sender for sender, top in enumerate(tops)]
+        base, width, clocks = put_clocks(keys, view, message.seq)
+        behind = [top - seq + 1 if seq else 0 for row in rows for top, seq in zip(tops, row)]  # noqa: B905
+        form, lags = put_column(behind or [0] * (n * n))
+        out = [BYTE[width | form << 2], base, clocks, lags, varint(len(past))]
+        newest, size = [0] * n, n + 7 >> 3
+        for old in past:
+            sender = old.sender
+            gap = varint(old.seq - newest[sender] - 1)
+            dests = old.dests.to_bytes(size, "little")
+            out += varint(sender), gap, dests, varint(len(old.payload)), old.payload
+            newest[sender] = old.seq
+        return b"".join(out)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read them."""
+        view, n, form = self.view, self.view.n, data[at]
+        keys, at = get_clocks(data, at + 1, form & 3, view, message.seq)
+        tops = [key >> view.shift for key in keys]
+        lags, at = get_column(data, at, n * n, form >> 2)
+        rows = [
+            tuple([top + 1 - lag if lag else 0 for top, lag in zip(tops, lags[i : i + n])])  # noqa: B905
+            for i in range(0, n * n, n)
+        ]
+        if [max(column) for column in zip(*rows)] != tops or min(map(min, rows)) < 0:  # noqa: B905
+            msg = "has rows that do not fit the newest messages that it names"
+            raise PeerError(msg)
+        if tops[message.sender] >= message.seq:
+            msg = "knows of later messages of its sender"
+            raise PeerError(msg)
+        count, at = read_varint(data, at)
+        newest, size, past = [0] * n, n + 7 >> 3, []
+        for _ in range(count):
+            sender, at = read_varint(data, at)
+            gap, at = read_varint(data, at)
+            dests = int.from_bytes(data[at : at + size], "little")
+            length, at = read_varint(data, at + size)
+            newest[sender] = seq = newest[sender] + gap + 1
+            if at + length > len(data) or not 0 < dests <= view.everyone or length > PAYLOAD_MAX:
+                msg = "brings a message that is cut off, or is for nobody among the members"
+                raise PeerError(msg)
+            past.append(new_message(view, sender, seq, dests, data[at : at + length], None))
+            at += length
+        if max(newest) > COUNT_MAX or newest[message.sender] >= message.seq:
+            msg = "brings later messages of its own sender, or numbers that are too high"
+            raise PeerError(msg)
+        return (rows, tuple(past)), at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return what a held message waits for; what is sent waits for nothing."""
+        if packet.own is None:
+            return b"\0"
+        needs, tops = cast("Waits", packet.own)
+        return b"".join(map(varint, (len(needs) + 1, *needs, *tops)))
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read it."""
+        count, at = read_varint(data, at)
+        if not count:
+            return None, at
+        keys, view = [], self.view
+        for _ in range(min(count - 1, len(data)) + view.n):
+            key, at = read_varint(data, at)
+            keys.append(key)
+        needs, tops = keys[: count - 1], keys[count - 1 :]
+        if any(not view.low < key <= COUNT_MAX << view.shift for key in needs) or any(
+            key & view.low >= view.n for key in needs
+        ):
+            msg = "waits for messages that nobody sent"
+            raise PeerError(msg)
+        if any(key & view.low != place for place, key in enumerate(tops)):
+            msg = "has clocks of processes that are not members"
+            raise PeerError(msg)
+        return (needs, tops), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return rows (process, pairs) that are not empty, and (sender, seq, dests, payload)."""
+        rows, past = cast("Control", packet.content.control)
+        names = self.view.members
+        known = [
+            (name, tuple(sorted([(names[s], seq) for s, seq in enumerate(row) if seq])))
+            for name, row in zip(names, rows)  # noqa: B905 - no rows at all in a held message
+        ]
+        before = [(*old.id, self.view.names(old.dests), old.payload) for old in past]
+        return tuple(sorted([row for row in known if row[1]])), tuple(before)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the messages that travel along, with their destinations and payloads."""
+        past = cast("Control", packet.content.control)[1]
+        dests = sum([old.dests.bit_count() for old in past])
+        heads = PAIR_BYTES * len(past) + ID_BYTES * dests
+        return ControlSize(len(past), dests, heads + sum([len(old.payload) for old in past]))
+
+
+class History(Rules):
+    """The part of the past that others may still need, at one process."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="history",
+        idea="the whole causal past travels along, except what is known to be delivered",
+        paper="Birman, Joseph 1987",
+        guarantee="causal order, and no message ever waits",
+        assumptions=(
+            "fixed membership; every packet arrives eventually; "
+            "members bring the messages of others unchanged"
+        ),
+        cost="every earlier message not known to be delivered, with its payload; no bound",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        unmarked_by_skip=(
+            "a message that came along with another does not tell what its sender knew to be "
+            "delivered"
+        ),
+        research=True,
+        bytes_per_entry=None,
+        carries_messages=True,
+    )
+    WIRE: ClassVar = HistoryWire
+    HEARS: ClassVar = True
+    RELAYS: ClassVar = True
+    UNPACKS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._past: dict[int, Message] = {}
+        self._seen = list(range(view.n))
+        """By sender, the key of the newest message in the past; own ones included."""
+        self._known: list[tuple[int, ...]] = [(0,) * view.n] * view.n
+        self._looked = PAST_MIN
+        """With so many in the past, look again which are no longer needed."""
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Let all of ``BUF_p`` travel along, and then add the message to it."""
+        self._prune()
+        message.control = tuple(self._known), tuple(self._past.values())
+        seq = message.seq
+        key = self._seen[self.me] = self.reached[self.me] = seq << self.view.shift | self.me
+        self._past[key] = new_message(self.view, self.me, seq, message.dests, message.payload, None)
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        rows, past = cast("Control", packet.content.control)
+        if packet.own is not None or packet.source_no != packet.content.sender:
+            return "brings a message of another process as if it were alone"
+        me = self.me
+        claims = [row[me] for row in rows] + [old.seq for old in past if old.sender == me]
+        if max(claims) > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
+
+    def readmit(self, packet: Packet) -> str:
+        """Accept a message that another one's packet brought."""
+        rows, past = cast("Control", packet.content.control)
+        is_one = packet.own is not None and not past and not any(map(any, rows))
+        return "" if is_one and packet.content.dests >> self.me & 1 else "is not for this process"
+
+    def unpack(self, packet: Packet) -> list[Packet]:
+        """Return the messages for this process that it has not seen, the packet's own last."""
+        view, me, bit, seen, reached = self.view, self.me, 1 << self.me, self._seen, self.reached
+        source, n, shift = packet.source_no, packet.n, self.view.shift
+        rows, past = cast("Control", packet.content.control)
+        nothing: Control = ((), ())
+        before: list[int] = []
+        tops, found = list(range(view.n)), []
+        for old in (*past, packet.content):
+            sender = old.sender
+            key = old.seq << shift | sender
+            if old.dests & bit and key > reached[sender] and sender != me:
+                if key > seen[sender]:
+                    if old is packet.content:  # its sender knew of all this
+                        latest = [max(column) for column in zip(*rows)]  # noqa: B905 - alike
+                        tops = [
+                            max(t, q << shift | s) for s, (t, q) in enumerate(zip(tops, latest))
+                        ]  # noqa: B905
+                    one = new_message(view, sender, old.seq, old.dests, old.payload, nothing)
+                    found.append(new_packet(one, source, me, n, (before, tops.copy())))
+                    before = []  # this one waits for them
+                before.append(key)
+            tops[sender] = key
+        return found
+
+    def arrived(self, packet: Packet) -> None:
+        """Add to the past what is new, and to what is known to be delivered."""
+        view, seen, known, source = self.view, self._seen, self._known, packet.source_no
+        rows, past = cast("Control", packet.content.control)
+        for place, row in enumerate(rows):
+            if row != known[place] and place != self.me:
+                known[place] = tuple(map(max, known[place], row))
+        for old in (*past, packet.content):
+            key = old.seq << view.shift | old.sender
+            if key > seen[old.sender]:
+                seen[old.sender] = key
+                if old is packet.content:  # without its control
+                    old = new_message(view, source, old.seq, old.dests, old.payload, None)  # noqa: PLW2901
+                self._past[key] = old
+        row = list(known[source])
+        row[source] = seen[source] >> view.shift
+        known[source] = tuple(row)
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the messages before this one in the packet that brought it."""
+        return cast("Waits", packet.own)[0] if packet.own else NOBODY
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Note the delivery."""
+        sender = packet.content.sender
+        self.reached[sender] = packet.content.seq << self.view.shift | sender
+        if len(self._past) >= self._looked:
+            self._prune()
+        return self.places[sender]
+
+    def _prune(self) -> None:
+        """Drop the messages that all their destinations are known to have delivered."""
+        view, known = self.view, self._known
+        known[self.me] = tuple([key >> view.shift for key in self.reached])
+        kept = {}
+        for key, old in self._past.items():
+            sender, seq = old.sender, old.seq
+            for dest in view.list(old.dests):
+                if known[dest][sender] < seq:
+                    kept[key] = old
+                    break
+        self._past = kept
+        self._looked = max(PAST_MIN, 2 * len(kept))
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a message came along before this one, or was known to be delivered."""
+        tops = cast("Waits", packet.own)[1]
+        return tops[sender] >> self.view.shift >= seq
+
+    def kept_entries(self) -> int:
+        """Return how many messages travel along with the next one."""
+        self._prune()
+        return len(self._past)
+
+    def state(self) -> State:
+        """Return the past, and what is known to be delivered."""
+        self._prune()
+        past = [[key, format(old.dests, "x"), old.payload] for key, old in self._past.items()]
+        return {"past": past, "seen": list(self._seen), "known": [list(r) for r in self._known]}
+
+    def load(self, state: Fields) -> None:
+        """Take over both."""
+        view = self.view
+        self._seen = state.keys("seen", view.n, view.shift)
+        if self._seen[self.me] >> view.shift > self.made and not self.is_stale:
+            raise state.wrong("seen", self._seen, f"at most {self.made} messages of its own")
+        self._known = [tuple(row) for row in state.rows("known", view.n, view.n)]
+        for entry in state.list("past"):
+            if type(entry) is not list or [type(part) for part in entry] != [int, str, bytes]:
+                raise state.wrong("past", entry, "a key, destinations and a payload")
+            key, dests = entry[0], state.as_mask("past", entry[1], view.n)
+            sender, seq = key & view.low, key >> view.shift
+            if sender >= view.n or not 0 < seq <= SAVED_MAX or key > self._seen[sender]:
+                raise state.wrong("past", key, "messages that were seen")
+            self._past[key] = new_message(view, sender, seq, dests, entry[2], None)
+
+
+register(History)

@@ -1,0 +1,378 @@
+"""One integer per group, and questions to silent members: after Mostefaoui and Raynal [MR93]_.
+
+A message carries a stamp and, for each group, the highest stamp sent to that group in its causal
+past. A receiver waits until it has heard from every member of its groups up to those stamps. It
+asks members that are silent; they answer with a promise: no later message of mine has a lower
+stamp.
+
+Guarantee
+---------
+Causal order across overlapping groups. Messages may wait for members that have nothing to say.
+
+Assumes
+-------
+A fixed membership with fixed, closed groups. Every packet arrives eventually; the network may reorder and duplicate
+packets: what is heard of a member counts in the order of its channel. The holding buffer must not
+fill: an answer counts after earlier messages on its channel, and if those are refused for lack of
+space, whatever waits for the answer waits forever.
+
+Cost
+----
+One integer per group and one for the message's own stamp. If a message has to wait for silent
+members, one question to each and its answer.
+
+Names
+-----
+=========================  =======================================================
+paper                      here
+=========================  =======================================================
+vector, one int per group  ``Phases._stamps``; in ``Message.control`` with its stamp
+resynchronisation          control packets ``("ask", stamp)``, ``("promise", stamp)``
+=========================  =======================================================
+
+Differences from the paper
+--------------------------
+Only the abstract was available to us. This is a reconstruction with the costs that the abstract
+names, not the authors' protocol: do not quote measurements of it as theirs. According to [KS98]_
+section 1 theirs assumes synchronous execution in phases; ours runs on any network and asks instead.
+A single logical clock for all groups rules out cycles of waiting: a message waits only for stamps
+lower than its own. What was heard from a process counts for all groups, because its stamps only
+grow and its channel keeps order. An answer also has the number of its sender's last message to
+whoever asked, so that the two can go on if that one is lost.
+
+References
+----------
+.. [MR93] A. Mostefaoui and M. Raynal. "Causal multicasts in overlapping groups: towards a low cost
+   approach". 4th IEEE Workshop on Future Trends of Distributed Computing Systems:136-142, 1993.
+   https://inria.hal.science/inria-00074802
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import ClassVar, Final, cast
+
+from antecede.endpoint.arguments import Groups, as_groups
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo
+from antecede.endpoint.messages import (
+    CLOCK_BYTES,
+    COUNT_MAX,
+    ControlSize,
+    Message,
+    Need,
+    Packet,
+    new_message,
+)
+from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Stamps = tuple[int, list[int]]
+"""The control of a message: its own stamp, and the highest in its past for each group."""
+Word = tuple[bool, int, int]
+"""A question or a promise: which, the stamp, and, with a promise, the last message before it."""
+JUMP_MAX: Final = 1 << 32
+"""How far a stamp may be ahead of our clock; a higher one would use up the clock at once."""
+
+
+class PhasesWire(Wire):
+    """The stamps of a message, by group in the order of their names, or a word."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        groups = cast("Groups", view.options["groups"])
+        self.masks = [view.mask(groups[name]) for name in sorted(groups)]
+        """The groups, each as a mask."""
+        self.groups = {mask: group for group, mask in reversed(list(enumerate(self.masks)))}
+
+    def group(self, message: Message) -> int:
+        """Return the number of the group that a message is for."""
+        return self.groups[message.dests | 1 << message.sender]
+
+    def put(self, message: Message) -> bytes:
+        """Return the stamp, and how far the others are below it; 0 for none."""
+        if not message.seq:
+            is_promise, stamp, last = cast("Word", message.control)
+            return varint(stamp << 1 | is_promise) + (varint(last) if is_promise else b"")
+        stamp, stamps = cast("Stamps", message.control)
+        return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read a word, or stamps."""
+        if not message.seq:
+            code, at = read_varint(data, at)
+            last = 0
+            if code & 1:
+                last, at = read_count(data, at)
+            if code >> 1 > COUNT_MAX:
+                msg = "has a stamp that is too high"
+                raise PeerError(msg)
+            return (bool(code & 1), code >> 1, last), at
+        stamp, at = read_count(data, at, 1)
+        stamps = []
+        for _ in self.masks:
+            code, at = read_varint(data, at)
+            stamps.append(stamp - code if code else 0)
+            if code >= stamp:
+                msg = "has a stamp that is not above those of its past"
+                raise PeerError(msg)
+        if message.dests | 1 << message.sender not in self.groups:
+            msg = "is for processes that are not a group"
+            raise PeerError(msg)
+        return (stamp, stamps), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return (stamp, stamps by group), ("ask", stamp) or ("promise", stamp)."""
+        if not packet.content.seq:
+            is_promise, stamp, _ = cast("Word", packet.content.control)
+            return ("promise" if is_promise else "ask"), stamp
+        stamp, stamps = cast("Stamps", packet.content.control)
+        return stamp, tuple(stamps)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return one integer for the stamp and one for each group."""
+        count = 1 + len(self.masks) if packet.content.seq else 1
+        return ControlSize(count, 0, CLOCK_BYTES * count)
+
+
+class Phases(Rules):
+    """One process's clock, the stamps it knows, and how far it has heard from the others.
+
+    Places from ``view.low + 1`` on are what was heard of each member: their keys are stamps. All
+    keys have one more bit for that.
+    """
+
+    INFO: ClassVar = ProtocolInfo(
+        name="phases",
+        idea="one integer per group; silent members are asked",
+        paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
+        casts=("broadcast", "groups"),
+        assumptions=(
+            "fixed, closed groups; a holding buffer that does not fill; "
+            "every packet arrives eventually"
+        ),
+        cost="one integer per group and one more; questions and answers when members are silent",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "groups": Option(None, "a dict of group names to members; by default {'all': members}")
+        },
+        unmarked_by_skip="a stamp does not say which messages its sender knew of",
+        research=True,
+        reconstruction=True,
+        bytes_per_entry=CLOCK_BYTES,
+    )
+    WIRE: ClassVar = PhasesWire
+    HEARS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        n = view.n
+        self.low = 2 * view.low + 1
+        self.reached = list(range(2 * view.low + 2))
+        self._shift = view.shift + 1
+        self._wire = cast("PhasesWire", view.forms)
+        masks = self._wire.masks
+        self._others = [
+            [view.low + 1 + member for member in view.list(mask) if member != me]
+            if mask >> me & 1
+            else []
+            for mask in masks
+        ]
+        """By group, if this process is in it, where the others are heard."""
+        self._clock = 0
+        self._stamps = [0] * len(masks)
+        self._asked = [0] * n
+        self._pending: list[list[tuple[int, int]]] = [[] for _ in masks]
+        """By group, what is here and not delivered: stamps and keys, ascending."""
+        self._passed = [0] * n
+        """By source, the packet up to which its channel was heard; what came too early follows."""
+        self._ahead: list[dict[int, int]] = [{} for _ in range(n)]
+        self._last = [0] * n
+        """Our last message to each."""
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Take one group of all if there are none."""
+        options["groups"] = as_groups(options["groups"], members)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Take the next stamp, and tell the highest to each group."""
+        self._clock += 1
+        message.control = self._clock, self._stamps.copy()
+        self._stamps[self._wire.group(message)] = self._clock
+        for dest in others:
+            self._last[dest] = message.seq
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse stamps that would use up the clock."""
+        control = cast("tuple[int, int]", packet.content.control)
+        stamp = control[0] if packet.content.seq else control[1]
+        if stamp > self._clock + JUMP_MAX:
+            return f"has a stamp above {self._clock + JUMP_MAX}, far ahead of all others"
+        if packet.content.dests >> self.me & 1 != (packet.content.seq > 0):
+            return "is for a group without this process"
+        return ""
+
+    def readmit(self, packet: Packet) -> str:
+        """Count a held message among those that are not delivered."""
+        source, n = packet.source_no, packet.n
+        if n > self._passed[source] and n not in self._ahead[source]:
+            return "was never heard"
+        if packet.content.seq:
+            self._note(packet.content)
+        return self.check(packet)
+
+    def _note(self, message: Message) -> None:
+        stamp, _ = cast("Stamps", message.control)
+        key = message.seq << self._shift | message.sender
+        insort(self._pending[self._wire.group(message)], (stamp, key))
+
+    def arrived(self, packet: Packet) -> tuple[int, ...]:
+        """Hear a packet in the order of its channel, and ask whom its message waits for."""
+        message, source, n, stamp = packet.content, packet.source_no, packet.n, 0
+        if message.seq:
+            stamp, _ = cast("Stamps", message.control)
+            self._note(message)
+            self._ask(packet)
+        else:
+            is_promise, promised, _ = cast("Word", message.control)
+            stamp = promised if is_promise else 0
+        self._ahead[source][n] = stamp
+        return self._hear(source, self._passed[source])
+
+    def _hear(self, source: int, passed: int) -> tuple[int, ...]:
+        """Hear what follows on a channel whose packets up to this one are here or lost."""
+        ahead, place = self._ahead[source], self.view.low + 1 + source
+        heard = self.reached[place] >> self._shift
+        for n in [n for n in ahead if n <= passed]:
+            heard = max(heard, ahead.pop(n))
+        while passed + 1 in ahead:
+            passed += 1
+            heard = max(heard, ahead.pop(passed))
+        self._passed[source] = passed
+        self.reached[place] = max(self.reached[place], heard << self._shift | place)
+        return (place,)
+
+    def _ask(self, packet: Packet) -> None:
+        """Ask the members whose stamps a message waits for, each once for a stamp."""
+        low = self.view.low
+        own = low + 1 + packet.source_no
+        for key in self.missing(packet):
+            place, stamp = key & self.low, key >> self._shift
+            if place > low and place != own and stamp > self._asked[place - low - 1]:
+                self._asked[place - low - 1] = stamp
+                self._say(place - low - 1, (False, stamp, 0))
+
+    def _say(self, dest: int, word: Word) -> None:
+        self.outbox.append((dest, new_message(self.view, self.me, 0, 0, b"", word), None))
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return what must be heard of members and delivered first; before, the own channel."""
+        message, source, shift = packet.content, packet.source_no, self._shift
+        own = self.view.low + 1 + source
+        keys: list[int] = []
+        if not message.seq:
+            is_promise, stamp, _ = cast("Word", message.control)
+            if is_promise and packet.n > self._passed[source] + 1:
+                keys.append(stamp << shift | own)
+            return keys
+        stamp, stamps = cast("Stamps", message.control)
+        if packet.n > self._passed[source] + 1:
+            keys.append(stamp << shift | own)
+        for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
+            if stamp and others:
+                level = stamp << shift
+                keys += [level | place for place in others if place != own]
+                if pending and pending[0][0] <= stamp:
+                    keys.append(pending[0][1])
+        return keys
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Answer a question, or deliver: know what the message's sender knew."""
+        message, source = packet.content, packet.source_no
+        is_promise = False
+        places: tuple[int, ...] = ()
+        if message.seq:
+            stamp, stamps = cast("Stamps", message.control)
+        else:
+            is_promise, stamp, _ = cast("Word", message.control)
+            if not is_promise:
+                self._clock = max(self._clock, stamp)
+                self._say(source, (True, self._clock, self._last[source]))
+                return places
+        heard = self.reached[self.view.low + 1 + source] >> self._shift
+        if packet.n > self._passed[source] and stamp > heard:  # what came before is lost
+            places = self._hear(source, packet.n)
+        if is_promise:
+            return places
+        group, key = self._wire.group(message), message.seq << self._shift | source
+        self._pending[group].remove((stamp, key))
+        self._clock = max(self._clock, stamp)
+        self._stamps[:] = map(max, self._stamps, stamps)
+        self._stamps[group] = max(self._stamps[group], stamp)
+        self.reached[source] = key
+        return source, *places
+
+    def key(self, packet: Packet) -> int:
+        """Return the key that others wait for."""
+        return packet.content.seq << self._shift | packet.content.sender
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message that a key stands for; on its own channel, all before.
+
+        What was heard of others is not a message, so no number of one is high enough.
+        """
+        place, low, message = key & self.low, self.view.low, packet.content
+        if place <= low:
+            return place, key >> self._shift
+        if place - low - 1 != packet.source_no:
+            return place - low - 1, COUNT_MAX
+        return packet.source_no, message.seq - 1 if message.seq else cast("Word", message.control)[
+            2
+        ]
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return a message, or the stamp that a member must have promised."""
+        place = (key & self.low) - self.view.low - 1
+        if place >= 0 and place != packet.source_no:
+            return Need(self.view.members[place], key >> self._shift, "stamp")
+        return super().need(packet, key)
+
+    def gone(self, source: int) -> None:
+        """Expect no promise of a process."""
+        place = self.view.low + 1 + source
+        self.reached[place] = COUNT_MAX << self._shift | place
+
+    def state(self) -> State:
+        """Return the clock, the stamps, whom we asked, and what was heard."""
+        return {
+            "clock": self._clock,
+            "stamps": list(self._stamps),
+            "asked": list(self._asked),
+            "passed": list(self._passed),
+            "ahead": [sorted(map(list, ahead.items())) for ahead in self._ahead],
+            "last": list(self._last),
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over all that."""
+        n = self.view.n
+        self._clock = state.number("clock")
+        self._stamps = state.numbers("stamps", len(self._stamps), most=self._clock)
+        self._asked = state.numbers("asked", n)
+        self._passed = state.numbers("passed", n)
+        self._last = state.numbers("last", n, most=self.made)
+        for ahead, pairs in zip(self._ahead, state.list("ahead", n), strict=True):
+            ahead.update(Fields("ahead", {"ahead": pairs}).by_number("ahead", COUNT_MAX))
+
+
+register(Phases)
