@@ -52,12 +52,14 @@ NOW: Final = Now()
 class Batch(Outcome):
     """Inputs that are saved together, and what may happen once they are."""
 
-    __slots__ = ("arrivals", "met", "notes", "records", "stables", "waiters")
+    __slots__ = ("arrivals", "is_due", "met", "notes", "records", "stables", "waiters")
 
     def __init__(self) -> None:
         super().__init__()
         self.records: list[bytes] = []
         self.arrivals: dict[Channel, tuple[int, tuple[int, ...]]] = {}
+        self.is_due = False
+        """Whether something about the group has changed."""
         self.met: dict[str, Met] = {}
         """The stores that peers have shown."""
         self.notes: dict[str, list[bytes]] = {}
@@ -75,6 +77,7 @@ class Batch(Outcome):
             or self.deliveries
             or self.notes
             or self.met
+            or self.is_due
             or self.waiters
         )
 
@@ -518,6 +521,8 @@ class Driver:
                 self.saving.batch.records.append(journal.arrive_record(link.name, n, parcel))
         if machine.sides != self._sides:
             self.follow_views()
+            self.saving.batch.is_due = True
+            self.saving.schedule()
         self._owe(link)
 
     def _new_ones(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
@@ -632,6 +637,7 @@ class Driver:
             self.saving.batch.records.append(record)
         if self.machine.sides != self._sides:
             self.follow_views()
+        self.saving.batch.is_due = True
         self.saving.schedule()
 
     def tell(self, name: str, note: bytes | None) -> None:

@@ -213,7 +213,10 @@ class Members:
         group = self.machine.group
         others = [one for one in group.names if one != self.machine.setup.process]
         if view > group.number and name in others:
-            self._removers.add(name)
+            if name not in self._removers:
+                self._removers.add(name)
+                for other in others:
+                    self.host.tell(other, None)  # what do they say?
             if is_quorum(self._removers, others) and len(self._removers) >= min(2, len(others)):
                 self.host.stop_as_removed()
 
@@ -251,9 +254,7 @@ class Members:
                 try:
                     transport.join(name, address)
                 except UsageError as error:
-                    LOG.exception(
-                        "%s: cannot reach %s: %s", self.machine.setup.process, name, error
-                    )
+                    LOG.warning("%s: cannot reach %s: %s", self.machine.setup.process, name, error)
             for name in change.leaves:
                 self._former[name] = self.loop.call_later(LEAVE_SECONDS, self._part, name)
         if (tell := getattr(transport, "tell_view", None)) is not None:
@@ -346,7 +347,11 @@ class Members:
     def _behind(self) -> list[str]:
         """Return the peers that may have missed a change, or have seen one that we have not."""
         number = self.machine.group.number
-        return [name for name, peer in self.peers.items() if peer.view != number and number]
+        return [
+            name
+            for name, peer in self.peers.items()
+            if self._removers or peer.view > number or (number and peer.view < number)
+        ]
 
     def _set_timer(self) -> None:
         is_busy = self.voting.is_busy or self.machine.flush is not None or self._behind()

@@ -186,7 +186,13 @@ class Outgoing:
     def answer(self, name: str, note: bytes) -> None:
         """Send a note to a process that is not a member."""
         machine = self.machine
-        head = frames.Head(machine.group.digest, machine.identity, view=machine.group.number)
+        head = frames.Head(
+            machine.group.digest,
+            machine.identity,
+            view=machine.group.number,
+            opening=machine.opening,
+            mark=self.mark,
+        )
         self.transport.send(name, frames.encode(head, 0, (), (), [note]))
 
     def owe(self, link: Link) -> None:
