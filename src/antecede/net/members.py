@@ -28,7 +28,7 @@ from antecede.net.group.paxos import DECIDED, KINDS, Vote, Voting
 from antecede.net.group.views import Ballot, Change, Wish, is_quorum
 from antecede.net.journal import Input
 from antecede.net.machine import Machine
-from antecede.net.peers import Outgoing, Peer
+from antecede.net.peers import HELLO, Outgoing, Peer
 from antecede.net.settings import Limits
 from antecede.net.transports import Changeable
 
@@ -234,6 +234,8 @@ class Members:
             self._reported(peer, Report.decoded(data))
         elif kind == ANSWER:
             self._answered(peer, Answer.decoded(data))
+        elif data == HELLO:
+            self.host.tell(peer.name, None)
         elif kind == REMOVED:
             self.told_removed(peer.name, Fields(data, 1).number())
         elif kind != WELCOME:

@@ -23,6 +23,8 @@ FRAME_BYTES: Final = 1 << 18
 ACKNOWLEDGE_SECONDS: Final = 0.003
 """For how long an acknowledgement waits for packets to travel with, and at most twice that."""
 UNMET: Final = Met()
+HELLO: Final = b"H"
+"""A note that asks for a frame."""
 
 
 def wake_all(waiters: deque[asyncio.Future[None]]) -> None:
@@ -232,8 +234,8 @@ class Outgoing:
         if peer.view != machine.group.number:
             told = self.notes_for(peer) + told
         prefix, above = link.saved
-        if not peer.knows_us:
-            packets = []  # first it must show that it knows our store as it is
+        if not peer.knows_us:  # first it must show that it knows our store as it is
+            packets, told = [], [*told, HELLO]
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
