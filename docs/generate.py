@@ -21,7 +21,6 @@ from docs.pictures import pictures
 from docs.reference import reference_pages
 
 FOLDER = Path(__file__).parent / "algorithms"
-WIRE = Path(__file__).parent / "wire.md"
 PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
 BENCHMARKS = Path(__file__).parent / "benchmarks.md"
 PLAYGROUND = Path(__file__).parent / "playground.html"
@@ -35,22 +34,12 @@ def pages() -> dict[Path, str]:
         FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
     }
     result[FOLDER / "index.md"] = index()
-    result[WIRE] = with_numbers(WIRE.read_text())
     result[PLAYGROUND] = playground_page()
     result[PICTURE] = overtaken()
     result[PACKAGE] = package_page(README.read_text())
     result[BENCHMARKS] = benchmarks_page()
     result |= reference_pages() | pictures()
     return result
-
-
-def with_numbers(page: str) -> str:
-    """Return the page of the wire format with the protocols' numbers of today."""
-    infos = sorted(antecede.PROTOCOLS.values(), key=lambda info: info.wire_number)
-    numbers = ", ".join(f"{info.wire_number}\N{NO-BREAK SPACE}{info.name}" for info in infos)
-    text = textwrap.fill(f"p is the protocol: {numbers}, 0\N{NO-BREAK SPACE}any other.", 100)
-    text = text.replace("\N{NO-BREAK SPACE}", " ")
-    return re.sub(r"p is the protocol: .*? any other\.", text, page, flags=re.DOTALL)
 
 
 def package_page(readme: str) -> str:
@@ -80,18 +69,18 @@ def index() -> str:
         "",
         textwrap.fill(
             f"There are {len(antecede.PROTOCOLS)} of them, and each has a page. [Choose a "
-            "protocol](../advise.md) says which to use. *Changes* says whether processes can "
-            "[join and leave](../membership.md) while it runs. `antecede protocols NAME` prints "
+            "protocol](../advise.md) says which to use. Processes join and leave between "
+            "[views](../membership.md), whatever the protocol. `antecede protocols NAME` prints "
             "the page of one.",
             100,
         ),
         "",
-        "| name | idea | paper | casts | changes | cost |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| name | idea | paper | casts | cost |",
+        "| --- | --- | --- | --- | --- |",
     ]
     lines += [
         f"| [{info.name}]({info.name}.md) | {info.idea} | {info.paper} | {', '.join(info.casts)} "
-        f"| {'yes' if info.dynamic else 'no'} | {info.cost} |"
+        f"| {info.cost} |"
         for info in antecede.PROTOCOLS.values()
     ]
     return "\n".join(lines) + "\n"

@@ -113,7 +113,7 @@ def false_causality() -> str:
 
 
 def lost_chain() -> str:
-    """Return the smallest history in which a removal costs order under ``optimal``."""
+    """Return the smallest history in which a skip costs order under ``optimal``."""
     story = [
         ("send", "d", "bc", "m1"),
         ("send", "d", "r", "y"),
@@ -123,14 +123,15 @@ def lost_chain() -> str:
         ("at", "d", "b"),
         ("at", "r", "b"),
         ("send", "b", "c", "m2"),
-        ("remove", "r", ""),
+        ("crash", "r", ""),
         ("at", "b", "c"),
+        ("skip", "c", "r"),
         ("at", "d", "c"),
     ]
-    steps = (60, 130, 200, 270, 340, 410, 480, 560, 625, 760, 850)
+    steps = (60, 130, 200, 270, 340, 410, 480, 560, 625, 700, 790, 910)
     world = World("optimal", "dbrc", promises=())
-    panel = Panel(world, 0, "r fails, and x is lost with it: m2 comes before m1", right=900)
-    return svg(915, PANEL + 70, panel.drawn(story, steps))  # fmt: skip
+    panel = Panel(world, 0, "r fails, and x is lost with it: m2 comes before m1", right=960)
+    return svg(975, PANEL + 70, panel.drawn(story, steps))  # fmt: skip
 
 
 class Panel:
@@ -181,9 +182,16 @@ class Panel:
         seen = [self.names[event.message] for event in self.world.history.events[before:]]
         return f"delivers {', '.join(seen)}" if seen else f"holds {name}"
 
-    def _remove(self, _here: Place, process: str, _others: str) -> str:
+    def _skip(self, _here: Place, process: str, source: str) -> str:
+        """Let a process declare another to be gone."""
+        before = len(self.world.history.events)
+        self.world.skip(process, source)
+        seen = [self.names[event.message] for event in self.world.history.events[before:]]
+        return f"skips {source}, delivers {', '.join(seen)}"
+
+    def _crash(self, _here: Place, process: str, _others: str) -> str:
         """Let a process fail, with the copies that it has under way."""
-        self.world.remove(process)
+        self.world.crash(process)
         for (source, dest), (begin, name) in self.begun.items():
             if source == process:
                 end = (begin[0] + 60, begin[1] + (self.line[dest] - begin[1]) / 3)

@@ -417,7 +417,8 @@ class World:
         lost = {cause for cause in missing if self.is_lost(process, cause)}
         self._check_marks(process, delivery, lost)
         early = {cause for cause in missing - lost if not self._is_hidden(process, cause)}
-        if early and "safety" in self.promises and not (lost and self.info.lost_by_skip):
+        is_short = bool(lost) or (self._relays and bool(self._limits[process]))
+        if early and "safety" in self.promises and not (is_short and self.info.lost_by_skip):
             chain, _ = witness(self.history, min(early), message)
             first = next(v for v in causal_violations(self.history) if v.message == chain[0])
             self._broken("safety", first.sentence)

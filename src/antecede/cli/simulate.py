@@ -214,9 +214,9 @@ def _options_of(names: list[str], given: dict[str, Any]) -> dict[str, dict[str, 
 
     A single protocol gets them all, so that its own message says what it does not know.
     """
-    from antecede.core.registry import protocol_class
+    from antecede.endpoint.registry import rules_of
 
-    known = {name: protocol_class(name).INFO.options for name in names}
+    known = {name: rules_of(name).INFO.options for name in names}
     stray = [option for option in given if not any(option in own for own in known.values())]
     return {
         name: {key: value for key, value in given.items() if key in own or key in stray}

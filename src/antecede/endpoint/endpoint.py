@@ -92,7 +92,7 @@ class Endpoint:
         depends on everything so far. Only a protocol whose record says ``orders_by_after`` uses it.
         """
         try:
-            found = self._targets.get(dests)  # type: ignore[arg-type] # mostly a tuple
+            found = self._targets.get(dests)  # type: ignore[call-overload] # mostly a tuple
         except TypeError:
             found = None
         mask, others = found or self._find(dests)
@@ -101,7 +101,7 @@ class Endpoint:
         rules, event = self._rules, self._events + 1
         basis = event - 1 if after is None else self._checked_basis(after)
         if self._is_guarded:
-            self._admit(others)
+            others = self._admitted(others)
         self._seq = rules.made = seq = self._seq + 1
         self._events = event
         message = new_message(self.view, self._me, seq, mask, payload, None)
@@ -110,9 +110,12 @@ class Endpoint:
             own = rules.stamp(message, others, event, basis)
             if own is None:
                 packets = self._posted()
+            elif len(others) == 1:
+                (dest,), sent = others, self._channels.sent
+                sent[dest] = n = sent[dest] + 1
+                packets = (new_packet(message, self._me, dest, n, own.get(dest)),)
             else:
-                me, sent = self._me, self._channels.sent
-                made = []
+                me, sent, made = self._me, self._channels.sent, []
                 for dest in others:
                     sent[dest] = n = sent[dest] + 1
                     made.append(new_packet(message, me, dest, n, own.get(dest)))
@@ -149,9 +152,14 @@ class Endpoint:
             channels.prefix[source] = n
         else:
             channels.accept(source, n)
-        deliveries = self._take(packet)
+        if self._hold.packets or self._skips is not None or not packet.content.dests & self._bit:
+            deliveries = tuple(self._take(packet))
+        else:  # nobody waits for it
+            self._events = rules.events = event = self._events + 1
+            deliveries = (new_delivery(packet.content, event, ()),)
+            rules.taken(packet)
         packets = self._posted() if rules.outbox else ()
-        return new_effects(packets, tuple(deliveries), self._events)
+        return new_effects(packets, deliveries, self._events)
 
     # A run: messages to one process, one after the other, whose sender hears nothing in between.
     # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
@@ -228,6 +236,7 @@ class Endpoint:
             raise UsageError(msg)
         if self._skips is None:
             self._rules = self._skips = Skips(self._rules, self._hold)
+            self._is_guarded = True
         self._skips.skip(number, upto)
         hold = self._hold
         for arrival in hold.wake_all():
@@ -331,6 +340,7 @@ class Endpoint:
         if skips is not None:
             self._rules = self._skips = Skips(self._rules, hold)
             self._skips.load_saved(Fields("skips", skips))
+            self._is_guarded = True
         hold.arrivals = state.number("arrivals")
         self._load_held(state)
         if not resumed:
@@ -344,11 +354,10 @@ class Endpoint:
             arrival, packet = entry
             if not last < arrival <= hold.arrivals:
                 raise state.wrong("held", arrival, f"arrivals that ascend to {hold.arrivals}")
-            self._check_held(state, packet)
-            hold.put_back(arrival, packet)
+            hold.put_back(arrival, self._checked_held(state, packet))
             last = arrival
-        for packet in state.list("taken"):
-            self._check_held(state, packet)
+        for saved in state.list("taken"):
+            packet = self._checked_held(state, saved)
             if self._inbox is None:
                 raise state.wrong("taken", packet, "nothing outside pull mode")
             self._inbox.append(packet)
@@ -361,7 +370,7 @@ class Endpoint:
                 raise state.wrong("held", packet, "packets that wait for something")
             hold.file(arrival, need)
 
-    def _check_held(self, state: Fields, packet: object) -> None:
+    def _checked_held(self, state: Fields, packet: object) -> Packet:
         """Refuse a packet that is kept although this endpoint would not have accepted it."""
         if type(packet) is not Packet:
             raise state.wrong("held", packet, "a packet")
@@ -370,19 +379,26 @@ class Endpoint:
             raise state.wrong("held", packet, "packets that have arrived")
         if fault := self._rules.readmit(packet):
             raise state.wrong("held", packet, f"a packet that no peer sends: it {fault}")
+        return packet
 
     # Inside.
 
-    def _admit(self, others: tuple[int, ...]) -> None:
-        """Refuse a send that the rules do not allow now, or whose number may have been used."""
+    def _admitted(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return whom a send goes to: those who are not gone.
+
+        Refuse one that the rules do not allow now, or whose number may have been used.
+        """
         if self._rules.is_stale:
             msg = (
                 f"{self.process!r} was restored without resumed=True, so its next message could "
                 f"reuse a number: it can only deliver; send in a new view (after {self.view.number})"
             )
             raise UsageError(msg)
+        if self._skips is not None:
+            others = self._skips.present(others)
         if others:
             self._rules.admit(others)
+        return others
 
     def _receive_otherwise(self, packet: Packet) -> Effects:
         """Accept a packet where applications pull, rules listen, or packets bring several."""
@@ -467,12 +483,12 @@ class Endpoint:
         return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
-        self._events = event = self._events + 1
+        self._events = self._rules.events = event = self._events + 1
         unmet = self._skips.unmet(packet) if self._skips else ()
         return new_delivery(packet.content, event, unmet)
 
     def _posted(self) -> tuple[Packet, ...]:
-        """Number what the rules want to send."""
+        """Return what the rules want to send, numbered."""
         outbox = self._rules.outbox
         if not outbox:
             return ()

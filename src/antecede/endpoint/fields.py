@@ -74,22 +74,24 @@ class Fields:
         """Return a field that is a list of numbers within bounds."""
         return self._checked(name, self.list(name, length), least, most)
 
-    def rows(self, name: str, length: int, width: int | None = None) -> Rows:
+    def rows(
+        self, name: str, length: int, width: int | None = None, *, most: int = SAVED_MAX
+    ) -> Rows:
         """Return a field that is so many lists of (so many) numbers."""
         rows = self.list(name, length)
         for row in rows:
             if type(row) is not list or width not in (None, len(row)):
                 raise self.wrong(name, row, f"a list of {width} numbers")
-            self._checked(name, row, 0, SAVED_MAX)
+            self._checked(name, row, 0, most)
         return cast("list[list[int]]", rows)
 
-    def pairs(self, name: str) -> Pairs:
+    def pairs(self, name: str, most: int = SAVED_MAX) -> Pairs:
         """Return a field that is a list of pairs of numbers."""
         found = []
         for pair in self.list(name):
             if type(pair) is not list or len(pair) != 2:
                 raise self.wrong(name, pair, "a pair of numbers")
-            first, second = self._checked(name, pair, 0, SAVED_MAX)
+            first, second = self._checked(name, pair, 0, most)
             found.append((first, second))
         return found
 

@@ -10,7 +10,7 @@ and close together.
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
+from operator import or_, sub
 from typing import Final, cast
 
 from antecede.endpoint.fields import Fields
@@ -92,6 +92,13 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
     )
 
 
+def with_needs(packet: Packet, log: Log) -> Log:
+    """Return a log with the needs of one copy, which name its destination."""
+    needs = cast("list[int] | None", packet.own)
+    bit = 1 << packet.dest_no
+    return log | {key: log.get(key, 0) | bit for key in needs} if needs else log
+
+
 def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
     """Return the entries that name someone, by names, in order."""
     found = [
@@ -141,9 +148,9 @@ class LogWire(Wire):
         low = self.view.low
         by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
         places = sorted(by_place)
-        masks = [by_place[place] for place in places]
-        if len(masks) <= FEW and (pairs := self._put_pairs(places, masks)):
-            return b"".join((BYTE[form | PAIRS << 4], base, column, BYTE[len(masks)], pairs))
+        if len(places) <= FEW and (pairs := self._put_pairs(places, by_place)):
+            return b"".join((BYTE[form | PAIRS << 4], base, column, BYTE[len(places)], pairs))
+        masks = list(map(by_place.__getitem__, places))
         width, gaps = put_column(_gaps(places))
         how, dests = self.sets.put(masks)
         form |= width << 2 | how << 4
@@ -156,30 +163,36 @@ class LogWire(Wire):
         if tops[message.sender] >> self.view.shift >= message.seq:
             msg = "knows of later messages of its sender"
             raise PeerError(msg)
-        length, at = read_varint(data, at)
-        if not length:
+        if not data[at]:
             if form > 3:
                 raise PeerError(_OTHER_FORM)
-            return (tops, {}), at
-        if form >> 4 == PAIRS:
-            places, masks, at = self._get_pairs(data, at, length)
-            if form & 12:
-                raise PeerError(_OTHER_FORM)
+            return (tops, {}), at + 1
+        length, at = data[at], at + 1
+        if length > 0x7F:
+            length, at = read_varint(data, at - 1)
+        log: Log = {}
+        high, named, how = ~low, self.excluded(message), form >> 4
+        if how == PAIRS:
+            at = self._get_pairs(data, at, length, tops, log)
+            is_right = not form & 12
+            is_named = any([mask & named > 0 for mask in log.values()])  # noqa: C419 - hot
         else:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
-            masks, at = self.sets.get(data, at, length, form >> 4)
-            places = _places(gaps)
-            if length <= FEW and form >> 4 == Sets.SINGLES:
-                raise PeerError(_OTHER_FORM)
-        high = ~low
-        try:
-            log = {
-                tops[place & low] - (place & high): mask
-                for place, mask in zip(places, masks, strict=True)
-            }
-        except IndexError:
-            raise PeerError(TOO_EARLY) from None
-        if min(log) <= low or reduce(or_, masks) & self.excluded(message):
+            masks, at = self.sets.get(data, at, length, how)
+            place = -1
+            for gap, mask in zip(gaps, masks):  # noqa: B905 - hot
+                place += gap + 1
+                log[tops[place & low] - (place & high)] = mask
+            if how == Sets.SINGLES:
+                is_right = length > FEW
+                is_named = (
+                    named in masks if not named & named - 1 else reduce(or_, masks) & named > 0
+                )
+            else:
+                is_right, is_named = True, reduce(or_, masks) & named > 0
+        if not is_right:
+            raise PeerError(_OTHER_FORM)
+        if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
         return (tops, log), at
 
@@ -202,57 +215,62 @@ class LogWire(Wire):
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
         """Read the needs of a copy."""
-        code, at = read_varint(data, at)
+        code, at = data[at], at + 1
         if not code:
             return None, at
+        if code > 0x7F:
+            code, at = read_varint(data, at - 1)
         tops = cast("Control", packet.content.control)[0]
-        low, n = self.view.low, self.view.n
-        places: list[int] = [(code >> 1) - 1]
-        if code & 1:
+        low = self.view.low
+        if not code & 1:
+            place = (code >> 1) - 1
+            needs = [tops[place & low] - (place & ~low)]
+        else:
             gaps, at = get_column(data, at, code >> 3, code >> 1 & 3)
-            places = _places(gaps)
-        if code & 1 and len(places) < 2:
-            raise PeerError(_OTHER_FORM)
-        needs = [tops[p & low] - (p & ~low) for p in places if p & low < n]
-        if len(needs) < len(places) or min(needs) <= low:
+            needs, place = [], -1
+            for gap in gaps:
+                place += gap + 1
+                needs.append(tops[place & low] - (place & ~low))
+            if len(needs) < 2:
+                raise PeerError(_OTHER_FORM)
+        if min(needs) <= low:
             raise PeerError(TOO_EARLY)
         return needs, at
 
-    def _put_pairs(self, places: list[int], masks: list[int]) -> bytes:
+    def _put_pairs(self, places: list[int], by_place: Log) -> bytes:
         """Return the entries of a short log, or nothing if one has several destinations."""
-        shift, pairs = self.view.shift, []
-        for place, mask in zip(places, masks, strict=True):
+        shift, pairs = self.view.shift, b""
+        for place in places:
+            mask = by_place[place]
             if mask & mask - 1:
                 return b""
-            pairs.append(varint(place << shift | mask.bit_length() - 1))
-        return b"".join(pairs)
+            pairs += varint(place << shift | mask.bit_length() - 1)
+        return pairs
 
-    def _get_pairs(self, data: bytes, at: int, length: int) -> tuple[list[int], list[int], int]:
-        shift, low, n = self.view.shift, self.view.low, self.view.n
-        places: list[int] = []
-        masks: list[int] = []
+    def _get_pairs(self, data: bytes, at: int, length: int, tops: Tops, log: Log) -> int:
+        """Read the entries of a short log, and return the place behind them."""
+        shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
         if length > FEW:
             raise PeerError(_OTHER_FORM)
         for _ in range(length):
-            code, at = read_varint(data, at)
-            place = code >> shift
-            if code & low >= n or (places and place <= places[-1]):
+            code, at = data[at], at + 1
+            if code > 0x7F:
+                code, at = read_varint(data, at - 1)
+            place, number = code >> shift, code & low
+            if number >= n or place <= last:
                 raise PeerError(TOO_EARLY)
-            places.append(place)
-            masks.append(1 << (code & low))
-        return places, masks, at
+            log[tops[place & low] - (place & ~low)] = 1 << number
+            last = place
+        return at
 
 
 _OTHER_FORM: Final = "has a log in another form than it should have"
 
 
 def _gaps(places: list[int]) -> list[int]:
-    return [place - before - 1 for before, place in zip([-1, *places], places)]  # noqa: B905 - hot
+    """Return the first of ascending places, and how many lie between two."""
+    gaps = list(map(sub, places[1:], map(_ONE_MORE, places)))
+    return [places[0], *gaps]
 
 
-def _places(gaps: object) -> list[int]:
-    place, places = -1, list[int]()
-    for gap in cast("list[int]", gaps):
-        place += gap + 1
-        places.append(place)
-    return places
+_ONE_MORE: Final = (1).__add__

@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from antecede.endpoint.messages import COUNT_MAX
+from antecede.endpoint.messages import COUNT_MAX, Message
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
@@ -26,6 +26,7 @@ EIGHT: Final = 3
 """The number of the widest lane."""
 _MEANS: Final = (3, 11, 45)
 """Below these means of a column, lanes of that width are shortest, about."""
+_LEAST: Final = (0, *_MEANS, 256)
 _MOST: Final = (7, 15, 63, 255)
 _BELOW: Final = [bytes(range(most)) for most in _MOST]
 _HEX: Final = b"0123456789abcdef"
@@ -84,12 +85,18 @@ def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
 
 def put_column(values: list[int]) -> tuple[int, bytes]:
     """Return the number of the width, and the column."""
+    count = len(values)
     try:
         column = bytes(values)
     except ValueError:
         column = bytes([min(value, 255) for value in values])
-    number = _width(len(column), sum(column))
-    lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
+    if count <= FEW:
+        number, lane = EIGHT, column
+        if 255 not in column:
+            return EIGHT, column
+    else:
+        number = _width(count, sum(column))
+        lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
     if column.translate(None, _BELOW[number]):
         most = _MOST[number]
         return number, lane + b"".join([varint(value - most) for value in values if value >= most])
@@ -98,24 +105,68 @@ def put_column(values: list[int]) -> tuple[int, bytes]:
 
 def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[int], int]:
     """Read so many values, and return the place behind them."""
-    lane, at = get_lane(data, at, count, WIDTHS[number])
     most = _MOST[number]
-    if most not in lane:
-        total = sum(lane)
+    if number == EIGHT:
+        lane = data[at : at + count]
+        at += count
+        if at > len(data):
+            raise PeerError(_NOT_FILLED)
     else:
-        values = list(lane)
-        place = -1
-        for _ in range(lane.count(most)):
-            place = lane.index(most, place + 1)
-            more, at = read_varint(data, at)
-            values[place] += more
-        total = sum([min(value, 255) for value in values])
+        lane, at = get_lane(data, at, count, WIDTHS[number])
+    if most not in lane:
+        if count <= FEW:
+            if number == EIGHT:
+                return lane, at
+        elif _LEAST[number] * count <= sum(lane) < _LEAST[number + 1] * count:
+            return lane, at
+    else:
+        values, at = _with_rests(data, at, lane, most)
+        total = sum(values) if max(values) < 256 else sum([min(value, 255) for value in values])
         if number == _width(count, total):
             return values, at
-    if number != _width(count, total):
-        msg = f"has a column of {count} in lanes of another width than it should have"
+    msg = f"has a column of {count} in lanes of another width than it should have"
+    raise PeerError(msg)
+
+
+def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
+    """Return the values of a column in which some are larger than its lanes can hold."""
+    large = lane.count(most)
+    rests = data[at : at + large]
+    if len(rests) == large and max(rests) < 0x80:  # usual: a byte each
+        rest = iter(rests)
+        return [value if value < most else most + next(rest) for value in lane], at + large
+    values = list(lane)
+    place = -1
+    for _ in range(large):
+        place = lane.index(most, place + 1)
+        more, at = read_varint(data, at)
+        values[place] += more
+    return values, at
+
+
+def put_ascending(values: list[int]) -> bytes:
+    """Return different numbers from 0 in ascending order: how many, and a column of gaps."""
+    if not values:
+        return b"\0"
+    gaps = [value - before - 1 for before, value in zip([-1, *values], values)]  # noqa: B905 - hot
+    number, column = put_column(gaps)
+    return varint(len(values) << 2 | number) + column
+
+
+def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
+    """Read such numbers, and return the place behind them."""
+    code, at = read_varint(data, at)
+    if 0 < code < 4:
+        msg = "has a column of nothing in a form that it should not have"
         raise PeerError(msg)
-    return lane, at
+    values: list[int] = []
+    if code:
+        gaps, at = get_column(data, at, code >> 2, code & 3)
+        value = -1
+        for gap in gaps:
+            value += gap + 1
+            values.append(value)
+    return values, at
 
 
 def _width(count: int, total: int) -> int:
@@ -143,23 +194,110 @@ def put_lane(column: bytes, width: int) -> bytes:
 
 def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[bytes, int]:
     """Read so many lanes, and return the place behind them."""
-    end = at + (count * width + 7 >> 3)
+    bits = count * width
+    end = at + (bits + 7 >> 3)
+    part = data[at:end]
     if end > len(data):
         msg = f"claims {count} numbers of {width} bits, but ends too early"
         raise PeerError(msg)
     if width == 8:
-        return data[at:end], end
-    part = data[at:end]
-    fill = -count * width & 7
-    if fill and part[-1] & (1 << fill) - 1:
-        msg = "is not filled up with zeros"
-        raise PeerError(msg)
+        return part, end
+    fill = -bits & 7
+    if fill and part[-1] & _FILL[fill]:
+        raise PeerError(_NOT_FILLED)
     if width == 6:
-        return b2a_base64(part + bytes(-len(part) % 3)).translate(_FROM_B64)[:count], end
+        return b2a_base64(part + _ZEROS[len(part) % 3]).translate(_FROM_B64)[:count], end
     if width == 4:
-        return b2a_hex(part).translate(_FROM_HEX)[:count], end
+        lane = b2a_hex(part).translate(_FROM_HEX)
+        return lane[:-1] if count & 1 else lane, end
     whole = int.from_bytes(part, "big") >> fill
-    return format(whole, f"0{count}o").encode().translate(_FROM_HEX)[:count], end
+    return format(whole, f"0{count}o").encode().translate(_FROM_HEX) if count else b"", end
+
+
+_FILL: Final = [(1 << fill) - 1 for fill in range(8)]
+_LESS: Final = bytes([0, *range(255)])
+_ZEROS: Final = (b"", b"\0\0", b"\0")
+_STRANGER: Final = "names someone who is not a member"
+_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
+_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
+
+
+# Blocks: columns of many small numbers, also in Rice's code.
+
+RICE: Final = len(WIDTHS)
+"""From here on the forms of blocks in Rice's code, with k = 0 and more."""
+_HALF_MEANS: Final = (3, 6, 12, 22)
+"""Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
+_UNARY: Final = ["1" * value + "0" for value in range(256)]
+_HIGH: Final = bytes([max(_HEX.find(char), 0) >> 2 for char in range(256)])
+_LOW: Final = bytes([max(_HEX.find(char), 0) & 3 for char in range(256)])
+
+
+def put_block(values: list[int]) -> bytes:
+    """Return numbers with their form: a number takes k + 1 + (number >> k) bits, or a column."""
+    k = _rice(len(values), sum(values))
+    if k == len(_HALF_MEANS):
+        number, column = put_column(values)
+        return BYTE[number] + column
+    high = [value >> k for value in values] if k else values
+    text = "".join([_UNARY[value] if value < 256 else "1" * value + "0" for value in high])
+    parts = [BYTE[RICE + k], varint(len(text) - len(values)), _put_bits(text)]
+    if k:
+        most = (1 << k) - 1
+        low = int(bytes([value & most for value in values]).translate(_TO_HEX), 1 << k)
+        size = k * len(values)
+        parts.insert(2, (low << (-size & 7)).to_bytes(size + 7 >> 3, "big"))
+    return b"".join(parts)
+
+
+def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
+    """Read so many numbers, and return the place behind them."""
+    k = data[at] - RICE
+    values: Sequence[int]
+    if k < 0:
+        values, at = get_column(data, at + 1, count, k + RICE)
+    else:
+        if k >= len(_HALF_MEANS):
+            msg = f"has {count} numbers in an unknown form"
+            raise PeerError(msg)
+        ones, at = read_varint(data, at + 1)
+        first, at = at, at + (count * k + 7 >> 3)
+        text, at = _get_bits(data, at, count + ones) if ones <= 8 * len(data) else ("", at)
+        values = list(map(len, text.split("0")))
+        if len(values) != count + 1 or values.pop():
+            msg = f"has another number of values than {count}"
+            raise PeerError(msg)
+        if k:
+            low = _get_low(data[first : first + (count * k + 7 >> 3)], count, k)
+            values = [high << k | rest for high, rest in zip(values, low, strict=True)]
+    if _rice(count, sum(values)) != (k if k >= 0 else len(_HALF_MEANS)):
+        msg = f"has {count} numbers in a form that is not the shortest"
+        raise PeerError(msg)
+    return values, at
+
+
+def _rice(count: int, total: int) -> int:
+    if count > FEW:
+        for k, half in enumerate(_HALF_MEANS):
+            if 2 * total < half * count:
+                return k
+    return len(_HALF_MEANS)
+
+
+def _get_low(part: bytes, count: int, k: int) -> bytes:
+    """Return lanes of 1, 2 or 3 bits."""
+    if k == 2:
+        pairs = b2a_hex(part)
+        lanes = bytearray(2 * len(pairs))
+        lanes[0::2], lanes[1::2] = pairs.translate(_HIGH), pairs.translate(_LOW)
+        found, rest = bytes(lanes[:count]), any(lanes[count:])
+    else:
+        whole, fill = int.from_bytes(part, "big"), -count * k & 7
+        found = format(whole >> fill, f"0{count}{'b' if k == 1 else 'o'}").encode()
+        found, rest = found.translate(_FROM_HEX), whole & (1 << fill) - 1 > 0
+    if rest:
+        raise PeerError(_NOT_FILLED)
+    return found
 
 
 # Sets of members.
@@ -182,6 +320,7 @@ class Sets:
         self._large = n // (bits + 1) + 1
         """Sets with more members are written as bits."""
         self._cost = bits + 1
+        self._bit_of = [1 << number for number in range(n)].__getitem__
         self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
         self._sets: dict[bytes | tuple[int, ...], int] = {}
 
@@ -189,7 +328,12 @@ class Sets:
         """Return the number of the form, and some sets that are not empty."""
         n = self.view.n
         if sum(map(int.bit_count, masks)) == len(masks):
-            return self.SINGLES, self._put_numbers([mask.bit_length() - 1 for mask in masks])
+            lengths = list(map(int.bit_length, masks))
+            if self._is_wide:
+                return self.SINGLES, self._put_numbers([length - 1 for length in lengths])
+            numbers = bytes(lengths).translate(_LESS)
+            width = 8 if len(numbers) <= FEW else self._width
+            return self.SINGLES, put_lane(numbers, width)
         find = self._lists.get
         lists = [find(mask) or self._list(mask) for mask in masks]
         codes = [number for numbers, _ in lists for number in numbers]
@@ -210,7 +354,7 @@ class Sets:
             numbers, at = self._get_numbers(data, at, count)
             if numbers and max(numbers) >= n:
                 raise PeerError(_STRANGER)
-            return [1 << number for number in numbers], at
+            return list(map(self._bit_of, numbers)), at
         if form == self.LISTS:
             extra, at = read_varint(data, at)
             length = count + extra
@@ -299,11 +443,6 @@ class Sets:
         return tuple([data[i] << 8 | data[i + 1] for i in range(at, end, 2)]), end
 
 
-_STRANGER: Final = "names someone who is not a member"
-_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
-_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
-
-
 def _put_bits(text: str) -> bytes:
     size = len(text) + 7 >> 3
     return (int(text or "0", 2) << 8 * size - len(text)).to_bytes(size, "big")
@@ -338,14 +477,51 @@ def put_clocks(keys: Sequence[int], view: View, seq: int) -> tuple[bytes, int, b
 
 def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple[list[int], int]:
     """Read a key for each member, and return the place behind them."""
-    code, at = read_varint(data, at)
+    code, at = data[at], at + 1
+    if code > 0x7F:
+        code, at = read_varint(data, at - 1)
     base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
+    codes: Sequence[int]
     codes, at = get_column(data, at, view.n, number)
-    newest = base if base < _SMALL and type(codes) is bytes else base + max(codes)
-    if base < 0 or newest > COUNT_MAX or (1 not in codes and (base or any(codes))):
+    shift = view.shift
+    if 1 in codes and 0 <= base < _SMALL and type(codes) is bytes:
+        if 0 not in codes:
+            return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
+    elif not 0 <= base <= COUNT_MAX - max(codes) or (1 not in codes and (base or any(codes))):
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
-    shift = view.shift
-    if 0 in codes:
-        return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
-    return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
+    return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
+
+
+# A few keys, at most one of each sender.
+
+
+def put_keys(keys: list[int], view: View, seq: int) -> bytes:
+    """Return ascending keys by sender: how many, and each as sender and distance from ``seq``."""
+    out, last = [varint(len(keys))], -1
+    for key in keys:
+        sender, number = key & view.low, key >> view.shift
+        distance = 2 * (seq - number) if seq >= number else 2 * (number - seq) - 1
+        out += varint(sender - last - 1), varint(distance)
+        last = sender
+    return b"".join(out)
+
+
+def get_keys(data: bytes, at: int, view: View, message: Message) -> tuple[list[int], int]:
+    """Read keys that a message knows of, and return the place behind them."""
+    count, at = read_varint(data, at)
+    keys: list[int] = []
+    sender = -1
+    for _ in range(count):
+        gap, at = read_varint(data, at)
+        code, at = read_varint(data, at)
+        sender += gap + 1
+        number = message.seq + (code + 1 >> 1) if code & 1 else message.seq - (code >> 1)
+        if sender >= view.n or not 1 <= number <= COUNT_MAX:
+            msg = "names messages that nobody sent"
+            raise PeerError(msg)
+        if sender == message.sender and number >= message.seq:
+            msg = "knows of later messages of its sender"
+            raise PeerError(msg)
+        keys.append(number << view.shift | sender)
+    return keys, at

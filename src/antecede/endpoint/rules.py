@@ -92,10 +92,13 @@ class Rules:
     def __init__(self, view: View, me: int) -> None:
         self.view = view
         self.me = me
+        self.shift = view.shift
         self.low = view.low
         """What a key's place is masked with: more than ``view.low`` where there are more places."""
         self.made = 0
         """How many messages this process has sent."""
+        self.events = 0
+        """The number of the latest delivery, among all local events."""
         self.is_stale = False
         """Whether others may know more of our sends than we do: restored, and not resumed."""
         self.queued = 0
@@ -213,6 +216,20 @@ class Rules:
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether a packet shows that its sender knew of a message when it sent this one."""
         return False
+
+    def lost(self, sender: int, seq: int) -> None:
+        """Note that the messages of a sender up to this number which are not here never will be."""
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        """Tell whether a packet, of which needs are lost, shows that another's message comes first.
+
+        Its sender knew of that message, or it asks for a lost one that the same sender sent later.
+        """
+        sender, seq = other.content.sender, other.content.seq
+        if self.knows(packet, sender, seq):
+            return True
+        wanted = [self.wanted(packet, key) for key in self.missing(packet)]
+        return self.INFO.is_fifo and any(who == sender and upto >= seq for who, upto in wanted)
 
     def newest(self, sender: int) -> int:
         """Return the number up to which all messages of a sender for this process are delivered."""

@@ -47,7 +47,8 @@ class Skips(Rules):
         if seq is None:
             seq = GONE
             self._rules.gone(sender)
-            self.queued = self._rules.queued
+        self._rules.lost(sender, seq)
+        self.queued = self._rules.queued
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
         for packet in self._hold.packets.values():
             content = packet.content
@@ -85,16 +86,24 @@ class Skips(Rules):
             ):
                 found.add(lost)
         for lost in found:
-            self._marks.setdefault(lost, {}).setdefault(sender, seq)
+            firsts = self._marks.setdefault(lost, {})
+            firsts.setdefault(sender, seq)
+            if lost.message is not None:  # who knew of it rests on it, even without asking for it
+                firsts.setdefault(self.view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
 
     def own_unmet(self) -> tuple[Need, ...]:
         """Return the lost messages that this process's own next message rests on."""
         return tuple(sorted(self._marks))
 
+    def present(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return those who are not gone."""
+        limits = self._limits
+        return tuple([other for other in others if limits.get(other) != GONE])
+
     def _is_lost(self, packet: Packet, key: int) -> bool:
         sender, seq = self._rules.wanted(packet, key)
-        return seq <= self._limits.get(sender, 0)
+        return sender in self._limits and seq <= self._limits[sender]
 
     def _is_in_gap(self, sender: int, seq: int) -> bool:
         """Tell whether a message was lost, also if later ones of its sender have come."""
@@ -134,17 +143,9 @@ class Skips(Rules):
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
-        if one.sender == two.sender:
-            return one.seq < two.seq and self._rules.INFO.is_fifo
-        if self._rules.knows(packet, one.sender, one.seq):
-            return True
-        # It asked for a lost message that came after the held one, from the same sender.
-        return self._rules.INFO.is_fifo and any(
-            sender == one.sender and seq >= one.seq
-            for sender, seq in [
-                self._rules.wanted(packet, key) for key in self._rules.missing(packet)
-            ]
-        )
+        if one.sender == two.sender and (one.seq > two.seq or self._rules.INFO.is_fifo):
+            return one.seq < two.seq
+        return self._rules.follows(packet, other)
 
     def missing(self, packet: Packet) -> list[int]:
         """Return what may still come."""
@@ -192,6 +193,7 @@ class Skips(Rules):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Leave it to the rules."""
+        self._rules.events = self.events
         places = self._rules.taken(packet)
         self.queued = self._rules.queued
         return places

@@ -80,6 +80,7 @@ from antecede.endpoint.logs import (
     saved,
     spelt,
     take,
+    with_needs,
 )
 from antecede.endpoint.messages import (
     COUNT_MAX,
@@ -93,7 +94,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, knows_too_much
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -103,17 +104,24 @@ _LOST_BY_LOOKAHEAD: Final = frozenset({"no_overblocking", "necessity"})
 
 
 class OptimalWire(LogWire):
-    """O_M: tops and log as all copies share them, and the needs of one."""
+    """O_M: tops and log as all copies share them, and the needs of one.
+
+    With ``hardware_multicast`` it is O_M before SND(2), the same for all copies.
+    """
+
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
+        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
 
     def spell(self, packet: Packet) -> object:
         """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
         tops, log = cast("Control", packet.content.control)
-        return spelt(self.view, tops, _with_needs(packet, log))
+        return spelt(self.view, tops, with_needs(packet, log))
 
     def measure(self, packet: Packet) -> ControlSize:
         """Return the entries carried and the destinations left in them."""
         tops, log = cast("Control", packet.content.control)
-        return _size(count(self.view, tops, _with_needs(packet, log)), _with_needs(packet, log))
+        return _size(count(self.view, tops, with_needs(packet, log)), with_needs(packet, log))
 
 
 class Optimal(Rules):
@@ -186,10 +194,11 @@ class Optimal(Rules):
         """SND(2) to SND(5)."""
         if self._heard:
             self._merge()
-        dests = message.dests & ~(1 << self.me)
-        needs = take(self._log, dests)  # SND(2): what names d goes to d; SND(3): nobody keeps it
-        message.control = control = self._tops, self._log
-        key = message.seq << self.view.shift | self.me
+        dests, log = message.dests & ~(1 << self.me), self._log
+        # SND(2): an entry that names d goes to d; SND(3): nobody else needs to know it from us.
+        needs = take(log, dests) if log else ALIKE
+        message.control = control = self._tops, log
+        key = message.seq << self.shift | self.me
         self._heard.append((key, dests, control))  # SND(4); SND(5) is done by the form of the log
         self._is_known = True
         return needs
@@ -197,7 +206,7 @@ class Optimal(Rules):
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
         tops = cast("Control", packet.content.control)[0]
-        if tops[self.me] >> self.view.shift > self.made and not self.is_stale:
+        if tops[self.me] >> self.shift > self.made and not self.is_stale:
             return knows_too_much(self.made)
         return ""
 
@@ -209,7 +218,7 @@ class Optimal(Rules):
         """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
         own = cast("list[int] | None", packet.own)
         if own:
-            reached, low = self.reached, self.view.low
+            reached, low = self.reached, self.low
             for key in own:
                 if key > reached[key & low]:
                     return key
@@ -219,7 +228,7 @@ class Optimal(Rules):
         """RCV(2), and a note for RCV(3) to RCV(5)."""
         message = packet.content
         sender = message.sender
-        self.reached[sender] = key = message.seq << self.view.shift | sender
+        self.reached[sender] = key = message.seq << self.shift | sender
         self._heard.append((key, message.dests, cast("Control", message.control)))
         if len(self._heard) > HEARD_MAX:
             self._merge()
@@ -248,7 +257,7 @@ class Optimal(Rules):
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message."""
-        return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
+        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
 
     def kept(self) -> object:
         """Return LOG_j: sorted entries (sender, clock, destinations)."""
@@ -275,27 +284,18 @@ class Optimal(Rules):
 
     def load(self, state: Fields) -> None:
         """Take over LOG_j."""
-        self._tops = state.keys("tops", self.view.n, self.view.shift)
+        self._tops = state.keys("tops", self.view.n, self.shift)
         self._log = load_log(state, "log", self.view, self._tops)
-        if self._tops[self.me] >> self.view.shift > self.made:
+        if self._tops[self.me] >> self.shift > self.made:
             raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
 
 
 # Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
 
 
-class RemarksWire(OptimalWire):
-    """O_M; with ``hardware_multicast`` before SND(2), the same for all copies."""
-
-    def excluded(self, message: Message) -> int:
-        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
-        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
-
-
 class Remarks(Optimal):
     """``hardware_multicast`` and ``lookahead``. All is merged at once."""
 
-    WIRE: ClassVar = RemarksWire
     HEARS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
@@ -380,7 +380,7 @@ Change = tuple[bool, list[int], Entries]
 """Whether all is new; else the entries that are gone; and those that are new or changed."""
 
 
-class DifferentialWire(OptimalWire):
+class DifferentialWire(Wire):
     """The changes to O_M that one copy brings."""
 
     def put(self, message: Message) -> bytes:
@@ -607,13 +607,6 @@ def _changed(before: Entries, packet: Packet, low: int) -> Entries:
     for key in entries:
         newest[key & low] = max(key, newest.get(key & low, 0))
     return {k: mask for k, mask in entries.items() if mask or k == newest[k & low]}
-
-
-def _with_needs(packet: Packet, log: Log) -> Log:
-    """Return a log with the needs of one copy, which name its destination."""
-    needs = cast("list[int] | None", packet.own)
-    bit = 1 << packet.dest_no
-    return log | {key: log.get(key, 0) | bit for key in needs} if needs else log
 
 
 def _size(entries: int, log: Log) -> ControlSize:

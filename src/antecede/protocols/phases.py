@@ -37,8 +37,8 @@ names, not the authors' protocol: do not quote measurements of it as theirs. Acc
 section 1 theirs assumes synchronous execution in phases; ours runs on any network and asks instead.
 A single logical clock for all groups rules out cycles of waiting: a message waits only for stamps
 lower than its own. What was heard from a process counts for all groups, because its stamps only
-grow and its channel keeps order. An answer also has the number of its sender's last message to
-whoever asked, so that the two can go on if that one is lost.
+grow and its channel keeps order. Questions and answers also have the number of their sender's last
+message to that process, so that the two can go on if it is lost.
 
 References
 ----------
@@ -61,6 +61,7 @@ from antecede.endpoint.info import Option, ProtocolInfo
 from antecede.endpoint.messages import (
     CLOCK_BYTES,
     COUNT_MAX,
+    FREE,
     ControlSize,
     Message,
     Need,
@@ -76,7 +77,7 @@ from antecede.errors import PeerError
 Stamps = tuple[int, list[int]]
 """The control of a message: its own stamp, and the highest in its past for each group."""
 Word = tuple[bool, int, int]
-"""A question or a promise: which, the stamp, and, with a promise, the last message before it."""
+"""A question or a promise: which, the stamp, and the last message to that process before it."""
 JUMP_MAX: Final = 1 << 32
 """How far a stamp may be ahead of our clock; a higher one would use up the clock at once."""
 
@@ -99,7 +100,7 @@ class PhasesWire(Wire):
         """Return the stamp, and how far the others are below it; 0 for none."""
         if not message.seq:
             is_promise, stamp, last = cast("Word", message.control)
-            return varint(stamp << 1 | is_promise) + (varint(last) if is_promise else b"")
+            return varint(stamp << 1 | is_promise) + varint(last)
         stamp, stamps = cast("Stamps", message.control)
         return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
 
@@ -107,9 +108,7 @@ class PhasesWire(Wire):
         """Read a word, or stamps."""
         if not message.seq:
             code, at = read_varint(data, at)
-            last = 0
-            if code & 1:
-                last, at = read_count(data, at)
+            last, at = read_count(data, at)
             if code >> 1 > COUNT_MAX:
                 msg = "has a stamp that is too high"
                 raise PeerError(msg)
@@ -144,8 +143,8 @@ class PhasesWire(Wire):
 class Phases(Rules):
     """One process's clock, the stamps it knows, and how far it has heard from the others.
 
-    Places from ``view.low + 1`` on are what was heard of each member: their keys are stamps. All
-    keys have one more bit for that.
+    After the senders, the next places are what was heard of each member, so that their keys are
+    stamps, and the last are channels, whose keys count packets. Keys have two more bits for that.
     """
 
     INFO: ClassVar = ProtocolInfo(
@@ -173,13 +172,16 @@ class Phases(Rules):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         n = view.n
-        self.low = 2 * view.low + 1
-        self.reached = list(range(2 * view.low + 2))
-        self._shift = view.shift + 1
+        self._heard = view.low + 1
+        self._channel = 2 * self._heard
+        """Where the places of stamps begin, and those of channels."""
+        self.low = 2 * self._channel - 1
+        self.reached = list(range(self.low + 1))
+        self._shift = view.shift + 2
         self._wire = cast("PhasesWire", view.forms)
         masks = self._wire.masks
         self._others = [
-            [view.low + 1 + member for member in view.list(mask) if member != me]
+            [self._heard + member for member in view.list(mask) if member != me]
             if mask >> me & 1
             else []
             for mask in masks
@@ -190,9 +192,10 @@ class Phases(Rules):
         self._asked = [0] * n
         self._pending: list[list[tuple[int, int]]] = [[] for _ in masks]
         """By group, what is here and not delivered: stamps and keys, ascending."""
-        self._passed = [0] * n
-        """By source, the packet up to which its channel was heard; what came too early follows."""
-        self._ahead: list[dict[int, int]] = [{} for _ in range(n)]
+        self._ahead: list[dict[int, Packet]] = [{} for _ in range(n)]
+        """By source, what came too early on its channel."""
+        self._lost = [0] * n
+        """By source, the message up to which all that are not here are lost."""
         self._last = [0] * n
         """Our last message to each."""
 
@@ -223,11 +226,12 @@ class Phases(Rules):
         return ""
 
     def readmit(self, packet: Packet) -> str:
-        """Count a held message among those that are not delivered."""
-        source, n = packet.source_no, packet.n
-        if n > self._passed[source] and n not in self._ahead[source]:
-            return "was never heard"
-        if packet.content.seq:
+        """Note that a held packet came too early, or that its message is not delivered."""
+        source, lost = packet.source_no, self._lost[packet.source_no]
+        is_early = packet.n > self.reached[self._channel + source] >> self._shift
+        if is_early and not (lost and self._before(packet) <= lost):
+            self._ahead[source][packet.n] = packet
+        elif packet.content.seq:
             self._note(packet.content)
         return self.check(packet)
 
@@ -237,57 +241,62 @@ class Phases(Rules):
         insort(self._pending[self._wire.group(message)], (stamp, key))
 
     def arrived(self, packet: Packet) -> tuple[int, ...]:
-        """Hear a packet in the order of its channel, and ask whom its message waits for."""
-        message, source, n, stamp = packet.content, packet.source_no, packet.n, 0
+        """Hear packets in the order of their channel."""
+        source = packet.source_no
+        self._ahead[source][packet.n] = packet
+        return self._hear(source)
+
+    def _hear(self, source: int) -> tuple[int, ...]:
+        """Hear what has its turn on a channel now; if messages before it are lost, it has."""
+        ahead, place, shift = self._ahead[source], self._channel + source, self._shift
+        passed = self.reached[place] >> shift
+        while passed + 1 in ahead:
+            passed += 1
+            self._hear_one(ahead.pop(passed))
+        if self._lost[source]:
+            for n in sorted(ahead):
+                if self._before(ahead[n]) <= self._lost[source]:
+                    self._hear_one(ahead.pop(n))
+        self.reached[place] = passed << shift | place
+        return self._heard + source, place
+
+    def _hear_one(self, packet: Packet) -> None:
+        message, place = packet.content, self._heard + packet.source_no
         if message.seq:
             stamp, _ = cast("Stamps", message.control)
             self._note(message)
-            self._ask(packet)
+            if self.blocker(packet) != FREE:
+                self._ask(packet)
         else:
-            is_promise, promised, _ = cast("Word", message.control)
-            stamp = promised if is_promise else 0
-        self._ahead[source][n] = stamp
-        return self._hear(source, self._passed[source])
+            is_promise, stamp, _ = cast("Word", message.control)
+            stamp *= is_promise
+        self.reached[place] = max(self.reached[place], stamp << self._shift | place)
 
-    def _hear(self, source: int, passed: int) -> tuple[int, ...]:
-        """Hear what follows on a channel whose packets up to this one are here or lost."""
-        ahead, place = self._ahead[source], self.view.low + 1 + source
-        heard = self.reached[place] >> self._shift
-        for n in [n for n in ahead if n <= passed]:
-            heard = max(heard, ahead.pop(n))
-        while passed + 1 in ahead:
-            passed += 1
-            heard = max(heard, ahead.pop(passed))
-        self._passed[source] = passed
-        self.reached[place] = max(self.reached[place], heard << self._shift | place)
-        return (place,)
+    def _before(self, packet: Packet) -> int:
+        """Return the number of the message that comes before a packet on its channel, at most."""
+        message = packet.content
+        return message.seq - 1 if message.seq else cast("Word", message.control)[2]
 
     def _ask(self, packet: Packet) -> None:
         """Ask the members whose stamps a message waits for, each once for a stamp."""
-        low = self.view.low
-        own = low + 1 + packet.source_no
         for key in self.missing(packet):
-            place, stamp = key & self.low, key >> self._shift
-            if place > low and place != own and stamp > self._asked[place - low - 1]:
-                self._asked[place - low - 1] = stamp
-                self._say(place - low - 1, (False, stamp, 0))
+            member, stamp = (key & self.low) - self._heard, key >> self._shift
+            if 0 <= member < self._heard and stamp > self._asked[member]:
+                self._asked[member] = stamp
+                self._say(member, is_promise=False, stamp=stamp)
 
-    def _say(self, dest: int, word: Word) -> None:
+    def _say(self, dest: int, *, is_promise: bool, stamp: int) -> None:
+        word: Word = is_promise, stamp, self._last[dest]
         self.outbox.append((dest, new_message(self.view, self.me, 0, 0, b"", word), None))
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return what must be heard of members and delivered first; before, the own channel."""
+        """Return the packet before on the channel, and what must be heard and delivered first."""
         message, source, shift = packet.content, packet.source_no, self._shift
-        own = self.view.low + 1 + source
-        keys: list[int] = []
+        keys = [packet.n - 1 << shift | self._channel + source]
         if not message.seq:
-            is_promise, stamp, _ = cast("Word", message.control)
-            if is_promise and packet.n > self._passed[source] + 1:
-                keys.append(stamp << shift | own)
             return keys
-        stamp, stamps = cast("Stamps", message.control)
-        if packet.n > self._passed[source] + 1:
-            keys.append(stamp << shift | own)
+        own = self._heard + source
+        _, stamps = cast("Stamps", message.control)
         for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
             if stamp and others:
                 level = stamp << shift
@@ -296,24 +305,45 @@ class Phases(Rules):
                     keys.append(pending[0][1])
         return keys
 
+    def blocker(self, packet: Packet) -> int:
+        """Return the first of these that is missing."""
+        message, source, shift, reached = (
+            packet.content,
+            packet.source_no,
+            self._shift,
+            self.reached,
+        )
+        channel = self._channel + source
+        if packet.n - 1 > reached[channel] >> shift:
+            return packet.n - 1 << shift | channel
+        if message.seq:
+            own = self._heard + source
+            _, stamps = cast("Stamps", message.control)
+            for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
+                if stamp and others:
+                    level = stamp << shift
+                    for place in others:
+                        if reached[place] < level and place != own:
+                            return level | place
+                    if pending and pending[0][0] <= stamp:
+                        return pending[0][1]
+        return FREE
+
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Answer a question, or deliver: know what the message's sender knew."""
         message, source = packet.content, packet.source_no
-        is_promise = False
         places: tuple[int, ...] = ()
-        if message.seq:
-            stamp, stamps = cast("Stamps", message.control)
-        else:
+        channel = self._channel + source
+        if packet.n > self.reached[channel] >> self._shift:  # some before are lost
+            self.reached[channel] = packet.n << self._shift | channel
+            places = self._hear(source)
+        if not message.seq:
             is_promise, stamp, _ = cast("Word", message.control)
             if not is_promise:
                 self._clock = max(self._clock, stamp)
-                self._say(source, (True, self._clock, self._last[source]))
-                return places
-        heard = self.reached[self.view.low + 1 + source] >> self._shift
-        if packet.n > self._passed[source] and stamp > heard:  # what came before is lost
-            places = self._hear(source, packet.n)
-        if is_promise:
+                self._say(source, is_promise=True, stamp=self._clock)
             return places
+        stamp, stamps = cast("Stamps", message.control)
         group, key = self._wire.group(message), message.seq << self._shift | source
         self._pending[group].remove((stamp, key))
         self._clock = max(self._clock, stamp)
@@ -327,40 +357,42 @@ class Phases(Rules):
         return packet.content.seq << self._shift | packet.content.sender
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message that a key stands for; on its own channel, all before.
+        """Return the message that a key stands for; on a channel, all before this packet.
 
-        What was heard of others is not a message, so no number of one is high enough.
+        What is heard of others is not a message, so no number of one is high enough.
         """
-        place, low, message = key & self.low, self.view.low, packet.content
-        if place <= low:
+        place = key & self.low
+        if place < self._heard:
             return place, key >> self._shift
-        if place - low - 1 != packet.source_no:
-            return place - low - 1, COUNT_MAX
-        return packet.source_no, message.seq - 1 if message.seq else cast("Word", message.control)[
-            2
-        ]
+        if place < self._channel:
+            return place - self._heard, COUNT_MAX
+        return packet.source_no, self._before(packet)
 
     def need(self, packet: Packet, key: int) -> Need:
         """Return a message, or the stamp that a member must have promised."""
-        place = (key & self.low) - self.view.low - 1
-        if place >= 0 and place != packet.source_no:
-            return Need(self.view.members[place], key >> self._shift, "stamp")
+        place = key & self.low
+        if self._heard <= place < self._channel:
+            return Need(self.view.members[place - self._heard], key >> self._shift, "stamp")
         return super().need(packet, key)
+
+    def lost(self, source: int, seq: int) -> None:
+        """Hear what came after lost messages, and ask for what it waits for."""
+        self._lost[source] = max(seq, self._lost[source])
+        self._hear(source)
 
     def gone(self, source: int) -> None:
         """Expect no promise of a process."""
-        place = self.view.low + 1 + source
+        place = self._heard + source
         self.reached[place] = COUNT_MAX << self._shift | place
 
     def state(self) -> State:
-        """Return the clock, the stamps, whom we asked, and what was heard."""
+        """Return the clock, the stamps, whom we asked, and our last message to each."""
         return {
             "clock": self._clock,
             "stamps": list(self._stamps),
             "asked": list(self._asked),
-            "passed": list(self._passed),
-            "ahead": [sorted(map(list, ahead.items())) for ahead in self._ahead],
             "last": list(self._last),
+            "lost": list(self._lost),
         }
 
     def load(self, state: Fields) -> None:
@@ -369,10 +401,8 @@ class Phases(Rules):
         self._clock = state.number("clock")
         self._stamps = state.numbers("stamps", len(self._stamps), most=self._clock)
         self._asked = state.numbers("asked", n)
-        self._passed = state.numbers("passed", n)
         self._last = state.numbers("last", n, most=self.made)
-        for ahead, pairs in zip(self._ahead, state.list("ahead", n), strict=True):
-            ahead.update(Fields("ahead", {"ahead": pairs}).by_number("ahead", COUNT_MAX))
+        self._lost = state.numbers("lost", n)
 
 
 register(Phases)

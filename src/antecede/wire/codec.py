@@ -55,9 +55,12 @@ class Codec:
             of = of.view
         if isinstance(of, View):
             self._members = of.members
-            self._adopt(of)
         else:
             self._members = view_of("optimal", of).members  # checks the names
+        self._count = len(self._members)
+        self._identity, self._route_at = b"none yet", 0
+        if isinstance(of, View):
+            self._adopt(of)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -87,10 +90,8 @@ class Codec:
         if type(data) is not bytes:
             data = _as_bytes(data)
         try:
-            if self._view is None or data[1 : self._route_at] != self._identity:
+            if data[1 : self._route_at] != self._identity or data[0] >> 4 != VERSION:
                 self._check_identity(data)
-            if data[0] >> 4 != VERSION:
-                raise PeerError(_of_version(data))
             return self._packet(data)
         except (IndexError, ValueError, OverflowError) as error:
             msg = f"a packet of {len(data)} bytes ends too early or is malformed; drop it"
@@ -107,7 +108,7 @@ class Codec:
         It costs a fraction of :meth:`decode`, which may still refuse the rest.
         """
         data = _as_bytes(data)
-        if self._view is None or data[1 : self._route_at] != self._identity:
+        if not data or data[1 : self._route_at] != self._identity:
             return _route_of(self.decode(data))
         try:
             source, dest, n, _ = self._route(data)
@@ -181,59 +182,75 @@ class Codec:
                 if view.digest == digest:
                     self._adopt(view)
                     return
-            msg = "a packet of a view that this Codec does not know: make it from the endpoint"
-            raise PeerError(msg + " it is for, or drop it")
-        raise other_number("a packet", number, self._view)
+            msg = (
+                "a packet of a view that this Codec does not know: make it from the endpoint that "
+                "it is for, or drop it"
+            )
+            raise PeerError(msg)
+        what = "a packet"
+        raise other_number(what, number, self._view)
 
     # Packets.
 
     def _route(self, data: bytes) -> tuple[int, int, int, int]:
         """Return source, destination and number of a packet, and the place behind them."""
         at = self._route_at
-        source, n = data[at], len(self._members)
         if self._is_paired:
-            source, dest = source >> 4, source & 15
+            source, dest = data[at] >> 4, data[at] & 15
             at += 1
         else:
             source, at = read_varint(data, at)
             dest, at = read_varint(data, at)
-        number, at = read_count(data, at, 1)
-        if source >= n or dest >= n or source == dest:
-            msg = f"goes from member {source} to member {dest}, which is impossible among {n}"
+        n, at = data[at], at + 1
+        if not 0 < n < 0x80:
+            n, at = read_count(data, at - 1, 1)
+        if source >= self._count or dest >= self._count or source == dest:
+            msg = f"goes from member {source} to member {dest}, of {self._count}"
             raise PeerError(msg)
-        return source, dest, number, at
+        return source, dest, n, at
 
     def _packet(self, data: bytes) -> Packet:
-        view, wire, flags = self._view, self._wire, data[0] & 15
-        assert view is not None
-        source, dest, n, at = self._route(data)
+        wire, flags, at = self._wire, data[0] & 15, self._route_at
+        source, dest, n = data[at] >> 4, data[at] & 15, data[at + 1]
+        count = self._count
+        if self._is_paired and 0 < n < 0x80 and source < count and dest < count and source != dest:
+            at += 2
+        else:
+            source, dest, n, at = self._route(data)
         sender = source
         if flags >= RELAYED:
-            sender, at = read_varint(data, at)
-            if sender >= view.n or sender == source or not self._relays:
-                msg = "brings a message of another process, which its protocol does not"
-                raise PeerError(msg)
+            sender, at = self._get_sender(data, at, source)
         seq, dests = 0, 0
         if not flags & CONTROL:
-            seq, at = read_count(data, at, 1)
+            seq, at = data[at], at + 1
+            if not 0 < seq < 0x80:
+                seq, at = read_count(data, at - 1, 1)
             dests = 1 << dest
-            if flags & 3 or self._relays:
+            if flags or self._relays:
                 dests, at = self._get_dests(data, at, flags & 3, sender)
-            if not dests >> dest & 1 and not self._relays:
-                msg = f"is for member {dest}, but its message is not"
-                raise PeerError(msg)
-        elif flags & ~CONTROL:
+                if not dests >> dest & 1 and not self._relays:
+                    msg = f"is for member {dest}, but its message is not"
+                    raise PeerError(msg)
+        elif flags & 3:
             msg = "has flags that contradict each other"
             raise PeerError(msg)
-        message = new_message(view, sender, seq, dests, b"", None)
+        message = new_message(self._wire.view, sender, seq, dests, b"", None)
         message.control, at = wire.get(data, at, message)
         packet = new_packet(message, source, dest, n, None)
         packet.own, at = wire.get_own(data, at, packet)
-        if at > len(data) or len(data) - at > PAYLOAD_MAX or (not seq and at < len(data)):
+        size = len(data) - at
+        if not 0 <= size <= (PAYLOAD_MAX if seq else 0):
             msg = "ends too early, or has a payload that is not allowed"
             raise PeerError(msg)
         message.payload = data[at:]
         return packet
+
+    def _get_sender(self, data: bytes, at: int, source: int) -> tuple[int, int]:
+        sender, at = read_varint(data, at)
+        if sender >= self._count or sender == source or not self._relays:
+            msg = "brings a message of another process, which its protocol does not"
+            raise PeerError(msg)
+        return sender, at
 
     def _body(self, message: Message) -> tuple[int, bytes]:
         """Return flags, and what all copies share behind the packet's number."""

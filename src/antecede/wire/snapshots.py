@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.fields import Fields
@@ -60,16 +60,14 @@ def get_snapshot(
     try:
         record = Fields("snapshot", json.loads(data))
         if record.value("format", str) != FORMAT or record.number("version") != VERSION:
-            raise SnapshotError(_OTHER)
+            return _refuse(_OTHER)
         number, names = record.number("view"), tuple(record.list("members"))
         protocol, options = record.value("protocol", str), record.value("options", dict)
         if names != members:
-            msg = f"a snapshot of other members than {listed(members)}; use the Codec of its view"
-            raise SnapshotError(msg)
+            return _refuse(f"a snapshot of other members than {listed(members)}; use its own Codec")
         made = view_of(protocol, members, number=number, **_frozen(options))
         if view is not None and made.digest != view.digest:
-            msg = f"a snapshot of {made}, not of {view}; use the Codec of its view"
-            raise SnapshotError(msg)
+            return _refuse(f"a snapshot of {made}, not of {view}; use the Codec of its view")
         state = _read(record.take("endpoint"), decoder(made))
         record.end()
         return restored(made, state, resumed=resumed)
@@ -81,7 +79,11 @@ def get_snapshot(
         raise SnapshotError(msg) from error
 
 
-def _read(value: Any, decode: Callable[[bytes], Packet]) -> Any:
+def _refuse(why: str) -> Endpoint:
+    raise SnapshotError(why)
+
+
+def _read(value: object, decode: Callable[[bytes], Packet]) -> object:
     """Return state with its bytes and packets."""
     if isinstance(value, list):
         return [_read(part, decode) for part in value]
@@ -94,17 +96,17 @@ def _read(value: Any, decode: Callable[[bytes], Packet]) -> Any:
     return {name: _read(part, decode) for name, part in value.items()}
 
 
-def _frozen(options: dict[str, Any]) -> dict[str, Any]:
+def _frozen(options: dict[str, object]) -> dict[str, object]:
     """Return options as they were given: JSON has lists for tuples."""
+    return {name: _tuples(value) for name, value in options.items()}
 
-    def frozen(value: Any) -> Any:
-        if isinstance(value, list):
-            return tuple([frozen(part) for part in value])
-        if isinstance(value, dict):
-            return {name: frozen(part) for name, part in value.items()}
-        return value
 
-    return {name: frozen(value) for name, value in options.items()}
+def _tuples(value: object) -> object:
+    if isinstance(value, list):
+        return tuple([_tuples(part) for part in value])
+    if isinstance(value, dict):
+        return {name: _tuples(part) for name, part in value.items()}
+    return value
 
 
 _OTHER: Final = (

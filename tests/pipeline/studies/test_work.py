@@ -52,7 +52,7 @@ def test_each_step_does_its_work() -> None:
         assert len(effects.packets) == 4
     received = receipt(5, RECEIPT)()()
     assert isinstance(received, tuple)
-    effects, log = received  # merged: an endpoint would leave that to its next send
+    effects, kept = received  # merged: an endpoint would leave that to its next send
     assert isinstance(effects, antecede.Effects)
     assert len(effects.deliveries) == 1
-    assert len(log) == 9  # of 12 units, those for the receiver are settled
+    assert kept == 10  # of 12 units, those for the receiver are settled; and the message itself

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import antecede
-from antecede.core.info import ProtocolInfo
+from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.eventlog.rule import require_columns
 from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antecede.core.info import ProtocolInfo
+from antecede.endpoint.info import ProtocolInfo
 from antecede.memory import GIB, machine_bytes
 from antecede.pipeline.advice.costs import Cost, Fault, Status
 from antecede.pipeline.audits.windows.rounds import BYTES_PER_PAIR

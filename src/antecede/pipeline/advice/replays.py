@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import antecede
-from antecede.core.info import ProtocolInfo
+from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.pipeline.advice.costs import Cost, Fault, FaultKind, Status, known_figures
 from antecede.pipeline.advice.formulas import state_bytes

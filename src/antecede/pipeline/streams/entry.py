@@ -21,7 +21,7 @@ from antecede.pipeline.streams.columns import (
 from antecede.pipeline.streams.layout import BUCKET
 from antecede.pipeline.streams.numbering import Names
 from antecede.pipeline.streams.packets import Routed, make_plan
-from antecede.pipeline.streams.store import STATE_VERSION
+from antecede.pipeline.streams.store import PACKET_STATE_VERSION, STATE_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -108,13 +108,13 @@ def reorder(
     else:
         plan = make_plan(packet, members, protocol, readers, options)
         _require_packets(stream, packet, causes, on_missing)
-        fixed = {"form": "packets", "buckets": buckets, "members": list(plan.members)}
+        fixed = {"form": "packets", "buckets": buckets, **plan.fixed()}
         rows, number = stream, Routed(plan, buckets)
     policy = Policy(
         timeout=policy_timeout,
         horizon=round(horizon * 1e6),
         fixed=json.dumps(fixed),
-        version=STATE_VERSION,
+        version=STATE_VERSION if plan is None else PACKET_STATE_VERSION,
         keeps_rejected=keep_rejected,
         plan=plan,
         columns=json.dumps(

@@ -8,7 +8,6 @@ reads, such as an archive or an analysis to which every message is addressed too
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 import antecede
+from antecede.endpoint.numbers import read_varint
+from antecede.endpoint.view import DIGEST_BYTES
 from antecede.errors import AntecedeError, UsageError
 from antecede.pipeline.spark.collector import no_collection
 from antecede.pipeline.streams.kernel import Rows, pairs
@@ -50,15 +51,59 @@ class Plan:
     readers: frozenset[str] | None
     options: tuple[tuple[str, Any], ...] = ()
 
-    @cached_property
-    def codec(self) -> antecede.Codec:
-        """The Codec of these members."""
-        return antecede.Codec(self.members)
+    @classmethod
+    def of(cls, column: str, fixed: Mapping[str, Any]) -> Plan:
+        """Return the plan of a checkpoint: what :meth:`fixed` returned, from JSON."""
+        options = tuple((name, _as_tuples(value)) for name, value in fixed["options"])
+        return cls(column, tuple(fixed["members"]), fixed["protocol"], None, options)
 
-    def endpoint(self, dest: str, protocol: str) -> antecede.Endpoint:
+    def fixed(self) -> dict[str, Any]:
+        """Return what may not change over a checkpoint."""
+        options = [[name, value] for name, value in self.options]
+        return {"members": list(self.members), "protocol": self.protocol, "options": options}
+
+    @cached_property
+    def _codecs(self) -> dict[bytes, antecede.Codec]:
+        """The Codecs of the views met so far, by number and digest as packets have them."""
+        return {}
+
+    def codec(self, data: bytes) -> antecede.Codec:
+        """Return the Codec for the view of an encoded packet, or one that refuses it."""
+        try:
+            number, at = read_varint(data, 1)
+        except IndexError:
+            number, at = 0, 1
+        identity = data[1 : at + DIGEST_BYTES]
+        found = self._codecs.get(identity)
+        if found is None:
+            if self.protocol is None:
+                found = antecede.Codec(self.members)
+            else:
+                view = antecede.view_of(
+                    self.protocol, self.members, number=number, **dict(self.options)
+                )
+                found = antecede.Codec(view)
+            found.decode(data)
+            self._codecs[identity] = found
+        return found
+
+    def decode(self, data: bytes) -> antecede.Packet:
+        """Return the packet that data encode; PeerError says what is wrong with them."""
+        return self.codec(data).decode(data)
+
+    def restore(self, snapshot: bytes) -> antecede.Endpoint:
+        """Return the endpoint of a snapshot, going on as if it had never stopped."""
+        return antecede.Codec(self.members).restore(snapshot, resumed=True)
+
+    def endpoint(self, dest: str, protocol: str, view: int = 0) -> antecede.Endpoint:
         """Return a fresh endpoint for a destination."""
         return antecede.endpoint(
-            protocol, process=dest, members=self.members, held_max=HELD_MAX, **dict(self.options)
+            protocol,
+            process=dest,
+            members=self.members,
+            view=view,
+            held_max=HELD_MAX,
+            **dict(self.options),
         )
 
     def refusal(self, packet: antecede.Packet) -> str | None:
@@ -121,7 +166,7 @@ def decoded(plan: Plan, data: bytes | None) -> tuple[antecede.Packet | None, str
     if data is None:
         return None, f"{plan.column} is missing"
     try:
-        packet = plan.codec.decode(bytes(data))
+        packet = plan.decode(bytes(data))
     except AntecedeError as error:
         return None, f"{plan.column}: {error}"
     return packet, plan.refusal(packet)
@@ -131,7 +176,7 @@ def routed(plan: Plan, data: bytes | None) -> tuple[tuple[str, str, int], str | 
     """Return the source, the destination and the number of a row's packet, or what is wrong."""
     try:
         if data is not None:
-            return plan.codec.route(data), None
+            return plan.codec(data).route(data), None
         reason = f"{plan.column} is missing"
     except AntecedeError as error:
         reason = f"{plan.column}: {error}"
@@ -245,9 +290,9 @@ class PacketMachine(Machine):
         found = self.endpoints.get(dest)
         if found is None:
             if dest in self.snapshots:
-                found = restored(self.plan, self.snapshots[dest][1])
+                found = self.plan.restore(self.snapshots[dest][1])
             else:
-                found = self.plan.endpoint(packet.dest, packet.protocol)
+                found = self.plan.endpoint(packet.dest, packet.protocol, packet.view.number)
             self.endpoints[dest] = found
         return found
 
@@ -255,16 +300,17 @@ class PacketMachine(Machine):
         """Return the snapshots of endpoints that received something since the last call."""
         touched, self.touched = self.touched, {}
         for dest, name in touched.items():
-            yield dest, name, self.plan.codec.snapshot(self.endpoints[dest])
+            endpoint = self.endpoints[dest]
+            yield dest, name, antecede.Codec(endpoint).snapshot(endpoint)
 
 
-def restored(plan: Plan, snapshot: bytes) -> antecede.Endpoint:
-    """Return the endpoint of a snapshot, going on as if it had never stopped."""
-    # Codecs that know of restarts must be told that this is none.
-    told = (
-        {"resumed": True} if "resumed" in inspect.signature(plan.codec.restore).parameters else {}
-    )
-    return plan.codec.restore(snapshot, **told)
+def _as_tuples(value: object) -> object:
+    """Return an option as it was given: JSON has lists for tuples."""
+    if isinstance(value, list):
+        return tuple(map(_as_tuples, value))
+    if isinstance(value, dict):
+        return {name: _as_tuples(part) for name, part in value.items()}
+    return value
 
 
 def _rejected(chunk: int, row: int, reason: str | None) -> Out:

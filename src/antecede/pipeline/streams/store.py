@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-#: The version of the state's layout, stored in every head.
+#: The version of the state's layout, stored in every head; with packets it has snapshots besides.
 STATE_VERSION = 2
+PACKET_STATE_VERSION = 3
 #: The name of the variable in Spark's state store that holds it all.
 STATE = "head"
 

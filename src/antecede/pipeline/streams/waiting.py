@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from antecede.errors import UsageError
 from antecede.pipeline.streams.bucket import Bucket, Policy, other_version
 from antecede.pipeline.streams.layout import CAUSES, PREFIX
-from antecede.pipeline.streams.packets import PacketMachine, Plan, restored
+from antecede.pipeline.streams.packets import PacketMachine, Plan
 from antecede.pipeline.streams.places import require_checkpoint
-from antecede.pipeline.streams.store import STATE, STATE_VERSION, DictStore
+from antecede.pipeline.streams.store import PACKET_STATE_VERSION, STATE, STATE_VERSION, DictStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,12 +70,12 @@ def _held_in(store: DictStore, now: float) -> Iterator[Held]:
         return
     head = json.loads(text)
     names, fixed = head["columns"], head["fixed"]
-    plan = None
+    plan, version = None, STATE_VERSION
     if fixed.get("form") == "packets":
-        plan = Plan(names["packet"], tuple(fixed["members"]), None, None)
-    bucket = Bucket.load(
-        Policy(None, 1, json.dumps(fixed), version=STATE_VERSION, plan=plan), store
-    )
+        version = PACKET_STATE_VERSION
+        if head["version"] == version:
+            plan = Plan.of(names["packet"], fixed)
+    bucket = Bucket.load(Policy(None, 1, json.dumps(fixed), version=version, plan=plan), store)
     for message in bucket.machine.held.values():
         row = bucket.chunks[message.chunk].table.slice(message.row, 1).to_pylist()[0]
         seconds = max(0.0, now - message.arrived / 1e6)
@@ -90,8 +90,8 @@ def _held_in(store: DictStore, now: float) -> Iterator[Held]:
 
 def _held_packet(machine: PacketMachine, row: dict[str, Any], dest: int, seconds: float) -> Held:
     plan = machine.plan
-    packet = plan.codec.decode(bytes(row[plan.column]))
-    endpoint = restored(plan, machine.snapshots[dest][1])
-    needs = dict(endpoint.waiting()).get(packet.message_id, ())
+    packet = plan.decode(bytes(row[plan.column]))
+    endpoint = plan.restore(machine.snapshots[dest][1])
+    needs = endpoint.waiting().get(packet.content.id, ())
     lacks = tuple(str(need) for need in needs)
-    return Held(packet.dest, str(packet.message_id), lacks, seconds, row)
+    return Held(packet.dest, str(packet.content.id), lacks, seconds, row)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from antecede.core.registry import PROTOCOLS
+from antecede.endpoint.registry import PROTOCOLS
 from antecede.pipeline.studies.measured import Points
 from antecede.pipeline.studies.measures import Measure, measure_run
 

@@ -124,7 +124,7 @@ def acknowledgement_bytes(protocol: str, names: tuple[str, ...]) -> int:
     receiver = antecede.endpoint(protocol, process=names[1], members=names)
     (packet,) = sender.send([names[1]], b"").packets
     (answer,) = receiver.receive(packet).packets
-    return len(antecede.Codec(names).encode(answer))
+    return len(antecede.Codec(receiver).encode(answer))
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from antecede.core.registry import protocol_class
+from antecede.endpoint.registry import rules_of
 from antecede.errors import UsageError
 from antecede.pipeline.runs import ASKED, STAGE
 from antecede.pipeline.studies.design import PRESETS, Experiment, Scale
@@ -69,7 +69,7 @@ class Request:
         """Return the grid of runs; raise :class:`UsageError` if something in it is unknown."""
         check_seed(self.seed)
         for name in self.protocol:
-            protocol_class(name)
+            rules_of(name)
         scale, experiments = self._scale(), self._experiments()
         rows = [
             row

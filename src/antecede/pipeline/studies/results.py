@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.core.registry import PROTOCOLS
+from antecede.endpoint.registry import PROTOCOLS
 from antecede.pipeline.studies.claims import claim_rows, papers
 from antecede.pipeline.studies.design import Chart, Experiment, label
 from antecede.pipeline.studies.experiments import EXPERIMENTS

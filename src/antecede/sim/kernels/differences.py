@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from antecede.core.messages import ID_BYTES, PAIR_BYTES
+from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES
 from antecede.sim.kernels.bits import ones
 from antecede.sim.kernels.common import Copy, Core
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64

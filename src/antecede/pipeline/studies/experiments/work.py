@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import antecede
-from antecede.core.casts import Targets
-from antecede.core.entries import Log
-from antecede.core.messages import Packet, numbered_packet
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.logs import Log, saved
+from antecede.endpoint.messages import Message
+from antecede.endpoint.registry import restored
+from antecede.endpoint.rules import Own
 from antecede.pipeline.studies.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.pipeline.studies.measured import Points, judged, local_exponents, told_growth
 from antecede.pipeline.studies.measures import Task
 from antecede.pipeline.studies.thresholds import CUBIC, QUADRATIC
-from antecede.protocols.optimal import Optimal, OptimalStamp
+from antecede.protocols.optimal import Optimal
 
 SIZES = (8, 16, 32, 64)
 LONGER = (8, 16, 32, 64, 96)
@@ -33,46 +35,53 @@ _LEAST, _MOST = 3, 25
 class AsPrinted(Optimal):
     """The send as [KS98] prints it: SND(2) goes through the whole log for each destination."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        roster, tops, before = self._roster, self._known.tops, self._known.log
-        copies = {}
-        for dest in to.numbers:
-            bit = roster.bits[dest]
-            others = to.others_mask & ~bit
-            copy = {key: rest for key, mask in before.items() if (rest := mask & ~others)}
-            needs = [key for key, mask in copy.items() if mask & bit]
-            log = {key: rest for key, mask in copy.items() if (rest := mask & ~bit)}
-            copies[dest] = OptimalStamp(tops, log), needs
-        return tuple(
-            numbered_packet(
-                *(roster, self._me, packet.dest_no, packet.n, packet.seq, packet.dest_set),
-                payload,
-                *copies[packet.dest_no],
-            )
-            for packet in super()._stamped(to, payload)
-        )
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """SND(2) for one destination after the other, then the other steps."""
+        _, before = self._settled()
+        before = before.copy()
+        own, everyone = {}, message.dests & ~(1 << self.me)
+        for dest in others:
+            bit = 1 << dest
+            rest_of_them = everyone & ~bit
+            copy = {key: rest for key, mask in before.items() if (rest := mask & ~rest_of_them)}
+            own[dest] = [key for key, mask in copy.items() if mask & bit]
+        super().stamp(message, others, event, after)
+        return own
 
 
 def worst(n: int) -> tuple[tuple[str, ...], Log]:
-    """Return the names of n processes, and the log that theorem 8 makes for the first."""
+    """Return the names of n processes, and the log that theorem 8 makes for the first.
+
+    By number, every process but the first has sent to every other but the first, one by one.
+    """
     names = tuple(f"p{number:03}" for number in range(n))
-    log: Log = {
-        sender: {
-            clock: frozenset({dest})
-            for clock, dest in enumerate((d for d in names[1:] if d != sender), start=1)
-        }
-        for sender in names[1:]
-    }
+    shift = antecede.view_of("optimal", names).shift
+    log: Log = {}
+    for sender in range(1, n):
+        dests = [dest for dest in range(1, n) if dest != sender]
+        log |= {clock << shift | sender: 1 << dest for clock, dest in enumerate(dests, start=1)}
     return names, log
 
 
-def with_log(cls: type[Optimal], process: str, names: tuple[str, ...], log: Log) -> Optimal:
-    """Return an endpoint that keeps a copy of this log, and has sent what it says."""
-    options = antecede.endpoint("optimal", process=process, members=names).options
-    one = cls(process=process, members=names, options=options)
-    one._seq = max(log.get(process, ()), default=0)
-    one._log = {sender: dict(entries) for sender, entries in log.items()}
-    return one
+def with_log(
+    rules: type[Optimal], process: str, names: tuple[str, ...], log: Log, *, is_here: bool = False
+) -> antecede.Endpoint:
+    """Return an endpoint that keeps this log, and has sent what it says.
+
+    With ``is_here`` it has delivered what the log names as sent to it.
+    """
+    view = antecede.view_of("optimal", names)
+    tops = list(range(view.n))
+    for key in log:
+        tops[key & view.low] = max(key, tops[key & view.low])
+    sent = tops[view.numbers[process]] >> view.shift
+    state = Endpoint(view, process, rules).state()
+    state |= {"seq": sent, "events": sent, "rules": {"tops": tops, "log": saved(log)}}
+    if is_here:
+        state["reached"] = list(tops)
+    return restored(view, state, resumed=True, rules=rules)
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -92,10 +101,10 @@ Step = Callable[[], object]
 def send(n: int, series: str) -> Callable[[], Step]:
     """Return what prepares a broadcast from the worst log."""
     names, log = worst(n)
-    cls = AsPrinted if series == PRINTED else Optimal
+    rules = AsPrinted if series == PRINTED else Optimal
 
     def make() -> Step:
-        one = with_log(cls, names[0], names, log)
+        one = with_log(rules, names[0], names, log)
         return lambda: one.send(names[1:])
 
     return make
@@ -108,12 +117,10 @@ def receipt(n: int, _: str) -> Callable[[], Step]:
     """
     names, log = worst(n)
     (packet,) = with_log(Optimal, names[0], names, log).send([names[1]]).packets
-    newest = {sender: max(entries) for sender, entries in log.items()}
 
     def make() -> Step:
-        one = with_log(Optimal, names[1], names, log)
-        one._newest = dict(newest)
-        return lambda: (one.receive(packet), one._known.log)  # which merges, RCV(4)
+        one = with_log(Optimal, names[1], names, log, is_here=True)
+        return lambda: (one.receive(packet), one.kept_entries())  # which merges, RCV(4)
 
     return make
 

@@ -1,0 +1,111 @@
+"""One process relays all messages: the centralised case of [KS98]_ section 7.1.
+
+A sender hands its message to the relay, which sends everything on in order of arrival. Channels to
+and from the relay keep order, so all processes see one order that extends causality.
+
+Guarantee
+---------
+Causal order; all processes even deliver the messages of others in the same order, the relay's.
+
+Assumes
+-------
+A fixed membership, and one known relay that does not fail. Every packet arrives eventually; the
+network may reorder and duplicate packets: each waits for the one before it on its channel.
+
+Cost
+----
+No control information, but the name of the message before on a channel. Each message that is not the relay's own takes one more packet and one more
+hop, and the relay carries all traffic.
+
+Names
+-----
+=======================  ===================================================
+paper                    here
+=======================  ===================================================
+centralised process      ``Central._relay``
+request                  a data packet to the relay, whoever it is for
+=======================  ===================================================
+
+Differences from the paper
+--------------------------
+[KS98]_ only names the case. A sender that is among its own destinations delivers at once, before
+the relay has the message; the relay then skips it. In pull mode the relay sends on what it
+received even if its own application has not taken it yet; each application takes in the relay's
+order.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.arguments import as_member
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import Message, Packet
+from antecede.endpoint.registry import register
+from antecede.endpoint.relays import Chained
+from antecede.endpoint.rules import Own
+from antecede.endpoint.view import View
+
+
+class Central(Chained):
+    """The relay, or a process that it serves."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="central",
+        idea="a relay sends all messages on, one after the other",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        assumptions="one known relay; every packet arrives eventually",
+        cost="no control information; one more packet and hop per message",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={"relay": Option(None, "the relay's name; by default the first member")},
+        lost_by_skip="a relay that is gone takes along what it has not passed on",
+        unmarked_by_skip="a message does not tell what its sender knew of, only what went before it",
+        bytes_per_entry=0,
+        has_roles=True,
+        variants=(Variant("last", lambda members: {"relay": members[-1]}),),
+    )
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._relay = view.numbers[cast("str", view.options["relay"])]
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Take the first member if no relay is named."""
+        options["relay"] = as_member("relay", options["relay"], members)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Hand the message to the relay, or, as the relay, to everybody."""
+        for dest in others if self.me == self._relay else (self._relay,):
+            self.post(dest, message)
+        return None
+
+    def check(self, packet: Packet) -> str:
+        """Refuse what does not come by way of the relay."""
+        message, source = packet.content, packet.source_no
+        if self.me == self._relay:
+            is_right = message.sender == source and message.dests != 1 << source
+        else:
+            is_right = source == self._relay and message.dests >> self.me & 1 == 1
+        if not is_right or not message.seq:
+            return "is not a message by way of the relay"
+        return super().check(packet)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """As the relay, pass the message on in the order of arrival."""
+        if self.me == self._relay:
+            message = packet.content
+            for dest in self.view.list(message.dests & ~(1 << self.me | 1 << message.sender)):
+                self.post(dest, message)
+        return super().taken(packet)
+
+
+register(Central)

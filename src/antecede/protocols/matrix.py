@@ -1,0 +1,283 @@
+"""Causal order by a matrix of messages sent: Raynal, Schiper and Toueg [RST91]_.
+
+Every message carries an n x n matrix: how many messages each process has sent to each other, as far
+as the sender knows. A receiver holds a message until it has delivered as many messages from each
+process as the matrix says were sent to it.
+
+Guarantee
+---------
+Causal order; a message waits only while a real cause of it is missing.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+
+Cost
+----
+``n * n`` integers per packet, and ``n`` more that only waiting and skipping need; as many and ``n``
+integers of state.
+
+Names
+-----
+==============  ====================================================
+paper           here
+==============  ====================================================
+``SENT``        ``Matrix._sent`` (row: sender, column: destination)
+``DELIV``       ``Rules.reached``
+``ST_M``        the rows in ``Message.control``, before this send
+==============  ====================================================
+
+Differences from the paper
+--------------------------
+Multicast is our extension: a send counts once per destination, and a delivery counts the message
+for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
+is delivered at once and not counted; the paper's literal rule would count it twice and block.
+
+A row changes only when its sender sends, so of two rows of one sender one is nowhere below the
+other, and the maximum of both is the greater row as a whole.
+
+A count does not say which message it stands for. So the number of the last message known of each
+process travels too: ``waiting()`` says up to which number messages of a process may be the missing
+ones, and ``skip`` takes these numbers. The order of deliveries does not depend on them.
+
+References
+----------
+.. [RST91] M. Raynal, A. Schiper and S. Toueg. "The causal ordering abstraction and a simple way to
+   implement it". Information Processing Letters 39(6):343-350, 1991.
+   https://doi.org/10.1016/0020-0190(91)90008-6
+"""
+
+from __future__ import annotations
+
+from operator import gt
+from typing import ClassVar, Final, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import CACHE_MAX, View
+from antecede.errors import PeerError
+
+Row = tuple[int, ...]
+"""How many messages one process sent to each."""
+Control = tuple[list[Row], list[int]]
+"""ST_M, and the key of the last message known of each process."""
+Parts = tuple[int, list[int], int]
+"""The least count of a row, how far the others are above it, and the sum of the row."""
+
+
+class MatrixWire(Wire):
+    """The last numbers; the least count of each row; and how far the other counts are above it."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._split: list[dict[Row, Parts]] = [{} for _ in range(view.n)]
+        """Rows that were written before, by their process."""
+
+    def put(self, message: Message) -> bytes:
+        """Return ST_M and the last numbers."""
+        rows, tops = cast("Control", message.control)
+        shift, sender = self.view.shift, message.sender
+        least: list[int] = []
+        rest: list[int] = []
+        sums: list[int] = []
+        for k, row in enumerate(rows):
+            low, others, total = self._split[k].get(row) or self._parts(k, row)
+            least.append(low)
+            rest += others
+            sums.append(total)
+        base = min(least)
+        steps = [
+            2 * step if (step := (key >> shift) - guess) >= 0 else -2 * step - 1
+            for key, guess in zip(tops, _guesses(sums, sender, message.seq), strict=True)
+        ]
+        del steps[sender]
+        return varint(base) + put_block(steps + [count - base for count in least] + rest)
+
+    def _parts(self, k: int, row: Row) -> Parts:
+        split = self._split[k]
+        if len(split) >= CACHE_MAX:
+            split.clear()
+        others = row[:k] + row[k + 1 :]
+        least = min(others)
+        found = split[row] = least, [count - least for count in others], sum(row)
+        return found
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read them."""
+        n, shift, sender = self.view.n, self.view.shift, message.sender
+        base, at = read_varint(data, at)
+        values, at = get_block(data, at, n - 1 + n + n * (n - 1))
+        least = values[n - 1 : 2 * n - 1]
+        rows: list[Row] = []
+        first, zeros = 2 * n - 1, 0
+        for k, more in enumerate(least):
+            part = values[first : first + n - 1]
+            first += n - 1
+            zeros += 0 in part
+            if more := base + more:
+                part = [more + count for count in part]
+            rows.append((*part[:k], 0, *part[k:]))
+        if zeros < n or 0 not in least:
+            raise PeerError(_OTHER_FORM)
+        guesses = _guesses(list(map(sum, rows)), sender, message.seq)
+        tops = [
+            guess + (step >> 1 if not step & 1 else -(step >> 1) - 1)
+            for guess, step in zip(guesses, (*values[:sender], 0, *values[sender : n - 1]), strict=True)
+        ]
+        if any(map(gt, map(max, rows), tops)) or max(tops) > COUNT_MAX:
+            msg = "counts more messages of a process than its last one says"
+            raise PeerError(msg)
+        return (rows, [top << shift | k for k, top in enumerate(tops)]), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return ST_M: sorted rows (process, a count for each)."""
+        return spelt(self.view, cast("Control", packet.content.control)[0])
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the size of the matrix."""
+        cells = self.view.n**2
+        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+
+
+_OTHER_FORM: Final = "has a matrix in another form than it should have"
+
+
+def _guesses(sums: list[int], sender: int, seq: int) -> list[int]:
+    """Return about how many messages each sent, if all have as many destinations as ours have."""
+    ours = sums[sender] or 1
+    guesses = [min(total * (seq - 1) // ours, total) for total in sums]
+    guesses[sender] = seq - 1
+    return guesses
+
+
+class Matrix(Rules):
+    """One process's matrix. A message is told by its place on the channel from its sender."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="matrix",
+        idea="an n x n matrix of messages sent",
+        paper="Raynal, Schiper, Toueg 1991",
+        cost="n*n integers per copy",
+        promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        short_name="RST",
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
+    )
+    WIRE: ClassVar = MatrixWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._sent: list[Row] = [(0,) * view.n] * view.n
+        self._tops = list(range(view.n))
+        self._newest = [0] * view.n
+        """Of each process, the number of the last message delivered."""
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Send SENT as it was, then count the message for each destination."""
+        message.control = self._sent.copy(), self._tops.copy()
+        row = list(self._sent[self.me])
+        for dest in others:
+            row[dest] += 1
+        self._sent[self.me] = tuple(row)
+        self._tops[self.me] = message.seq << self.view.shift | self.me
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse counts that cannot be: of our messages, and of those before this on its channel."""
+        rows, tops = cast("Control", packet.content.control)
+        me = self.me
+        before = rows[packet.source_no][me]
+        if before != packet.n - 1:
+            return f"says that {before} messages came before it, but it is number {packet.n}"
+        mine = self._sent[me]
+        if rows[me] is not mine and not self.is_stale:
+            if tops[me] >> self.view.shift > self.made or any(map(gt, rows[me], mine)):
+                return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return ST_M[k, me] for all k."""
+        me, shift = self.me, self.view.shift
+        rows = cast("Control", packet.content.control)[0]
+        return [row[me] << shift | k for k, row in enumerate(rows)]
+
+    def blocker(self, packet: Packet) -> int:
+        """Deliver when DELIV[k] >= ST_M[k, me] for all k."""
+        me, shift = self.me, self.view.shift
+        rows = cast("Control", packet.content.control)[0]
+        for row, mine in zip(rows, self.reached):  # noqa: B905 - hot
+            if row[me] > mine >> shift:
+                return row[me] << shift | mine & self.low
+        return FREE
+
+    def key(self, packet: Packet) -> int:
+        """Return the message's place on its channel."""
+        return packet.n << self.view.shift | packet.source_no
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the last message known of a process: the one that a count means is not later."""
+        sender = key & self.view.low
+        return sender, cast("Control", packet.content.control)[1][sender] >> self.view.shift
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """DELIV rises; SENT is the maximum of both, with the message for all its destinations."""
+        message, shift = packet.content, self.view.shift
+        sender, (rows, tops) = message.sender, cast("Control", message.control)
+        self.reached[sender] = packet.n << shift | sender
+        self._newest[sender] = message.seq
+        row = list(rows[sender])
+        for dest in self.view.list(message.dests & ~(1 << sender)):
+            row[dest] += 1
+        self._sent = sent = list(map(max, self._sent, rows))
+        sent[sender] = max(sent[sender], tuple(row))
+        self._tops = mine = list(map(max, self._tops, tops))
+        mine[sender] = max(mine[sender], message.seq << shift | sender)
+        return self.places[sender]
+
+    def newest(self, sender: int) -> int:
+        """Return the number of the last message delivered from a process."""
+        return self._newest[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a message."""
+        return cast("Control", packet.content.control)[1][sender] >> self.view.shift >= seq
+
+    def kept(self) -> object:
+        """Return SENT."""
+        return spelt(self.view, self._sent)
+
+    def kept_entries(self) -> int:
+        """Return the size of the matrix."""
+        return self.view.n**2
+
+    def state(self) -> State:
+        """Return SENT and the last numbers, of messages known and delivered."""
+        sent = [list(row) for row in self._sent]
+        return {"sent": sent, "tops": list(self._tops), "newest": list(self._newest)}
+
+    def load(self, state: Fields) -> None:
+        """Take over all of these."""
+        n, shift = self.view.n, self.view.shift
+        rows = state.rows("sent", n, n)
+        self._sent = list(map(tuple, rows))
+        self._tops = state.keys("tops", n, shift)
+        self._newest = state.numbers("newest", n)
+        if any(row[k] or max(row) > self._tops[k] >> shift for k, row in enumerate(rows)):
+            raise state.wrong("sent", rows, "counts up to the last number, and 0 for itself")
+        if self._tops[self.me] >> shift > self.made:
+            raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
+
+
+def spelt(view: View, rows: list[Row]) -> tuple[tuple[str, Row], ...]:
+    """Return a matrix by names, rows and columns sorted."""
+    order = [view.numbers[name] for name in sorted(view.members)]
+    return tuple([(view.members[k], tuple([rows[k][d] for d in order])) for k in order])
+
+
+register(Matrix)

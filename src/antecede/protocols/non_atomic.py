@@ -1,0 +1,298 @@
+"""Order only between different non-atomic events: an answer to a question of [KS98]_.
+
+Some applications see a group of sends as one event: the parts of a document, the writes of a
+transaction. Parts of one such *non-atomic event* need no order among themselves; between different
+ones causal order holds. [KS98] leaves open what information this takes.
+
+A non-atomic event is an interval of one process's sends. ``send(..., after=NOTHING)`` continues the
+one that the process's last send belongs to; a send without ``after`` begins another. In general, a
+send continues it if ``after`` names an event before the first send of the interval.
+
+Guarantee
+---------
+If the send of m happened before the send of M, and the two belong to different non-atomic events,
+every process that gets both gets m first; a message waits for nothing else. A message to oneself is
+delivered at once. Without ``after`` this is causal order.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+
+Cost
+----
+As ``optimal``, and one clock per copy. Longer non-atomic events carry *more*, not less: their parts
+do not replace each other, so more messages stay relevant.
+
+Names
+-----
+==================  =======================================================================
+paper               here
+==================  =======================================================================
+``LOG_j``           ``NonAtomic._tops`` and ``._log``: see :mod:`antecede.endpoint.logs`
+``SR_j``            ``NonAtomic._delivered``
+``O_M``             ``Message.control`` (tops, log, first), ``Packet.own``: the needs of one copy
+non-atomic event    its first message's number, ``first``
+==================  =======================================================================
+
+Differences from the paper
+--------------------------
+The paper asks the question and describes no algorithm. The definition above is not transitive: with
+m outside and y, M inside one non-atomic event, m before y does not put m before M at a process that
+gets m and M, so M itself must say so. SND and RCV change as follows:
+
+- A message does not replace the earlier ones of its own non-atomic event; their entries keep all
+  their destinations. Others it replaces as in SND(3).
+- For later messages of the same non-atomic event it replaces nothing. So what SND(3) drops for a
+  destination is set aside until the non-atomic event ends, and copies to that destination carry it.
+  What a message from others leaves out does not change what is set aside: they may have left it
+  out because they rely on this very event.
+- A message waits for the entries that name its receiver, except those of its own non-atomic event.
+  Parts are delivered in any order, so a process keeps which messages of a channel it has delivered.
+- RCV(3) drops the receiver only from entries of messages that it has delivered.
+
+Not reached: non-atomic events that span several processes, and the least information: what is set
+aside is carried although it may be known to be delivered.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.delivered import Delivered
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.logs import (
+    Log,
+    LogWire,
+    Tops,
+    count,
+    explicit,
+    load_log,
+    merged,
+    saved,
+    spelt,
+    with_needs,
+)
+from antecede.endpoint.messages import (
+    CLOCK_BYTES,
+    FREE,
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    Message,
+    MessageId,
+    Packet,
+    new_message,
+)
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import NOBODY, Own, Rules, State, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Data = tuple[Tops, Log, int]
+"""What the copies of a message share: tops, log, and the first message of its event."""
+
+
+class NonAtomicWire(LogWire):
+    """O_M, and the first message of the non-atomic event."""
+
+    def put(self, message: Message) -> bytes:
+        """Return both; the first message is told by its distance."""
+        tops, log, first = cast("Data", message.control)
+        plain = new_message(self.view, message.sender, message.seq, 0, b"", (tops, log))
+        return varint(message.seq - first) + super().put(plain)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read both; only parts of the same event may name the message's destinations."""
+        gap, at = read_count(data, at)
+        (tops, log), at = cast("tuple[tuple[Tops, Log], int]", super().get(data, at, message))
+        first, dests = message.seq - gap, message.dests & ~(1 << message.sender)
+        for key, mask in log.items():
+            if mask & dests and not _is_part(self.view, key, message.sender, first):
+                msg = "names its own destinations for a message of another event"
+                raise PeerError(msg)
+        if first < 1:
+            msg = f"begins with message {first}"
+            raise PeerError(msg)
+        return (tops, log, first), at
+
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry names: :meth:`get` looks at that."""
+        return 0
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read the needs of a copy: none is a part of the same event."""
+        own, at = super().get_own(data, at, packet)
+        message = packet.content
+        first = cast("Data", message.control)[2]
+        for key in cast("list[int] | None", own) or NOBODY:
+            if _is_part(self.view, key, message.sender, first):
+                msg = "asks for a part of its own event"
+                raise PeerError(msg)
+        return own, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return the number of the first message, and sorted entries."""
+        tops, log, first = cast("Data", packet.content.control)
+        return first, spelt(self.view, tops, with_needs(packet, log))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the entries with their destinations, and the number of the first message."""
+        tops, log, _ = cast("Data", packet.content.control)
+        log = with_needs(packet, log)
+        entries, dests = count(self.view, tops, log), sum(map(int.bit_count, log.values()))
+        return ControlSize(entries, dests, PAIR_BYTES * entries + ID_BYTES * dests + CLOCK_BYTES)
+
+
+class NonAtomic(Rules):
+    """One process's log, and what its open non-atomic event has set aside."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="non_atomic",
+        idea="no order among the parts of a non-atomic event",
+        paper="Kshemkalyani, Singhal 1998 (their question; our algorithm)",
+        guarantee="causal order between different non-atomic events",
+        cost="one entry per message not yet certain, one id per remaining destination, one clock",
+        promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        bytes_per_entry=None,
+        orders_by_after=True,
+        groups_by_after=True,
+    )
+    WIRE: ClassVar = NonAtomicWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._tops: Tops = list(range(view.n))
+        self._log: Log = {}
+        self._aside: list[set[int]] = [set() for _ in range(view.n)]
+        """By destination, messages that only the open non-atomic event replaces there."""
+        self._start = -1
+        """The last local event before the open non-atomic event, and its first message."""
+        self._first = 0
+        self._delivered = Delivered(view)
+
+    # Send.
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """SND(2) to SND(5); parts of the open non-atomic event keep their destinations."""
+        if after > self._start:
+            self._start, self._first = event - 1, message.seq
+            self._aside = [set() for _ in self._aside]
+        view, dests, log = self.view, message.dests & ~(1 << self.me), {}
+        for key, mask in self._log.items():
+            if mask & dests and not _is_part(view, key, self.me, self._first):
+                for dest in view.list(mask & dests):
+                    self._aside[dest].add(key)
+                mask &= ~dests  # noqa: PLW2901
+            if mask:
+                log[key] = mask
+        message.control = self._tops, log, self._first
+        key = message.seq << view.shift | self.me
+        self._tops = self._tops.copy()
+        self._tops[self.me] = key
+        self._log = {**log, key: dests}
+        return {dest: sorted(self._aside[dest]) for dest in others if self._aside[dest]}
+
+    # Receive.
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        tops = cast("Data", packet.content.control)[0]
+        if tops[self.me] >> self.view.shift > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the entries that name this process, except parts of the same event."""
+        return cast("list[int] | None", packet.own) or NOBODY
+
+    def missing(self, packet: Packet) -> list[int]:
+        """Return those of these that are not delivered; the order of a channel tells nothing."""
+        return [key for key in self.needs(packet) if not self._delivered.has(key)]
+
+    def blocker(self, packet: Packet) -> int:
+        """RCV(1)."""
+        for key in self.needs(packet):
+            if not self._delivered.has(key):
+                return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        message, sender, view = packet.content, packet.content.sender, self.view
+        key = message.seq << view.shift | sender
+        self._delivered.add(sender, packet.n, key)
+        self.reached[sender] = max(key, self.reached[sender])
+        tops, log, _ = cast("Data", message.control)
+        tops = tops.copy()
+        tops[sender] = key
+        mine = 1 << self.me
+        if rest := message.dests & ~(1 << sender | mine):
+            log = {**log, key: rest}
+        self._tops, log = merged(self._tops, self._log, tops, log, view.low)
+        for k in [k for k, mask in log.items() if mask & mine and self._delivered.has(k)]:
+            log[k] &= ~mine
+            if not log[k]:
+                del log[k]
+        self._log = log
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a message of another event."""
+        tops, _, first = cast("Data", packet.content.control)
+        if sender == packet.content.sender:
+            return seq < first
+        return tops[sender] >> self.view.shift >= seq
+
+    # What is kept.
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the entries that still name a destination."""
+        return explicit(self.view, self._log)
+
+    def kept_entries(self) -> int:
+        """Return the entries of the log, and what is set aside."""
+        return count(self.view, self._tops, self._log) + sum(map(len, self._aside))
+
+    def state(self) -> State:
+        """Return everything by its name."""
+        return {
+            "tops": list(self._tops),
+            "log": saved(self._log),
+            "aside": [sorted(keys) for keys in self._aside],
+            "start": self._start + 1,
+            "first": self._first,
+            "delivered": self._delivered.state(),
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over a state."""
+        view = self.view
+        self._tops = state.keys("tops", view.n, view.shift)
+        self._log = load_log(state, "log", view, self._tops)
+        if self._tops[self.me] >> view.shift > self.made:
+            raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
+        for dest, keys in enumerate(state.rows("aside", view.n, most=max(self._tops))):
+            if any(k & view.low >= view.n or k > self._tops[k & view.low] for k in keys):
+                raise state.wrong("aside", keys, "messages that are known of")
+            self._aside[dest] = set(keys)
+        self._start = state.number("start") - 1
+        self._first = state.number("first", 0, self.made)
+        self._delivered.load(state.fields("delivered"))
+
+
+def _is_part(view: View, key: int, sender: int, first: int) -> bool:
+    """Tell whether a message belongs to the non-atomic event of a sender with this first one."""
+    return key & view.low == sender and key >> view.shift >= first
+
+
+register(NonAtomic)

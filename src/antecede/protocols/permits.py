@@ -1,0 +1,336 @@
+"""Buffers for multicast and broadcast, with two numbers per message: an answer to [MF95]_.
+
+[MF95] sends one message at a time, to one destination, and asks for buffers that serve broadcast.
+Here messages are delivered as soon as they arrive, in channel order. What may have to wait is what
+their receiver sends afterwards: it leaves only when the sender of each message delivered before has
+given its *permit*, which says that all its messages up to that one have been delivered everywhere.
+
+Guarantee
+---------
+Causal order. At its receiver a message waits only for earlier messages of the same channel; at its
+sender it may wait for permits, also of unrelated messages.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+
+Cost
+----
+Two integers per copy, whatever the number of processes; an acknowledgement per copy, and at most
+one permit per copy. A process that only answers whom it heard from never waits.
+
+Names
+-----
+==================  ======================================================================
+paper               here
+==================  ======================================================================
+``OB_i``            ``Permits._output``: copies that wait, by destination
+``IB_i``            what the endpoint holds, in channel order
+acknowledge         a control packet (number delivered, own mark)
+permit              a control packet (own mark)
+==================  ======================================================================
+
+Differences from the paper
+--------------------------
+The paper describes buffers for unicast only. The rules here are:
+
+- A process's *mark* is the largest number such that all its messages up to it are acknowledged by
+  all destinations; copies that still wait count as not acknowledged. All packets carry the mark.
+- A message carries its place on the channel, and is delivered in channel order. Its delivery is
+  acknowledged. From then on the receiver needs a permit of the sender up to this message, or, if
+  it went to the receiver alone, up to the one before. A mark that is as high permits it.
+- A copy to d waits until every permit that its sender needed at the send has come, except d's own.
+  The copies to one destination leave in order.
+- When the mark rises, a permit goes to those destinations that need it and have not heard of it.
+
+Why this is safe: let m, sent by i, be a cause of another message to the same destination d. The
+chain from m leaves i by some message x, sent at or after m. The receiver of x sends to anyone but i
+only when all of i's messages up to x are delivered, m at d among them. If it sends to i, the chain
+leaves i once more, and the last time counts. If the chain never leaves i, channel order decides.
+
+The acknowledgement means *delivered*, so in pull mode it is sent by ``take``. With acknowledgements
+on arrival and an own queue per source, order would be lost.
+
+References
+----------
+.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
+   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
+   https://doi.org/10.1007/3-540-60042-6_14
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import (
+    NOBODY,
+    Own,
+    Rules,
+    State,
+    Wire,
+    knows_too_much,
+    load_message,
+    saved_message,
+)
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Levels = dict[int, int]
+"""Permits, by process: up to which of its messages."""
+Marked = tuple[int, int]
+"""The place on the channel, or the number acknowledged (0 in a mere permit); and the mark."""
+
+
+class PermitsWire(Wire):
+    """Two numbers for each copy."""
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return both; the mark of a message is told by its distance."""
+        first, mark = cast("Marked", packet.own)
+        seq = packet.content.seq
+        return varint(first) + varint(seq - 1 - mark if seq else mark)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read both."""
+        seq = packet.content.seq
+        first, at = read_count(data, at, 1 if seq else 0)
+        mark, at = read_count(data, at)
+        if seq:
+            mark = seq - 1 - mark
+            if mark < 0 or first > packet.n:
+                msg = "has a place beyond its number, or a mark below 0"
+                raise PeerError(msg)
+        return (first, mark), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return (place, mark), (number acknowledged, mark), or (mark,)."""
+        first, mark = cast("Marked", packet.own)
+        return (first, mark) if first else (mark,)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return two clocks, or one in a mere permit."""
+        count = 2 if cast("Marked", packet.own)[0] else 1
+        return ControlSize(count, 0, CLOCK_BYTES * count)
+
+
+class Permits(Rules):
+    """One process's copies that wait for permits, and the permits that others wait for."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="permits",
+        idea="deliver at once, send on by permit",
+        paper="Mattern, Fünfrocken 1995 (their question; our algorithm)",
+        cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
+        promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        lost_by_skip="messages do not tell their causes: what a skip lets go may overtake copies "
+        "that others still get",
+        unmarked_by_skip="messages do not tell what their senders knew",
+        bytes_per_entry=CLOCK_BYTES,
+        queueing=True,
+    )
+    WIRE: ClassVar = PermitsWire
+    IS_GUARDED: ClassVar = True
+    HEARS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        n = view.n
+        self._output: list[list[tuple[Levels, Message]]] = [[] for _ in range(n)]
+        """By destination, copies that wait, with the permits that each still needs."""
+        self._needs: Levels = {}
+        """The permits that what is sent now needs, and those that have come."""
+        self._permits = [0] * n
+        self._mark = 0
+        """Up to this number all own messages are acknowledged by all destinations."""
+        self._places = [0] * n
+        """By destination: messages put on the channel, the last one, those not acknowledged, and
+        the permits that it waits for."""
+        self._last = [0] * n
+        self._open: list[list[int]] = [[] for _ in range(n)]
+        self._owed: list[list[int]] = [[] for _ in range(n)]
+        self._word = Message(view, me, 0, 0, b"", None)
+
+    # Send.
+
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Refuse what would wait, if too many copies wait already."""
+        needs, output = self._needs, self._output
+        if needs or self.queued:
+            self._check_queue(sum([bool(output[d]) or len(needs) > (d in needs) for d in others]))
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Let a copy for each destination wait for the permits that are needed now."""
+        for dest in others:
+            self._open[dest].append(message.seq)
+        self._raise_mark()
+        for dest in others:
+            needs = self._needs.copy()
+            needs.pop(dest, None)
+            self._output[dest].append((needs, message))
+            self.queued += 1
+            self._post(dest)
+        return None
+
+    def _post(self, dest: int) -> None:
+        """Let the copies leave, in order, that need no more permits."""
+        queue = self._output[dest]
+        while queue and not queue[0][0]:
+            _, message = queue.pop(0)
+            self.queued -= 1
+            self._places[dest] += 1
+            self._last[dest] = message.seq
+            level = _level(message)
+            if level > self._mark:
+                self._owed[dest].append(level)
+            self._tell(dest, self._places[dest], message)
+
+    def _tell(self, dest: int, first: int, message: Message) -> None:
+        """Send something, and with it the mark."""
+        mark, owed = self._mark, self._owed[dest]
+        self.outbox.append((dest, message, (first, mark)))
+        if owed and owed[0] <= mark:
+            self._owed[dest] = [level for level in owed if level > mark]
+
+    # Receive.
+
+    def check(self, packet: Packet) -> str:
+        """Refuse acknowledgements of what was not sent."""
+        first = 0 if packet.content.seq else cast("Marked", packet.own)[0]
+        if first > self._last[packet.source_no] and not self.is_stale:
+            return knows_too_much(self._last[packet.source_no])
+        return ""
+
+    def arrived(self, packet: Packet) -> None:
+        """Take the permit that every packet brings."""
+        source, mark = packet.source_no, cast("Marked", packet.own)[1]
+        if packet.content.seq:
+            self._hear(source, mark)
+
+    def key(self, packet: Packet) -> int:
+        """Return the place on the channel: only that is waited for."""
+        return cast("Marked", packet.own)[0] << self.view.shift | packet.source_no
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the place before, for messages."""
+        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message before: all up to that one are waited for."""
+        return packet.source_no, packet.content.seq - 1
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Acknowledge a message, and note the permit that is needed from now on."""
+        message, source = packet.content, packet.source_no
+        if message.seq:
+            self.reached[source] = self.key(packet)
+            level = _level(message)
+            if level > self._permits[source]:
+                self._needs[source] = level
+            self._tell(source, message.seq, self._word)
+            return self.places[source]
+        first, mark = cast("Marked", packet.own)
+        if first:
+            self._open[source] = [seq for seq in self._open[source] if seq > first]
+            self._raise_mark()
+        self._hear(source, mark)
+        return ()
+
+    def _hear(self, source: int, mark: int) -> None:
+        """Take a permit, and let go what waited for it."""
+        if mark <= self._permits[source]:
+            return
+        self._permits[source] = mark
+        if self._needs.get(source, mark + 1) <= mark:
+            del self._needs[source]
+        if not self.queued:
+            return
+        for dest, queue in enumerate(self._output):
+            for needs, _ in queue:
+                if needs.get(source, mark + 1) <= mark:
+                    del needs[source]
+            self._post(dest)
+
+    def _raise_mark(self) -> None:
+        """Find out up to which number all own messages are acknowledged; permit what waits."""
+        mark = min([numbers[0] for numbers in self._open if numbers], default=self.made + 1) - 1
+        if mark > self._mark:
+            self._mark = mark
+            for dest, owed in enumerate(self._owed):
+                if owed and owed[0] <= mark:
+                    self._tell(dest, 0, self._word)
+
+    def gone(self, source: int) -> None:
+        """Count what it had not acknowledged as delivered, and need none of its permits."""
+        self.queued -= len(self._output[source])
+        self._output[source], self._open[source], self._owed[source] = [], [], []
+        self._hear(source, SAVED_MAX)
+        self._raise_mark()
+
+    # What is kept.
+
+    def kept_entries(self) -> int:
+        """Return how many permits this process needs or owes."""
+        return len(self._needs) + sum(map(len, self._owed))
+
+    def state(self) -> State:
+        """Return everything by its name."""
+        return {
+            "output": [
+                [[sorted(map(list, needs.items())), saved_message(message)] for needs, message in q]
+                for q in self._output
+            ],
+            "needs": sorted(map(list, self._needs.items())),
+            "permits": list(self._permits),
+            "mark": self._mark,
+            "places": list(self._places),
+            "last": list(self._last),
+            "open": [list(numbers) for numbers in self._open],
+            "owed": [list(levels) for levels in self._owed],
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over a state."""
+        n = self.view.n
+        for dest, queue in enumerate(state.list("output", n)):
+            if not isinstance(queue, list):
+                raise state.wrong("output", queue, "copies that wait")
+            for entry in queue:
+                one = Fields("output", dict(zip(("needs", "message"), entry, strict=True)))
+                message = load_message(self, one, "message", one.take("message"))
+                if not message.dests >> dest & 1:
+                    raise state.wrong("output", entry, f"copies for member {dest}")
+                self._output[dest].append((one.by_number("needs", n), message))
+            if queue and not self._output[dest][0][0]:
+                raise state.wrong("output", queue, "copies that wait for permits")
+        self.queued = sum(map(len, self._output))
+        self._needs = state.by_number("needs", n)
+        self._permits = state.numbers("permits", n)
+        self._mark = state.number("mark", 0, self.made)
+        self._places = state.numbers("places", n, most=self.made)
+        self._last = state.numbers("last", n, most=self.made)
+        self._open = self._ascending(state, "open")
+        self._owed = self._ascending(state, "owed")
+
+    def _ascending(self, state: Fields, name: str) -> list[list[int]]:
+        """Return a field of numbers of own messages above the mark, ascending, by destination."""
+        rows = state.rows(name, self.view.n)
+        for row in rows:
+            if sorted(row) != row or (row and not self._mark < row[0] <= row[-1] <= self.made):
+                raise state.wrong(name, row, f"ascending numbers above {self._mark}")
+        return rows
+
+
+def _level(message: Message) -> int:
+    """Return up to which of the sender's messages the receiver needs a permit."""
+    others = message.dests & ~(1 << message.sender)
+    return message.seq - (others & others - 1 == 0)
+
+
+register(Permits)

@@ -1,0 +1,428 @@
+"""Semantic causal order with logs as small as those of [KS98]_: an answer to [GK00]_.
+
+``semantic`` carries two matrices. [GK00] asks whether its idea can be put on an algorithm that
+carries less. Here each message carries, of the messages that it depends on, those that someone may
+still have to wait for, as under ``optimal``. Each send names the last local event that the message
+depends on (``send(..., after=)``).
+
+Guarantee
+---------
+Semantic causal order: if a message depends on another, directly or indirectly, every process that
+gets both gets them in that order. If the event named by ``after`` is among the last ``window``
+ones, a message waits only for messages that it depends on. With the default ``after`` this is
+causal order.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+
+Cost
+----
+One entry per message that someone may still have to wait for, one id per remaining destination, and
+a pair of integers for each sender of whom something is known. If everything depends on everything,
+copies carry as much as under ``optimal``. If most messages depend on something but not on all, they
+carry *more* than that, because fewer sends replace what was sent before. A process keeps ``window``
+logs.
+
+Names
+-----
+======================  =======================================================================
+paper                   here
+======================  =======================================================================
+``LOG_j``               ``SemanticOptimal._logs``, one per recent local event
+``SR_j``                ``SemanticOptimal._delivered``
+``O_M``                 ``Message.control`` (entries, prefixes), ``Packet.own`` (needs, points)
+``MC`` of definition 5  the log of the event named by ``after``
+======================  =======================================================================
+
+Differences from the paper
+--------------------------
+Neither paper describes this algorithm. [KS98] tells that a message is done by its absence: an entry
+is missing although its sender has a newer one. That needs a sender's messages to form a chain, and
+here they do not. So a log states what it knows of: for each sender a *prefix* (all its messages up
+to a number) and *points* beyond it. Absence means done only for a message that the log knows of.
+Messages with an entry are known, and so is what joins on to the prefix.
+
+- The process keeps the log after each of its recent events. A message that depends on event k
+  carries the log after k. What it replaces in that log for its destinations is dropped there, as in
+  SND(2) and SND(3), and the result is merged into the latest log.
+- Messages of one channel need not be delivered in order. So a process keeps which ones it has
+  delivered: an unbroken beginning of the channel, and those beyond it.
+- Only the last ``window`` logs are kept. An older ``after`` counts as the oldest log kept: this is
+  safe, but may order more than was asked for.
+- At most ``points`` points per sender are kept. A point that is forgotten makes others keep what is
+  done; this costs bytes, not order.
+
+Not reached: the least information. With a window and points without limit the log is exactly what
+the Propagation Constraints of [KS98] require, applied to semantic dependence (tested); but then the
+state grows with the run. With the default limits it is more in rare cases.
+
+References
+----------
+.. [GK00] P. Gambhire and A. D. Kshemkalyani. "Reducing false causality in causal message ordering".
+   High Performance Computing, HiPC 2000, LNCS 1970:61-72, 2000.
+   https://doi.org/10.1007/3-540-44467-X_6
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from typing import ClassVar, cast
+
+from antecede.endpoint.delivered import Delivered
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.logs import Entries, Log, explicit, load_log, saved, spelt, take
+from antecede.endpoint.messages import (
+    COUNT_MAX,
+    FREE,
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    Message,
+    MessageId,
+    Packet,
+)
+from antecede.endpoint.numbers import (
+    BYTE,
+    Sets,
+    get_ascending,
+    get_clocks,
+    put_ascending,
+    put_clocks,
+)
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError, shown
+
+Prefixes = list[int]
+"""By sender, the key up to which all its messages are known."""
+Known = tuple[Log, Prefixes, list[int]]
+"""A log: messages with destinations left, prefixes, and points beyond them, ascending."""
+Shared = tuple[Log, Prefixes]
+Single = tuple[list[int], list[int]]
+"""What one copy says besides: needs, and points."""
+Pairs = tuple[tuple[str, int], ...]
+
+
+class SemanticOptimalWire(Wire):
+    """Entries, prefixes and points; entries that name a copy's destination are its needs."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.sets = Sets(view)
+
+    def put(self, message: Message) -> bytes:
+        """Return prefixes and entries."""
+        log, prefixes = cast("Shared", message.control)
+        base, form, column = put_clocks(prefixes, self.view, message.seq)
+        keys = sorted(log)
+        how, dests = self.sets.put([log[key] for key in keys]) if keys else (0, b"")
+        return b"".join((BYTE[form | how << 2], base, column, put_ascending(keys), dests))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read both."""
+        form = data[at]
+        prefixes, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
+        keys, at = self._get_keys(data, at, message)
+        masks: list[int] = []
+        if keys:
+            masks, at = self.sets.get(data, at, len(keys), form >> 2)
+        elif form > 3:
+            msg = "has entries in another form than it should have"
+            raise PeerError(msg)
+        dests = message.dests & ~(1 << message.sender)
+        if any(mask & dests for mask in masks):
+            msg = "names its own destinations"
+            raise PeerError(msg)
+        if prefixes[message.sender] >> self.view.shift >= message.seq:
+            raise PeerError(_LATER)
+        return (dict(zip(keys, masks, strict=True)), prefixes), at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return needs and points."""
+        needs, points = cast("Single", packet.own)
+        return put_ascending(needs) + put_ascending(points)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read both; points are beyond the prefixes, and are no entries."""
+        needs, at = self._get_keys(data, at, packet.content)
+        points, at = self._get_keys(data, at, packet.content)
+        log, prefixes = cast("Shared", packet.content.control)
+        low = self.view.low
+        if any(key in log or key <= prefixes[key & low] for key in points) or not {
+            *needs
+        }.isdisjoint(points):
+            msg = "has points that need not be told"
+            raise PeerError(msg)
+        return (needs, points), at
+
+    def _get_keys(self, data: bytes, at: int, message: Message) -> tuple[list[int], int]:
+        """Read messages that the sender of this one could know of."""
+        keys, at = get_ascending(data, at)
+        low, shift, n = self.view.low, self.view.shift, self.view.n
+        if keys and (keys[0] <= low or keys[-1] >> shift > COUNT_MAX):
+            msg = f"knows of messages that are not numbered 1 to {COUNT_MAX}"
+            raise PeerError(msg)
+        for key in keys:
+            if key & low >= n or (key & low == message.sender and key >> shift >= message.seq):
+                raise PeerError(_LATER)
+        return keys, at
+
+    def spell(self, packet: Packet) -> tuple[Entries, Pairs, Pairs]:
+        """Return entries, prefixes and points; see :func:`_spelt`."""
+        (log, prefixes), (needs, points) = _parts(packet)
+        bit = 1 << packet.dest_no
+        entries = log | {key: log.get(key, 0) | bit for key in needs}
+        return _spelt(self.view, (entries, prefixes, points))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return entries, prefixes and points, and the destinations in the entries."""
+        entries, prefixes, points = self.spell(packet)
+        count = len(entries) + len(prefixes) + len(points)
+        (log, _), (needs, _) = _parts(packet)
+        dests = sum(map(int.bit_count, log.values())) + len(needs)
+        return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
+
+
+class SemanticOptimal(Rules):
+    """One process's logs after its recent events."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="semantic_optimal",
+        idea="declared dependencies, with logs as small as optimal's",
+        paper="Gambhire, Kshemkalyani 2000 (their question; our algorithm)",
+        guarantee="semantic causal order: by the dependencies that each send declares",
+        cost="one entry per message not yet certain, one id per remaining destination",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "window": Option(default=16, doc="for how many recent events the log is kept"),
+            "points": Option(
+                default=2, doc="how many single messages of each sender a log remembers"
+            ),
+        },
+        unmarked_by_skip="a log forgets messages that are done",
+        bytes_per_entry=PAIR_BYTES,
+        orders_by_after=True,
+        variants=(Variant("least", lambda _: {"window": 1, "points": 0}),),
+    )
+    WIRE: ClassVar = SemanticOptimalWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._window = cast("int", view.options["window"])
+        self._points = cast("int", view.options["points"])
+        self._nothing: Known = {}, list(range(view.n)), []
+        self._at: list[int] = []
+        """Recent events, and the log after each; logs never change."""
+        self._logs: list[Known] = []
+        self._first = 0
+        """The first event with a log; before it nothing had happened."""
+        self._delivered = Delivered(view)
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Refuse what is not a limit."""
+        for name, least in (("window", 1), ("points", 0)):
+            value = options[name]
+            if type(value) is not int or value < least:
+                msg = f"{name}={shown(value)} is not a limit; expected an integer from {least}"
+                raise UsageError(msg)
+
+    # The logs.
+
+    def _latest(self) -> Known:
+        return self._logs[-1] if self._logs else self._nothing
+
+    def _log_after(self, event: int) -> Known:
+        """Return the log after an event; for one that is too old, the oldest log kept."""
+        if not self._at or event < self._first:
+            return self._nothing
+        return self._logs[max(0, bisect_right(self._at, event) - 1)]
+
+    def _merge(self, theirs: Log, prefixes: Prefixes, points: list[int], event: int) -> None:
+        """Merge another log into the latest one: the log after this event.
+
+        Absence means done for a message that a log knows of.
+        """
+        mine, my_prefixes, my_points = self._latest()
+        low = self.low
+        log: Log = {}
+        for key, mask in theirs.items():
+            other = mine.get(key)
+            if other is not None:
+                mask &= other  # noqa: PLW2901
+            elif key <= my_prefixes[key & low] or key in my_points:
+                continue
+            if mask:
+                log[key] = mask
+        log |= {
+            key: mask
+            for key, mask in mine.items()
+            if not (key in theirs or key <= prefixes[key & low] or key in points)
+        }
+        longer = [a if a > b else b for a, b in zip(my_prefixes, prefixes)]  # noqa: B905, FURB136 - hot
+        beyond = self._joined(longer, (*mine, *theirs, *my_points, *points), log)
+        if not self._at:
+            self._first = event
+        self._at = [*self._at, event][-self._window :]
+        self._logs = [*self._logs, (log, longer, beyond)][-self._window :]
+
+    def _joined(self, prefixes: Prefixes, keys: Iterable[int], log: Collection[int]) -> list[int]:
+        """Lengthen prefixes by what joins on to them; return the points beyond, not too many.
+
+        Messages with an entry are known, so they are no points.
+        """
+        low, step = self.low, 1 << self.view.shift
+        beyond = sorted({key for key in keys if key > prefixes[key & low]})
+        if not beyond:
+            return beyond
+        for key in beyond:
+            if key == prefixes[key & low] + step:
+                prefixes[key & low] = key
+        points = [key for key in beyond if key > prefixes[key & low] and key not in log]
+        left = [self._points] * self.view.n
+        kept = []
+        for key in reversed(points):
+            if left[key & low]:
+                left[key & low] -= 1
+                kept.append(key)
+        return kept[::-1]
+
+    # Send and receive.
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """SND(2) to SND(5), on the log after the event that the message depends on."""
+        log, prefixes, points = self._log_after(after)
+        dests, rest = message.dests & ~(1 << self.me), log.copy()
+        needs = take(rest, dests)
+        longer, known = prefixes.copy(), (*log, *points)
+        alike: Single = [], self._joined(longer, known, rest)
+        message.control = rest, longer
+        theirs = {key: rest.get(key, 0) for key in log}
+        theirs[message.seq << self.view.shift | self.me] = dests
+        self._merge(theirs, prefixes, points, event)
+        return {
+            dest: (sorted(keys), self._joined(longer, known, {*rest, *keys}))
+            if (keys := needs.get(dest))
+            else alike
+            for dest in others
+        }
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        (log, prefixes), (needs, points) = _parts(packet)
+        me, low = self.me, self.low
+        newest = max([k for k in (*log, *needs, *points) if k & low == me], default=0)
+        if max(newest, prefixes[me]) >> self.view.shift > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the entries that name this process."""
+        return cast("Single", packet.own)[0]
+
+    def missing(self, packet: Packet) -> list[int]:
+        """Return those of these that are not delivered; the order of a channel tells nothing."""
+        return [key for key in self.needs(packet) if not self._delivered.has(key)]
+
+    def blocker(self, packet: Packet) -> int:
+        """RCV(1)."""
+        for key in cast("Single", packet.own)[0]:
+            if not self._delivered.has(key):
+                return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        message, sender = packet.content, packet.content.sender
+        key = message.seq << self.view.shift | sender
+        self._delivered.add(sender, packet.n, key)
+        self.reached[sender] = max(key, self.reached[sender])
+        (log, prefixes), (needs, points) = _parts(packet)
+        theirs = dict.fromkeys(needs, 0) | log
+        theirs[key] = message.dests & ~(1 << sender | 1 << self.me)
+        self._merge(theirs, prefixes, points, self.events)
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a packet's message depends on another."""
+        key = seq << self.view.shift | sender
+        (log, prefixes), (needs, points) = _parts(packet)
+        return key <= prefixes[sender] or key in log or key in points or key in needs
+
+    # What is kept.
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the entries of the latest log."""
+        return explicit(self.view, self._latest()[0])
+
+    def kept_entries(self) -> int:
+        """Return the entries, prefixes and points of the latest log, as a packet counts them."""
+        return sum(map(len, _spelt(self.view, self._latest())))
+
+    def state(self) -> State:
+        """Return everything by its name."""
+        return {
+            "at": list(self._at),
+            "logs": [
+                {"log": saved(log), "prefixes": list(prefixes), "points": list(points)}
+                for log, prefixes, points in self._logs
+            ],
+            "first": self._first,
+            "delivered": self._delivered.state(),
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over a state."""
+        view = self.view
+        self._at = state.numbers("at")
+        logs = state.list("logs", len(self._at))
+        if sorted(set(self._at)) != self._at or len(self._at) > self._window:
+            raise state.wrong("at", self._at, f"at most {self._window} ascending events")
+        most = [COUNT_MAX << view.shift] * view.n
+        most[self.me] = self.made << view.shift | self.me
+        for part in logs:
+            fields = Fields("log", part)
+            log = load_log(fields, "log", view, most)
+            prefixes = fields.keys("prefixes", view.n, view.shift)
+            points = fields.numbers("points", most=COUNT_MAX << view.shift)
+            fields.end()
+            is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)
+            if not is_real or sorted(set(points)) != points or prefixes[self.me] > most[self.me]:
+                raise state.wrong("logs", part, "points beyond prefixes, and no unsent messages")
+            self._logs.append((log, prefixes, points))
+        self._first = state.number("first", 0, self._at[0] if self._at else 0)
+        self._delivered.load(state.fields("delivered"))
+
+
+_LATER = "knows of strangers, or of later messages of its sender"
+
+
+def _parts(packet: Packet) -> tuple[Shared, Single]:
+    return cast("Shared", packet.content.control), cast("Single", packet.own)
+
+
+def _spelt(view: View, known: Known) -> tuple[Entries, Pairs, Pairs]:
+    """Return a log by names; a prefix that ends with the sender's last entry goes unsaid."""
+    log, prefixes, points = known
+    low, shift, names = view.low, view.shift, view.members
+    last = list(range(view.n))
+    for key in log:
+        last[key & low] = max(key, last[key & low])
+    said = [key for key, newest in zip(prefixes, last, strict=True) if key != newest]
+    return (
+        spelt(view, [], log),
+        tuple(sorted([(names[key & low], key >> shift) for key in said])),
+        tuple(sorted([(names[key & low], key >> shift) for key in points])),
+    )
+
+
+register(SemanticOptimal)

@@ -1,0 +1,174 @@
+"""Requests to one server in causal order: Kearns and Koodalattupuram [KK89]_.
+
+Clients send to each other and to one server. Every message carries, for each process, the latest
+request to the server that the sender knows of. The server serves a request once it has served all
+of those.
+
+Guarantee
+---------
+The server delivers messages in causal order. Other processes deliver at once and in any order.
+
+Assumes
+-------
+A fixed membership with one known server. Every packet arrives eventually; the network may reorder
+and duplicate packets.
+
+Cost
+----
+``n`` integers per copy, also between clients: the server's column of the matrix of ``matrix``.
+
+Names
+-----
+==============================  ===========================================
+paper                           here
+==============================  ===========================================
+message-count-vector ``V_i``    ``Server._latest``
+``V_s`` at the server           ``Rules.reached``
+``V_m``                         ``Message.control``, before this message
+==============================  ===========================================
+
+Differences from the paper
+--------------------------
+We could not read the paper itself; [MF95]_ section 2 states the rules. As stated there, the
+server's test leaves out the sender's own entry, so it needs channels that keep order. Ours
+compares all entries with the vector as it was before the message, and does not. The paper counts
+requests; here the number of a process's latest request stands for their count: the server needs
+"the first c requests", which are all those up to that message.
+
+References
+----------
+.. [KK89] P. Kearns and B. Koodalattupuram. "Immediate ordered service in distributed systems". 9th
+   International Conference on Distributed Computing Systems:611-618, 1989.
+.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
+   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.arguments import as_member
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, Option, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
+from antecede.endpoint.numbers import BYTE, get_clocks, put_clocks
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+
+class ServerWire(Wire):
+    """The latest request of each process."""
+
+    def put(self, message: Message) -> bytes:
+        """Return V_m."""
+        base, width, column = put_clocks(cast("list[int]", message.control), self.view, message.seq)
+        return b"".join((BYTE[width], base, column))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read V_m."""
+        width = data[at]
+        keys, at = get_clocks(data, at + 1, width & 3, self.view, message.seq)
+        if width > 3 or keys[message.sender] >> self.view.shift >= message.seq:
+            msg = "knows of later messages of its sender, or has lanes of an unknown width"
+            raise PeerError(msg)
+        return keys, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return V_m, in message numbers."""
+        keys = cast("list[int]", packet.content.control)
+        return tuple([key >> self.view.shift for key in keys])
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return ``n`` integers."""
+        return ControlSize(self.view.n, 0, CLOCK_BYTES * self.view.n)
+
+
+class Server(Rules):
+    """The latest requests that a client or the server knows of."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="server",
+        idea="requests to one server in causal order",
+        paper="Kearns, Koodalattupuram 1989",
+        casts=("unicast",),
+        guarantee="only the server delivers in causal order; clients deliver in any order",
+        assumptions="one known server; every packet arrives eventually",
+        cost="n integers per copy",
+        promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+        missing_promises={"safety": "only the server's deliveries are ordered"},
+        options={"server": Option(None, "the server's name; by default the first member")},
+        unmarked_by_skip="clients wait for nothing, so they do not miss what is lost",
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
+        has_roles=True,
+    )
+    WIRE: ClassVar = ServerWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._server = view.numbers[cast("str", view.options["server"])]
+        self._is_server = me == self._server
+        self._latest = list(range(view.n))
+        """By process, the key of its latest request."""
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Take the first member if no server is named."""
+        options["server"] = as_member("server", options["server"], members)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """V_m is V_i as it was; then a request counts."""
+        message.control = self._latest.copy()
+        if others == (self._server,):
+            self._latest[self.me] = message.seq << self.view.shift | self.me
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of requests that this process has not made."""
+        mine = cast("list[int]", packet.content.control)[self.me]
+        if mine >> self.view.shift > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return V_m at the server; a client waits for nothing."""
+        return cast("list[int]", packet.content.control) if self._is_server else NOBODY
+
+    def blocker(self, packet: Packet) -> int:
+        """Return a request of V_m that is not served."""
+        if self._is_server:
+            control = cast("list[int]", packet.content.control)
+            for key, served in zip(control, self.reached):  # noqa: B905 - hot
+                if key > served:
+                    return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Merge V_m; at the server, the request is served."""
+        sender, latest = packet.content.sender, self._latest
+        control = cast("list[int]", packet.content.control)
+        latest[:] = [a if a > b else b for a, b in zip(latest, control)]  # noqa: B905, FURB136 - hot
+        if self._is_server:
+            latest[sender] = self.reached[sender] = packet.content.seq << self.view.shift | sender
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a request."""
+        return cast("list[int]", packet.content.control)[sender] >> self.view.shift >= seq
+
+    def state(self) -> State:
+        """Return V_i."""
+        return {"latest": list(self._latest)}
+
+    def load(self, state: Fields) -> None:
+        """Take over V_i."""
+        self._latest = state.keys("latest", self.view.n, self.view.shift)
+        if self._latest[self.me] >> self.view.shift > self.made:
+            raise state.wrong("latest", self._latest, f"at most {self.made} requests of its own")
+
+
+register(Server)

@@ -1,0 +1,188 @@
+"""Unicast with synchronous communication: a special case of [KS98]_ section 7.1.
+
+A process that has sent a message does nothing until the receiver has delivered and acknowledged it.
+Then any two sends on a causal chain have a delivery between them, and order comes for free.
+
+Guarantee
+---------
+Causal order. **No liveness**: two processes that send to each other at the same time wait for each
+other forever, as figure 1 of [MF95]_ shows; so does any ring of sends.
+
+Assumes
+-------
+A fixed membership, and unicast. Every packet arrives eventually; the network may reorder and duplicate packets. The
+application avoids sends that cross, or tolerates deadlock.
+
+Cost
+----
+No control information; one acknowledgement per message, and a sender that is blocked for a round
+trip.
+
+Names
+-----
+=======================  =================================================
+paper                    here
+=======================  =================================================
+synchronous ``Send``     ``Synchronous._awaited``: whom it waits for
+acknowledgement          a control packet with the message's number
+=======================  =================================================
+
+Differences from the paper
+--------------------------
+[KS98]_ only names the case. A send cannot block a state machine that does no I/O, so another send
+before the acknowledgement is a ``UsageError``. Until then nothing is delivered either, not even on
+request in pull mode: a blocked process receives nothing.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
+   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet, new_message
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import UsageError
+
+
+class SynchronousWire(Wire):
+    """Nothing; an acknowledgement has the number of a message."""
+
+    def put(self, message: Message) -> bytes:
+        """Return what is acknowledged."""
+        return b"" if message.seq else varint(cast("int", message.control))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read it."""
+        return (None, at) if message.seq else read_count(data, at, 1)
+
+    def spell(self, packet: Packet) -> object:
+        """Return what is acknowledged, or None."""
+        return packet.content.control
+
+
+class Synchronous(Rules):
+    """One process, which either runs or is blocked until its message is delivered.
+
+    After the senders comes a place for acknowledgements. Keys have one more bit for it.
+    """
+
+    INFO: ClassVar = ProtocolInfo(
+        name="synchronous",
+        idea="the sender is blocked until the receiver has delivered",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        casts=("unicast",),
+        guarantee="causal order; no liveness: sends that cross deadlock",
+        assumptions="no two sends cross; every packet arrives eventually",
+        cost="no control information; one acknowledgement per message",
+        promises=frozenset({"safety"}),
+        missing_promises=dict.fromkeys(("liveness", "quiescence"), "sends that cross deadlock"),
+        research=True,
+        bytes_per_entry=0,
+        blocking=True,
+    )
+    WIRE: ClassVar = SynchronousWire
+    IS_GUARDED: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._shift = view.shift + 1
+        self._acks = view.low + 1
+        """The place of acknowledgements."""
+        self.low = 2 * view.low + 1
+        self.reached = list(range(self.low + 1))
+        self._awaited: tuple[int, int] | None = None
+        """Whom an acknowledgement of which message is awaited from."""
+
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Refuse to send while blocked."""
+        if self._awaited is not None:
+            dest, seq = self._awaited
+            members = self.view.members
+            msg = (
+                f"{members[self.me]!r} cannot send until its message {seq} to {members[dest]!r} is "
+                "delivered; let packets arrive first, or use buffered, which does not block"
+            )
+            raise UsageError(msg)
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Send, and be blocked."""
+        self._awaited = others[0], message.seq
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse an acknowledgement of what was not sent."""
+        number = cast("int | None", packet.content.control)
+        if number is not None and number > self.made and not self.is_stale:
+            return f"acknowledges message {number}, but only {self.made} were sent"
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the acknowledgement: a blocked process receives nothing else."""
+        if self._awaited is None or not packet.content.seq:
+            return NOBODY
+        return [self._awaited[1] << self._shift | self._acks]
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Acknowledge a message, or go on after an acknowledgement."""
+        message, source = packet.content, packet.source_no
+        if not message.seq:
+            is_awaited = self._awaited == (source, message.control)
+            return self._go_on() if is_awaited else ()
+        answer = new_message(self.view, self.me, 0, 0, b"", message.seq)
+        self.outbox.append((source, answer, None))
+        self.reached[source] = message.seq << self._shift | source
+        return self.places[source]
+
+    def _go_on(self) -> tuple[int, ...]:
+        assert self._awaited is not None
+        self.reached[self._acks] = self._awaited[1] << self._shift | self._acks
+        self._awaited = None
+        return (self._acks,)
+
+    def key(self, packet: Packet) -> int:
+        """Return the key of a message; nobody waits for it."""
+        return packet.content.seq << self._shift | packet.content.sender
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return no message: an acknowledgement is awaited."""
+        return (self._awaited or (0, 0))[0], COUNT_MAX
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return the acknowledgement."""
+        dest, seq = self._awaited or (0, 0)
+        return Need(self.view.members[dest], seq, "ack")
+
+    def gone(self, source: int) -> None:
+        """Expect no acknowledgement."""
+        if self._awaited is not None and self._awaited[0] == source:
+            self._go_on()
+
+    def state(self) -> State:
+        """Return what is awaited."""
+        return {"awaited": None if self._awaited is None else list(self._awaited)}
+
+    def load(self, state: Fields) -> None:
+        """Take it over."""
+        awaited = state.take("awaited")
+        if awaited is not None:
+            one = Fields("awaited", {"awaited": awaited}).numbers("awaited", 2)
+            if one[0] >= self.view.n or one[0] == self.me or not 1 <= one[1] <= self.made:
+                raise state.wrong("awaited", one, "another member, and a message that was sent")
+            self._awaited = one[0], one[1]
+
+
+register(Synchronous)

@@ -1,0 +1,184 @@
+"""Order over causal chains of length two only: lemma 8 of [KS98]_ section 7.1.
+
+A message to j carries the numbers of the latest messages that its sender has sent to each process,
+and of the latest messages to j that it knows of first-hand. That is enough for chains of two
+messages and no more: what came from further away is not passed on.
+
+Guarantee
+---------
+If a message reaches a process by a chain of one or two messages, it is delivered after what the
+first sender on that chain had sent to that process before. **Longer chains are not ordered**: this
+is not causal order (theorem 8 shows that chains of three cost ``n * n``).
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+
+Cost
+----
+``2 * n`` integers per copy; ``n * n + n`` integers of state.
+
+Names
+-----
+=======================================  ========================================
+paper                                    here
+=======================================  ========================================
+(1) latest message sent to each node     ``Message.control``
+(2) latest messages to ``j`` known of    ``TwoHop._known[j]``; in a copy ``Packet.own``
+=======================================  ========================================
+
+Differences from the paper
+--------------------------
+Multicast: a delivery also records the message for its other destinations, since its sender has sent
+it to them. The lemma is about unicast.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing
+   11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
+from antecede.endpoint.numbers import BYTE, get_clocks, put_clocks
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+
+class TwoHopWire(Wire):
+    """Two vectors of ``n`` numbers; the second is for one copy."""
+
+    def put(self, message: Message) -> bytes:
+        """Return the latest messages of the sender to each."""
+        return self._put(cast("list[int]", message.control), message.seq)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read them."""
+        keys, at = get_clocks(data, at + 1, _form(data[at]), self.view, message.seq)
+        if max(keys) >> self.view.shift >= message.seq or keys[message.sender] > message.sender:
+            msg = "knows of later messages of its sender, or of one to itself"
+            raise PeerError(msg)
+        return keys, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return the latest messages to the destination that the sender knew of."""
+        return self._put(cast("list[int]", packet.own), packet.content.seq)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read them."""
+        dest, source, seq = packet.dest_no, packet.source_no, packet.content.seq
+        keys, at = get_clocks(data, at + 1, _form(data[at]), self.view, seq)
+        if keys[dest] > dest or keys[source] >> self.view.shift >= seq:
+            msg = "waits for its own destination, or for itself"
+            raise PeerError(msg)
+        return keys, at
+
+    def _put(self, keys: list[int], seq: int) -> bytes:
+        base, width, column = put_clocks(keys, self.view, seq)
+        return b"".join((BYTE[width], base, column))
+
+    def spell(self, packet: Packet) -> object:
+        """Return both vectors."""
+        shift = self.view.shift
+        sent, known = cast("list[int]", packet.content.control), cast("list[int]", packet.own)
+        return tuple([key >> shift for key in sent]), tuple([key >> shift for key in known])
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return ``2 * n`` integers."""
+        return ControlSize(2 * self.view.n, 0, 2 * CLOCK_BYTES * self.view.n)
+
+
+class TwoHop(Rules):
+    """What one process knows first-hand about who sent what to whom."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="two_hop",
+        idea="order over causal chains of length two only",
+        paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
+        guarantee="order over chains of at most two messages; longer chains are not ordered",
+        cost="2*n integers per copy",
+        promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
+        missing_promises={"safety": "only chains of at most two messages are ordered"},
+        lost_by_skip="only chains of at most two messages are ordered",
+        unmarked_by_skip="a message does not tell what its sender knew at second hand",
+        research=True,
+        bytes_per_entry=CLOCK_BYTES,
+        formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
+    )
+    WIRE: ClassVar = TwoHopWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._known = [list(range(view.n)) for _ in range(view.n)]
+        """By destination, the key of each sender's latest message to it."""
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """(1) for all, and (2) for each copy, as they are before this message."""
+        known, me, number = self._known, self.me, message.seq << self.view.shift
+        message.control = [column[me] - me | dest for dest, column in enumerate(known)]
+        own = {dest: known[dest].copy() for dest in others}
+        for dest in others:
+            known[dest][me] = number | me
+        return own
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the latest messages to this process that the sender knew of."""
+        return cast("list[int]", packet.own)
+
+    def blocker(self, packet: Packet) -> int:
+        """Return one of these that is not here."""
+        for key, reached in zip(cast("list[int]", packet.own), self.reached):  # noqa: B905 - hot
+            if key > reached:
+                return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Know what the sender has sent; what it knew of others is not passed on."""
+        message = packet.content
+        sender, dests = message.sender, message.dests & ~(1 << message.sender)
+        self.reached[sender] = newest = message.seq << self.view.shift | sender
+        before = cast("list[int]", message.control)
+        for dest, (column, key) in enumerate(zip(self._known, before)):  # noqa: B905 - hot
+            sent = newest if dests >> dest & 1 else key - dest | sender
+            if sent > column[sender]:
+                column[sender] = sent
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a message to this process, or a later one, was known to the sender."""
+        return cast("list[int]", packet.own)[sender] >> self.view.shift >= seq
+
+    def state(self) -> State:
+        """Return who sent what to whom last."""
+        shift = self.view.shift
+        return {"known": [[key >> shift for key in column] for column in self._known]}
+
+    def load(self, state: Fields) -> None:
+        """Take it over."""
+        n, shift = self.view.n, self.view.shift
+        self._known = [
+            [number << shift | sender for sender, number in enumerate(column)]
+            for column in state.rows("known", n, n)
+        ]
+        if max([column[self.me] for column in self._known]) >> shift > self.made:
+            raise state.wrong("known", self._known, f"at most {self.made} messages of its own")
+
+
+def _form(width: int) -> int:
+    if width > 3:
+        msg = "has lanes of an unknown width"
+        raise PeerError(msg)
+    return width
+
+
+register(TwoHop)

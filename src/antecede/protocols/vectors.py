@@ -1,0 +1,248 @@
+"""Causal order by a vector clock and one vector per destination: [SES89]_.
+
+Every message carries its own vector time, and the latest vector time of a message to each process,
+as far as its sender knows. A receiver holds a message until its own clock has passed the vector
+that the message carries for it.
+
+Guarantee
+---------
+Causal order; a message waits only while a real cause of it is missing.
+
+Assumes
+-------
+A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+
+Cost
+----
+``n`` integers for the message, and ``n`` integers and an id per known destination: ``O(n * n)`` at
+worst, little while few destinations are known.
+
+Names
+-----
+================  ==============================================================
+paper             here
+================  ==============================================================
+``T_P``           ``Rules.reached``
+``V_P``           ``Vectors._latest``
+``t_M``, ``V_M``  ``Message.control``: the time, and a vector for each destination
+================  ==============================================================
+
+Differences from the paper
+--------------------------
+Multicast is our extension: a send is one event and enters the table for all its destinations, and
+so does a delivery; otherwise order is lost. A message to oneself is delivered at once and leaves no
+trace in clock or table; the literal rules would lose order. The clock ticks only at a send, so it
+counts messages; the paper's also ticks at a delivery, which changes nothing for the order.
+
+After ``skip``: the vector for a destination is the maximum over messages to it. If one of these is
+lost, the vector may ask for messages of others that are for someone else, and that no message to
+this process will ever bring to its knowledge. So a message that asks for a lost one waits for
+nothing else but what is held.
+
+References
+----------
+.. [SES89] A. Schiper, J. Eggli and A. Sandoz. "A new algorithm to implement causal ordering". 3rd
+   International Workshop on Distributed Algorithms, LNCS 392:219-232, 1989.
+   https://doi.org/10.1007/3-540-51687-5_45
+"""
+
+from __future__ import annotations
+
+from operator import ge, le
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, FREE, ID_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import BYTE, get_block, get_clocks, put_block, put_clocks
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Vector = tuple[int, ...]
+"""A key for each process."""
+Table = dict[int, Vector]
+Control = tuple[Vector, Table]
+"""The time of a message, and the latest vector for each destination that is known of."""
+
+
+class VectorsWire(Wire):
+    """t_M as clocks, whose vectors follow, and how far each of them is below t_M."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._set_bytes = view.n + 7 >> 3
+
+    def put(self, message: Message) -> bytes:
+        """Return t_M and V_M."""
+        time, table = cast("Control", message.control)
+        shift = self.view.shift
+        base, width, column = put_clocks(time, self.view, message.seq)
+        whose = sum([1 << dest for dest in table]).to_bytes(self._set_bytes, "little")
+        rest: list[int] = []
+        for dest in sorted(table):
+            rest += [top - key >> shift for top, key in zip(time, table[dest])]  # noqa: B905 - hot
+        return b"".join((BYTE[width], base, column, whose, put_block(rest) if rest else b""))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read t_M and V_M."""
+        n, shift, width = self.view.n, self.view.shift, data[at]
+        if width > 3:
+            msg = "has a vector in an unknown form"
+            raise PeerError(msg)
+        clocks, at = get_clocks(data, at + 1, width, self.view, message.seq)
+        time, end = tuple(clocks), at + self._set_bytes
+        whose = int.from_bytes(data[at:end], "little")
+        if end > len(data) or whose >> n or time[message.sender] >> shift != message.seq:
+            msg = "has vectors for others than members, or not its own time"
+            raise PeerError(msg)
+        table: Table = {}
+        if whose:
+            rest, end = get_block(data, end, n * whose.bit_count())
+            for place, dest in enumerate(self.view.list(whose)):
+                part = rest[place * n : place * n + n]
+                table[dest] = row = tuple([t - (v << shift) for t, v in zip(time, part)])  # noqa: B905 - hot
+                if min(row) < 0 or row[message.sender] == time[message.sender]:
+                    msg = "has vectors with times that cannot be"
+                    raise PeerError(msg)
+        return (time, table), end
+
+    def spell(self, packet: Packet) -> object:
+        """Return sorted pairs (process, number), and sorted (destination, a number for each)."""
+        time, table = cast("Control", packet.content.control)
+        return spelt(self.view, time, table)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the message's vector, and a vector with an id for each known destination."""
+        known = len(cast("Control", packet.content.control)[1])
+        size = CLOCK_BYTES * self.view.n
+        return ControlSize(1 + known, 0, size + (ID_BYTES + size) * known)
+
+
+class Vectors(Rules):
+    """One process's clock, and the latest vector time of a message to each other process."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="vectors",
+        idea="a vector clock and one vector per destination",
+        paper="Schiper, Eggli, Sandoz 1989",
+        cost="n integers, and n more for each known destination",
+        promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
+        short_name="SES",
+        bytes_per_entry=None,
+        formula=Formula(
+            lambda n: n + 1,
+            lambda n: 4 * n + n * (2 + 4 * n),
+            lambda n: 4 * n * (n + 1),
+            most=True,
+            cubic=True,
+        ),
+        lost_by_skip=(
+            "the vector that a message carries for a process mixes the times of all messages to "
+            "it: if one of these is lost, the others cannot be told from it"
+        ),
+    )
+    WIRE: ClassVar = VectorsWire
+    IS_JOINT: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._latest: Table = {}
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Tick; the message carries T_P and V_P; then V_P has T_P for its destinations."""
+        self.reached[self.me] = message.seq << self.view.shift | self.me
+        time = tuple(self.reached)
+        message.control = time, self._latest.copy()
+        for dest in others:
+            self._latest[dest] = time
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        time = cast("Control", packet.content.control)[0]
+        if time[self.me] >> self.view.shift > self.made and not self.is_stale:
+            return knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return V_M for this process."""
+        wanted = cast("Control", packet.content.control)[1].get(self.me)
+        return NOBODY if wanted is None else list(wanted)
+
+    def blocker(self, packet: Packet) -> int:
+        """Deliver when T_P >= V_M[me]."""
+        wanted = cast("Control", packet.content.control)[1].get(self.me)
+        if wanted is not None:
+            for key, mine in zip(wanted, self.reached):  # noqa: B905 - hot
+                if key > mine:
+                    return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """V_P takes in V_M, and t_M for the destinations; T_P takes in t_M."""
+        message, me, latest = packet.content, self.me, self._latest
+        time, table = cast("Control", message.control)
+        dests = message.dests & ~(1 << message.sender)
+        for dest, vector in table.items():
+            if dest != me and not dests >> dest & 1:  # t_M is not below what it replaces
+                latest[dest] = _larger(latest.get(dest), vector)
+        for dest in self.view.list(dests & ~(1 << me)):
+            latest[dest] = _larger(latest.get(dest), time)
+        reached, places = self.reached, []
+        for place, key in enumerate(time):
+            if key > reached[place]:
+                reached[place] = key
+                places.append(place)
+        return tuple(places)
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a message."""
+        return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
+
+    def kept(self) -> object:
+        """Return T_P and V_P."""
+        return spelt(self.view, tuple(self.reached), self._latest)
+
+    def state(self) -> State:
+        """Return V_P, as numbers; the endpoint keeps T_P."""
+        shift = self.view.shift
+        return {
+            "latest": [[dest, [k >> shift for k in row]] for dest, row in self._latest.items()]
+        }
+
+    def load(self, state: Fields) -> None:
+        """Take over V_P."""
+        n, shift = self.view.n, self.view.shift
+        for entry in state.list("latest"):
+            if not isinstance(entry, list) or len(entry) != 2:
+                raise state.wrong("latest", entry, "a destination and a vector")
+            one = Fields("latest", {"dest": entry[0], "vector": entry[1]})
+            dest, numbers = one.number("dest", 0, n - 1), one.numbers("vector", n)
+            row = tuple([seq << shift | k for k, seq in enumerate(numbers)])
+            if dest in self._latest or dest == self.me or not all(map(le, row, self.reached)):
+                raise state.wrong("latest", entry, "distinct destinations, and times in the past")
+            self._latest[dest] = row
+        if self.reached[self.me] >> shift > self.made:
+            raise state.wrong("reached", self.reached, f"at most {self.made} of its own messages")
+
+
+def _larger(mine: Vector | None, theirs: Vector) -> Vector:
+    """Return the larger number of each process; often one vector has all of them."""
+    if mine is None or all(map(le, mine, theirs)):
+        return theirs
+    return mine if all(map(ge, mine, theirs)) else tuple(map(max, mine, theirs))
+
+
+def spelt(view: View, time: Vector, table: Table) -> object:
+    """Return a time and vectors by names, sorted."""
+    order = [view.numbers[name] for name in sorted(view.members)]
+    shift, names = view.shift, view.members
+    rows = [(names[d], tuple([row[k] >> shift for k in order])) for d, row in table.items()]
+    return tuple([(names[k], time[k] >> shift) for k in order]), tuple(sorted(rows))
+
+
+register(Vectors)
