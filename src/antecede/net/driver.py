@@ -31,6 +31,7 @@ from antecede.net.group.views import was_removed
 from antecede.net.journal import Logged, Store, sealed
 from antecede.net.machine import Channel, Delivery, Machine, Met, Outcome, Side
 from antecede.net.members import Members
+from antecede.net.parcels import NEXT, standing_alone
 from antecede.net.peers import UNMET, Link, Outgoing, Peer, wake_all
 from antecede.net.settings import Limits
 from antecede.net.transports import Transport
@@ -335,14 +336,24 @@ class Driver:
                 "send it in parts, or raise payload_bytes in the limits of all nodes"
             )
             raise UsageError(msg)
-        room = self._room(dests)
-        if room is not None:
-            return room
         machine = self.machine
-        try:
-            machine.send(dests, payload, after)
-        except QueueFullError:
-            return self.next_input()
+        run = machine.run
+        if (
+            run is None
+            or dests != run.dests
+            or after is not None
+            or type(payload) is not bytes
+            or len(run.channel.outbox) >= limits.outbox_count
+            or run.channel.outbox_bytes >= limits.outbox_bytes
+            or not machine.send_on(run, payload)
+        ):
+            room = self._room(dests)
+            if room is not None:
+                return room
+            try:
+                machine.send(dests, payload, after)
+            except QueueFullError:
+                return self.next_input()
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(dests, payload, after))
@@ -503,27 +514,46 @@ class Driver:
         return True
 
     def _take_packets(self, link: Link, packets: list[tuple[int, bytes]]) -> None:
-        channel, machine = link.channel, self.machine
+        channel, machine, codec = link.channel, self.machine, link.side.codec
         first, last = packets[0][0], packets[-1][0]
+        channel.last_in = None
         if channel.above or first != channel.prefix + 1 or last - first >= len(packets):
-            packets = self._new_ones(link, packets)
-        for n, parcel in packets:
+            packets = self._new_ones(link, standing_alone(codec, packets))
+        place, end = 0, len(packets)
+        while place < end:
             if link.side is not machine.sides[0] or self.is_inbox_full:
-                link.put_aside(n, parcel)
+                for later, whole in standing_alone(codec, packets)[place:]:
+                    link.put_aside(later, whole)
                 self._has_pending = True
-                continue
-            try:
-                machine.arrive(link.name, n, parcel)
-            except AntecedeError as error:
-                self._not_taken(link.name, error)
-                continue
+                break
+            taken = self._take_some(link, packets, place)
             if self.is_durable:
-                self.saving.batch.records.append(journal.arrive_record(link.name, n, parcel))
+                self.saving.batch.records += [
+                    journal.arrive_record(link.name, n, parcel)
+                    for n, parcel in packets[place : place + taken]
+                ]
+            place += taken or 1
+        channel.last_in = None
         if machine.sides != self._sides:
             self.follow_views()
             self.saving.batch.is_due = True
             self.saving.schedule()
         self._owe(link)
+
+    def _take_some(self, link: Link, packets: list[tuple[int, bytes]], place: int) -> int:
+        """Take a packet, or several of a run; return how many."""
+        machine, limits = self.machine, self.limits
+        n, parcel = packets[place]
+        if parcel[:1] == NEXT:
+            some = packets[place : place + limits.inbox_count - len(machine.inbox)]
+            if taken := machine.take_run(link.channel, some, limits.inbox_bytes):
+                return taken
+        try:
+            machine.arrive(link.name, n, parcel)
+        except AntecedeError as error:
+            self._not_taken(link.name, error)
+            return 0
+        return 1
 
     def _new_ones(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return the packets that we have not, and that are not too far ahead."""

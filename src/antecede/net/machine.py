@@ -42,7 +42,7 @@ from antecede.net.group.views import (
     was_removed,
 )
 from antecede.net.journal import Input, Logged
-from antecede.net.parcels import ALONE, copy_for, heading, packet_in, ticket_of
+from antecede.net.parcels import ALONE, NEXT, copy_for, heading, later, packet_of, ticket_of
 from antecede.net.settings import Setup
 from antecede.wire.codec import Codec
 
@@ -55,6 +55,9 @@ A process that joined in view v counts its events from v * VIEW_STEP likewise.
 """
 
 
+_new_tuple: Final = tuple.__new__  # quicker than calling the class
+
+
 class Keeper(Protocol):
     """What a delivery belongs to once the application has it."""
 
@@ -62,24 +65,25 @@ class Keeper(Protocol):
         """Mark a delivery as dealt with."""
 
 
+class Known(NamedTuple):
+    """What is known of a delivery's message."""
+
+    message: MessageId
+    dests: tuple[str, ...]
+    unmet: tuple[Need, ...]
+
+
 class Delivery:
     """A message handed to the application, which calls :meth:`done` when it has dealt with it."""
 
-    __slots__ = ("_content", "_known", "_unmet", "event", "keeper", "payload")
+    __slots__ = ("_about", "_ahead", "event", "keeper", "payload")
 
     keeper: Keeper
 
-    def __init__(
-        self,
-        content: Message | None,
-        event: int,
-        payload: bytes,
-        unmet: tuple[Need, ...] = (),
-        known: tuple[MessageId, tuple[str, ...]] | None = None,
-    ) -> None:
-        self._content = content
-        self._known = known
-        self._unmet = unmet
+    def __init__(self, about: Message | Known, event: int, payload: bytes) -> None:
+        self._about = about
+        self._ahead = 0
+        """How far the message is behind that, in a run."""
         self.event = event
         """Its number among the sends and deliveries of this process."""
         self.payload = payload
@@ -88,29 +92,30 @@ class Delivery:
     @property
     def message(self) -> MessageId:
         """The message's id, which no other message has."""
-        if self._known is not None:
-            return self._known[0]
-        assert self._content is not None
-        return id_of(self._content)
+        about = self._about
+        if isinstance(about, Known):
+            return about.message
+        found = id_of(about)
+        return MessageId(found.sender, found.seq + self._ahead) if self._ahead else found
 
     @property
     def dests(self) -> tuple[str, ...]:
         """The destinations."""
-        if self._known is not None:
-            return self._known[1]
-        assert self._content is not None
-        return self._content.view.names(self._content.dests)
+        about = self._about
+        return about.dests if isinstance(about, Known) else about.view.names(about.dests)
 
     @property
     def unmet(self) -> tuple[Need, ...]:
         """What the message should have waited for, if that was lost."""
-        return self._unmet
+        return self._about.unmet if isinstance(self._about, Known) else ()
 
     @property
     def source(self) -> str:
         """The process that sent the message."""
-        content = self._content
-        return self.message.sender if content is None else content.view.members[content.sender]
+        about = self._about
+        if isinstance(about, Known):
+            return about.message.sender
+        return about.view.members[about.sender]
 
     def done(self) -> Awaitable[None]:
         """Mark the delivery as dealt with; it is not delivered again, even after a restart.
@@ -121,6 +126,20 @@ class Delivery:
 
     def __repr__(self) -> str:
         return f"Delivery({self.message}, {len(self.payload)} bytes)"
+
+    @classmethod
+    def of_run(cls, first: Message, event: int, payloads: list[bytes]) -> list[Delivery]:
+        """Make the deliveries of messages behind the first of a run, the next one as ``event``."""
+        deliveries, new = [], object.__new__  # quicker than calling the class
+        for ahead, payload in enumerate(payloads, 1):
+            made = new(cls)
+            made._about = first
+            made._ahead = ahead
+            made.event = event
+            made.payload = payload
+            event += 1
+            deliveries.append(made)
+        return deliveries
 
 
 def id_of(content: Message) -> MessageId:
@@ -166,10 +185,12 @@ class Channel:
     __slots__ = (
         "above",
         "kept",
+        "last_in",
         "name",
         "outbox",
         "outbox_bytes",
         "prefix",
+        "runs",
         "sent",
         "tickets",
         "view",
@@ -187,6 +208,10 @@ class Channel:
         """By ticket: the sender's own number for a message with several copies."""
         self.tickets: dict[int, int] = {}
         """The tickets of messages in the outbox, by the numbers of their packets."""
+        self.runs: dict[int, Packet] = {}
+        """Those in the outbox whose parcels say only that they follow: what began the run."""
+        self.last_in: Packet | None = None
+        """The packet accepted last, of those in the frame that is being read."""
 
     def has(self, n: int) -> bool:
         """Tell whether the peer's packet of this number has arrived."""
@@ -201,29 +226,38 @@ class Channel:
 
     def drop(self, numbers: Iterable[int]) -> list[int]:
         """Forget acknowledged packets; return the numbers that were still here."""
-        gone, outbox, size = [], self.outbox, 0
+        gone, outbox, runs, size = [], self.outbox, self.runs, 0
         for n in numbers:
             parcel = outbox.pop(n, None)
             if parcel is not None:
                 size += len(parcel)
                 gone.append(n)
+                if runs:
+                    runs.pop(n, None)
         self.outbox_bytes -= size
         return gone
+
+    def whole(self, codec: Codec, n: int) -> bytes:
+        """Return a parcel of the outbox such that it can be read without others."""
+        first, parcel = self.runs.get(n), self.outbox[n]
+        if first is None:
+            return parcel
+        return ALONE + codec.encode(later(first, n, parcel[len(NEXT) :]))
 
     def settle(self, stable: int) -> None:
         """Keep no messages that all their destinations have: those up to ticket ``stable``."""
         for ticket in [ticket for ticket in self.kept if ticket <= stable]:
             del self.kept[ticket]
 
-    def write(self, out: bytearray) -> None:
+    def write(self, out: bytearray, codec: Codec) -> None:
         """Append the whole channel."""
         put_text(out, self.name)
         put_number(out, self.sent)
         put_number(out, self.prefix)
         put_numbers(out, sorted(self.above))
         put_numbers(out, self.outbox)
-        for parcel in self.outbox.values():
-            put_bytes(out, parcel)
+        for n in self.outbox:
+            put_bytes(out, self.whole(codec, n))
         put_numbers(out, self.tickets)
         for ticket in self.tickets.values():
             put_number(out, ticket)
@@ -249,11 +283,12 @@ class Channel:
 
 
 class Side:
-    """This process's side of one view: an endpoint, and a channel to each of the others."""
+    """One process's side of one view: an endpoint, and a channel to each of the others."""
 
     def __init__(self, setup: Setup, number: int, end: Endpoint) -> None:
         self.process = setup.process
         self.number = number
+        self.offset = number * VIEW_STEP
         self.endpoint = end
         self.view: View = end.view
         self.codec = Codec(end.view)
@@ -339,7 +374,7 @@ class Side:
         put_numbers(out, self.early)
         put_names(out, [name for name, channel in self.channels.items() if self.is_open(channel)])
         for channel in self.channels.values():
-            channel.write(out)
+            channel.write(out, self.codec)
 
     def is_open(self, channel: Channel) -> bool:
         """Tell whether packets may be sent on a channel."""
@@ -365,6 +400,15 @@ class Side:
             made.channels[name] if name in open_ones else None for name in made.view.members
         ]
         return made
+
+
+class Run(NamedTuple):
+    """Our messages to one peer in a row: for whom, and the packet that began it on its channel."""
+
+    dests: tuple[str, ...]
+    side: Side
+    channel: Channel
+    first: Packet
 
 
 class Met(NamedTuple):
@@ -400,12 +444,14 @@ class Machine:
         """Where the outcome of inputs goes."""
         self.keeps_log = True
         """Whether events are collected for the event log."""
+        self.run: Run | None = None
+        """What a message to the same process as the last one goes on with."""
 
     @property
     def last_id(self) -> MessageId:
         """The id of the message sent last."""
         side = self.sides[-1]
-        return MessageId(self.setup.process, side.number * VIEW_STEP + side.sends)
+        return _new_tuple(MessageId, (side.process, side.offset + side.sends))
 
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
@@ -415,6 +461,7 @@ class Machine:
         if after is not None and type(after) is int and 0 <= after <= self.events:
             after = side.local(after)
         effects = side.endpoint.send(dests, payload, after=after)
+        self.run = None
         side.sends += 1
         self.events += 1
         side.count(self.events, is_early=len(self.sides) > 1)
@@ -422,6 +469,38 @@ class Machine:
             named = dests if not isinstance(dests, str) else _dests_of(effects)
             self.into.logged.append(Logged(self.events, self.last_id, tuple(named)))
         self._carry_out(side, effects)
+        if len(effects.packets) == 1 and not effects.deliveries and type(dests) is tuple:
+            packet = effects.packets[0]
+            channel = side.posts[packet.dest_no]
+            if channel is not None and packet.content.seq == side.sends and not self.keeps_log:
+                self.run = Run(dests, side, channel, packet)
+
+    def send_on(self, run: Run, payload: bytes) -> bool:
+        """Do as :meth:`send` for a message like the last one; False if it is not in a run."""
+        side, channel, into = run.side, run.channel, self.into
+        n = 0
+        if len(self.sides) == 1:
+            n = side.endpoint.repeat(run.first.dest_no)
+        if not n:
+            self.run = None
+            return False
+        side.sends += 1
+        side.events += 1
+        self.events += 1
+        data = NEXT + payload
+        size = len(data)
+        channel.outbox[n] = data
+        channel.outbox_bytes += size
+        channel.sent = n
+        channel.runs[n] = run.first
+        into.size += size
+        into.control += 1
+        found = into.packets.get(channel)
+        if found is None:
+            into.packets[channel] = [(n, data)]
+        else:
+            found.append((n, data))
+        return True
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet of the first view that ``peer`` sent under number ``n`` and that is new."""
@@ -431,24 +510,60 @@ class Machine:
             self._advance()
 
     def _take_in(self, side: Side, channel: Channel, n: int, parcel: bytes) -> None:
-        packet = side.codec.decode(packet_in(parcel))
+        packet = packet_of(side.codec, channel.last_in, n, parcel)
         if packet.n != n or packet.source != channel.name or packet.dest != self.setup.process:
             msg = (
                 f"{channel.name!r} sent packet {n}, but it says packet {packet.n} from "
                 f"{packet.source!r} to {packet.dest!r}"
             )
             raise PeerError(msg)
-        ticket = ticket_of(parcel) if parcel[0] else 0
+        ticket = ticket_of(parcel) if parcel[0] > 1 else 0
         effects = side.endpoint.receive(packet)
         if n == channel.prefix + 1 and not channel.above:
             channel.prefix = n
         else:
             channel.accept(n)
+        channel.last_in = packet
         if ticket:
             channel.kept[ticket] = parcel
         if not effects.deliveries and packet.content.seq and self._is_for_me(packet):
             self.into.held.append(id_of(packet.content))
         self._carry_out(side, effects)
+
+    def take_run(self, channel: Channel, packets: list[tuple[int, bytes]], bytes_max: int) -> int:
+        """Take new packets that follow the one taken last, and one another, as long as they do.
+
+        Return how many were taken. 0 means that each of them has to be looked at: something waits,
+        or there may be more than ``bytes_max`` bytes in the inbox.
+        """
+        first, size, payloads = channel.last_in, 0, list[bytes]()
+        for _, parcel in packets:
+            if parcel[:1] != NEXT:
+                break
+            size += len(parcel)
+            payloads.append(parcel[1:])
+        count = len(payloads)
+        if (
+            first is None
+            or channel.above
+            or not first.n == channel.prefix == packets[0][0] - 1
+            or self.keeps_log
+            or len(self.sides) > 1
+            or self.inbox_bytes + size > bytes_max
+        ):
+            return 0
+        side = self.sides[0]
+        if not side.endpoint.receive_run(first, count):
+            return 0
+        made = Delivery.of_run(first.content, self.events + 1, payloads)
+        self.inbox.update(zip(range(self.events + 1, self.events + count + 1), made, strict=True))
+        self.events += count
+        side.events += count
+        self.inbox_bytes += size - count
+        self.into.deliveries += made
+        channel.prefix += count
+        channel.last_in = None
+        return count
 
     def _is_for_me(self, packet: Packet) -> bool:
         return bool(packet.content.dests >> packet.dest_no & 1)
@@ -505,8 +620,11 @@ class Machine:
             content = released.content
             self.events = event = self.events + 1
             side.count(event, is_early=is_early)
-            unmet = needs_in(side.number, released.unmet) if released.unmet else ()
-            delivery = Delivery(content, event, content.payload, unmet)
+            about: Message | Known = content
+            if released.unmet:
+                unmet = needs_in(side.number, released.unmet)
+                about = Known(id_of(content), released.dests, unmet)
+            delivery = Delivery(about, event, content.payload)
             self.inbox[event] = delivery
             self.inbox_bytes += len(content.payload)
             into.deliveries.append(delivery)
@@ -584,6 +702,7 @@ class Machine:
         if process in change.leaves:
             group.is_removed = True
             return
+        self.run = None
         for name in change.leaves:
             self.met.pop(name, None)
             self.known_by.discard(name)
@@ -840,4 +959,4 @@ def _get_delivery(reader: Fields) -> Delivery:
     for _ in range(reader.count("needs")):
         process, unit = reader.names()
         unmet.append(Need(process, reader.number(), unit))
-    return Delivery(None, event, payload, tuple(unmet), (message, dests))
+    return Delivery(Known(message, dests, tuple(unmet)), event, payload)

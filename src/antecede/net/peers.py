@@ -11,6 +11,7 @@ from typing import Final
 
 from antecede.net import frames
 from antecede.net.machine import Channel, Machine, Met, Side
+from antecede.net.parcels import NEXT
 from antecede.net.settings import Limits
 from antecede.net.transports import Transport
 
@@ -239,14 +240,29 @@ class Outgoing:
         begin = size = 0
         for end, (_, packet) in enumerate(packets):
             if size and size + len(packet) > FRAME_BYTES:
-                self._send(peer, frames.encode(head, prefix, above, packets[begin:end], told))
+                part = self._readable(link, packets[begin:end])
+                self._send(peer, frames.encode(head, prefix, above, part, told))
                 begin, size, told = end, 0, []
             size += len(packet)
-        some = packets[begin:] if begin else packets
-        self._send(peer, frames.encode(head, prefix, above, some, told))
+        part = self._readable(link, packets[begin:] if begin else packets)
+        self._send(peer, frames.encode(head, prefix, above, part, told))
         if link.timer is None and link.channel.outbox:
             link.last_progress = self.loop.time()
             self._set_timer(link)
+
+    def _readable(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Spell out those packets of a frame that do not stand behind the one they follow."""
+        if not packets:
+            return packets
+        first, last = packets[0][0], packets[-1][0]
+        if last - first == len(packets) - 1 and not packets[0][1].startswith(NEXT):
+            return packets
+        made, before = [], 0
+        for n, parcel in packets:
+            is_cut = n != before + 1 and parcel.startswith(NEXT)
+            made.append((n, link.channel.whole(link.side.codec, n) if is_cut else parcel))
+            before = n
+        return made
 
     def resend(self, link: Link, count: int | None = None) -> None:
         """Send the oldest packets again that are not acknowledged."""

@@ -32,7 +32,7 @@ from antecede.endpoint.messages import Packet
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 from antecede.net import frames
-from antecede.net.parcels import packet_in
+from antecede.net.parcels import packet_of
 from antecede.net.transports import Receiver
 from antecede.net.transports.nats_names import (
     GROUP,
@@ -656,9 +656,10 @@ class Readers:
             return False
         self._head = frame.head
         index = self._readers.index(reader)
+        packet: Packet | None = None
         for n, data in frame.packets:
             try:
-                packet = self._codec.decode(packet_in(data))
+                packet = packet_of(self._codec, packet, n, data)
             except PeerError as error:
                 self._tell(f"reader {reader}", f"cannot give {reader} a packet: {error}")
                 return False
