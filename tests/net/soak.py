@@ -24,7 +24,7 @@ from pathlib import Path
 
 from antecede.errors import NodeClosedError, UsageError
 from antecede.net import Node
-from antecede.net.certs import make_certificates
+from antecede.net.transports.certs import make_certificates
 
 NAMES = ("a", "b", "c")
 SPARE = "d"
@@ -108,8 +108,8 @@ async def obey(node: Node, folder: Path, write: Callable[[bytes], object]) -> No
 
 def label_of(node: Node) -> str:
     """Return what message ids call this process."""
-    assert node._engine is not None
-    return node._engine.machine.label
+    assert node._driver is not None
+    return node._driver.machine.label
 
 
 def ledgers(folder: Path) -> Iterator[tuple[str, list[str]]]:

@@ -11,7 +11,7 @@ from antecede.core.messages import MessageId
 from antecede.net.changing import Changing
 from antecede.net.outcomes import Outcome
 from antecede.net.runs import NEXT, standing_alone
-from antecede.net.setups import Setup
+from antecede.net.settings import Setup
 
 NAMES = ("a", "b", "c", "d")
 Parcels = list[tuple[int, bytes]]

@@ -13,11 +13,11 @@ import pytest
 
 from antecede.errors import NodeClosedError, PeerError, StoreError, UsageError
 from antecede.net import Node
-from antecede.net.addresses import parsed
+from antecede.net.transports.addresses import parsed
 from antecede.net.fields import Fields, number, put_number
-from antecede.net.setups import Setup
-from antecede.net.stores import SqliteStore
-from antecede.net.wires import Inbound, Outbound, greeting, names_in
+from antecede.net.settings import Setup
+from antecede.net.journal import SqliteStore
+from antecede.net.transports.tcp import Inbound, Outbound, greeting, names_in
 from tests.net.test_tcp import SECONDS, Group, expect, until
 
 
@@ -209,7 +209,7 @@ def test_an_authority_that_we_did_not_make_is_refused(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ed25519
 
-    from antecede.net.certs import make_certificates
+    from antecede.net.transports.certs import make_certificates
 
     make_certificates(tmp_path, ["a"])
     key = ed25519.Ed25519PrivateKey.generate()
@@ -247,7 +247,7 @@ def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPat
     url = "nats://127.0.0.1:4222/shop"
     with pytest.raises(UsageError, match=r"listen=.* is for TCP"):
         Node("a", listen="127.0.0.1:7001", peers=["b"], transport=url)
-    monkeypatch.setitem(sys.modules, "antecede.net.nats", None)
+    monkeypatch.setitem(sys.modules, "antecede.net.transports.nats", None)
     with pytest.raises(UsageError, match=r"pip install 'antecede\[nats\]'"):
         Node("a", peers=["b"], transport=url)
 
@@ -255,8 +255,8 @@ def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPat
 def test_a_stream_of_packets_that_does_not_fit_is_told() -> None:
     pytest.importorskip("nats")
     from antecede.net import frames
-    from antecede.net.nats_names import Names
-    from antecede.net.nats_readers import Readers
+    from antecede.net.transports.nats_names import Names
+    from antecede.net.transports.nats import Readers
 
     told: list[str] = []
     readers = Readers(

@@ -13,14 +13,14 @@ from antecede.errors import PeerError, StoreError
 from antecede.net import deliveries, records
 from antecede.net.agreement import PREPARE, Ballot, Vote
 from antecede.net.changing import Changing
-from antecede.net.copies import ALONE, copy_for, heading
+from antecede.net.parcels import ALONE, copy_for, heading
 from antecede.net.fields import Fields, put_names, put_number
 from antecede.net.flushes import Answer, Report
 from antecede.net.groups import Welcome, founding
 from antecede.net.machine import FORMAT
 from antecede.net.records import Input
 from antecede.net.runs import NEXT, packet_of
-from antecede.net.setups import Setup
+from antecede.net.settings import Setup
 from antecede.net.views import Change, Member, get_members
 from tests.net.test_node import NAMES
 

@@ -16,14 +16,14 @@ from antecede.net.agreement import PREPARE, Ballot, Vote
 from antecede.net.bursts import received
 from antecede.net.changing import Changing
 from antecede.net.channels import Channel
-from antecede.net.copies import ALONE
+from antecede.net.parcels import ALONE
 from antecede.net.engine import Engine
 from antecede.net.groups import founding
 from antecede.net.lobby import Lobby
 from antecede.net.outgoing import FRAME_BYTES
 from antecede.net.peers import Peer
 from antecede.net.records import Input
-from antecede.net.setups import Setup
+from antecede.net.settings import Setup
 from antecede.net.views import Change
 from antecede.testing import Network, run
 from tests.net.test_hostile_members import HEAD, Deaf
@@ -45,8 +45,8 @@ class Heard(Deaf):
 
 
 def engine_of(node: Node) -> Engine:
-    assert node._engine is not None
-    return node._engine
+    assert node._driver is not None
+    return node._driver
 
 
 def test_large_packets_are_spread_over_frames(monkeypatch: pytest.MonkeyPatch) -> None:

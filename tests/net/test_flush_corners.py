@@ -11,7 +11,7 @@ import pytest
 
 from antecede.errors import StoreError, UsageError
 from antecede.net import Limits, Node, members
-from antecede.net.stores import Saved, SqliteStore
+from antecede.net.journal import Saved, SqliteStore
 from antecede.testing import Host, Network, NetworkTransport, run
 from tests.net.test_membership import newcomer
 from tests.net.test_node import NAMES, node_on, take, three

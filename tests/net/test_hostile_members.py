@@ -10,9 +10,9 @@ import pytest
 import antecede
 from antecede.core.registry import restore
 from antecede.net import Limits, Node, frames
-from antecede.net.copies import ALONE
+from antecede.net.parcels import ALONE
 from antecede.net.peers import GAP_MAX
-from antecede.net.setups import Setup
+from antecede.net.settings import Setup
 from antecede.testing import Network, NetworkTransport, run
 from tests.net.test_node import NAMES, take
 

@@ -13,7 +13,7 @@ import pytest
 import antecede
 from antecede.errors import UsageError
 from antecede.net import frames
-from antecede.net.copies import ALONE
+from antecede.net.parcels import ALONE
 
 pytest.importorskip("nats", reason="needs nats-py")
 
@@ -23,10 +23,10 @@ from nats.js.errors import APIError, NotFoundError
 
 from antecede.net import nats as nats_module
 from antecede.net import nats_session
-from antecede.net.nats import NatsTransport
-from antecede.net.nats_names import Names
-from antecede.net.nats_readers import Readers
-from antecede.net.nats_session import ACK, PULL_FRAMES, TERM, TRIES_MAX, Session
+from antecede.net.transports.nats import NatsTransport
+from antecede.net.transports.nats_names import Names
+from antecede.net.transports.nats import Readers
+from antecede.net.transports.nats import ACK, PULL_FRAMES, TERM, TRIES_MAX, Session
 
 URL = "nats://127.0.0.1:4222/shop"
 NAMES = ("a", "archive", "b")

@@ -12,7 +12,7 @@ import antecede
 from antecede.core.messages import Packet
 from antecede.errors import PeerError
 from antecede.net import Limits, frames
-from antecede.net.copies import ALONE
+from antecede.net.parcels import ALONE
 from antecede.net.runs import NEXT, is_next, next_packet, standing_alone
 from antecede.testing import Host, Network, run
 from tests.net.test_hostile_members import CODEC, Deaf, frame
@@ -165,7 +165,7 @@ def test_a_node_without_a_store_keeps_nothing_of_what_was_acknowledged() -> None
                 await nodes["a"].send(["b"], b"x")
             await take(nodes["b"], 5)
             await nodes["a"].flush()
-            engine = nodes["a"]._engine
+            engine = nodes["a"]._driver
             assert engine is not None
             (peer, _) = engine.peers.values()
             assert not peer.channel.outbox

@@ -707,6 +707,16 @@ class Driver:
         write_events(self.events, batch.logged)
         self.outgoing.stables.update(batch.stables)
         self.members.release()
+        self._transmit(batch)
+        if batch.deliveries:
+            self._hand_over(batch)
+        if batch.waiters:
+            wake_all(deque(batch.waiters))
+        if self.machine.group.is_removed:
+            self.stop_as_removed()
+
+    def _transmit(self, batch: Batch) -> None:
+        """Send frames with the packets, acknowledgements and notes of a batch."""
         for name, met in batch.met.items():
             if name in self.peers:
                 self.peers[name].shown = met
@@ -725,12 +735,6 @@ class Driver:
         for name, notes in batch.notes.items():
             if name in self.peers:
                 self.outgoing.transmit(self.peers[name].newest, [], notes)
-        if batch.deliveries:
-            self._hand_over(batch)
-        if batch.waiters:
-            wake_all(deque(batch.waiters))
-        if self.machine.group.is_removed:
-            self.stop_as_removed()
 
     def _hand_over(self, batch: Batch) -> None:
         """Let the application have the deliveries of a batch."""

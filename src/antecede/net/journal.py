@@ -170,6 +170,10 @@ def _fields(kind: int, reader: Fields) -> tuple[object, ...]:
         return peer, reader.number(), reader.bytes()
     if kind == ACKNOWLEDGED:
         return reader.number(), reader.text(), reader.numbers()
+    return _other_fields(kind, reader)
+
+
+def _other_fields(kind: int, reader: Fields) -> tuple[object, ...]:
     if kind == DONE:
         return (reader.number(),)
     if kind == CHANGE:

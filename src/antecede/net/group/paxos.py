@@ -28,6 +28,7 @@ from antecede.net.group.views import Ballot, Change, Group, is_quorum
 
 PREPARE, PROMISE, ACCEPT, ACCEPTED, REFUSED, DECIDED = b"PQRSTC"
 KINDS: Final = frozenset((PREPARE, PROMISE, ACCEPT, ACCEPTED, REFUSED, DECIDED))
+_VALUED: Final = frozenset((ACCEPT, ACCEPTED, DECIDED))
 PATIENCE_TICKS: Final = 3
 """After how many ticks without an answer an attempt is taken over from another."""
 ROUNDS_MAX: Final = 1 << 20
@@ -61,7 +62,7 @@ class Vote(NamedTuple):
         ballot = Ballot(fields.number(), fields.text())
         accepted = Ballot(fields.number(), fields.text())
         value = fields.bytes()
-        if kind not in KINDS or fields.left:
+        if kind not in KINDS or fields.left or (kind in _VALUED and not value):
             fields.fail("are not a vote")
         return cls(kind, slot, ballot, accepted, value)
 
@@ -214,36 +215,37 @@ class Voting:
 
     def take(self, peer: str, vote: Vote) -> None:
         """Take a question or an answer from a peer; PeerError is for what no member says."""
-        group, attempt = self.group, self._attempt
+        group = self.group
         if group.is_removed or peer not in group.members:
             return
-        if vote.kind in (PREPARE, ACCEPT):
+        is_question = vote.kind in (PREPARE, ACCEPT)
+        if is_question:
             self._check_ballot(peer, vote)
         if vote.slot == group.number:
             self._answer_straggler(peer, vote)
-        elif vote.slot != group.number + 1:
-            return
-        elif vote.kind in (PREPARE, ACCEPT):
-            if self._may_vote():
+        elif vote.slot == group.number + 1:
+            if not is_question:
+                self._take_answer(peer, vote)
+            elif self._may_vote():
                 self._tell(peer, self._voted(vote).encoded())
                 self._has_learnt()
-        elif vote.kind in (ACCEPTED, DECIDED):
+
+    def _take_answer(self, peer: str, vote: Vote) -> None:
+        group, attempt = self.group, self._attempt
+        if vote.value:
             group.check(Change.decoded(vote.value))
-            if vote.kind == DECIDED:
-                self._decisions[peer] = vote.value
-            else:
-                self._accepts[peer] = vote.ballot, vote.value
-                if attempt is not None and vote.ballot == attempt.ballot:
-                    attempt.accepts.add(peer)
+        if vote.kind == DECIDED:
+            self._decisions[peer] = vote.value
             self._has_learnt()
-        elif attempt is None or attempt.slot != vote.slot:
-            return
-        elif vote.kind == REFUSED:
-            self._refused(attempt, vote.ballot)
-        elif vote.ballot == attempt.ballot:
-            if vote.value:
-                group.check(Change.decoded(vote.value))
-            if attempt.promised(peer, vote, self._voters):
+        elif vote.kind == ACCEPTED:
+            self._accepts[peer] = vote.ballot, vote.value
+            if attempt is not None and vote.ballot == attempt.ballot:
+                attempt.accepts.add(peer)
+            self._has_learnt()
+        elif attempt is not None and attempt.slot == vote.slot:
+            if vote.kind == REFUSED:
+                self._refused(attempt, vote.ballot)
+            elif vote.ballot == attempt.ballot and attempt.promised(peer, vote, self._voters):
                 self._ask_to_accept(attempt)
 
     def _refused(self, attempt: Attempt, by: Ballot) -> None:

@@ -186,18 +186,21 @@ class Group:
     def fault_of(self, change: Change) -> str:
         """Return why a change is impossible in this view, or nothing."""
         names = [name for name, _ in change.joins]
+        members = [name for name in names if not name or name in self.members]
+        strangers = [name for name in change.leaves if name not in self.members]
+        fault = ""
         if change.number != self.number + 1:
-            return f"it leads to view {change.number}"
-        if len(set(names)) < len(names) or len(set(change.leaves)) < len(change.leaves):
-            return "it names a process twice"
-        for name in names:
-            if not name or name in self.members:
-                return f"{shown(name)} is a member already"
-        for name in change.leaves:
-            if name not in self.members:
-                return f"{shown(name)} is not a member"
-        if len(change.leaves) == len(self.members):
-            return "nobody would stay"
+            fault = f"it leads to view {change.number}"
+        elif len({*names, *change.leaves}) < len(names) + len(change.leaves):
+            fault = "it names a process twice"
+        elif members:
+            fault = f"{shown(members[0])} is a member already"
+        elif strangers:
+            fault = f"{shown(strangers[0])} is not a member"
+        elif len(change.leaves) == len(self.members):
+            fault = "nobody would stay"
+        if fault:
+            return fault
         try:
             view_of(
                 self.setup.protocol,
