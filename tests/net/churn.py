@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import antecede
-from antecede import eventlog
-from antecede import MessageId
+from antecede import MessageId, eventlog
 from antecede.check import causal_violations
 from antecede.errors import AntecedeError, NodeClosedError, StoreError, UsageError
 from antecede.eventlog import Rejected

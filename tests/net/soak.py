@@ -107,9 +107,10 @@ async def obey(node: Node, folder: Path, write: Callable[[bytes], object]) -> No
 
 
 def label_of(node: Node) -> str:
-    """Return what message ids call this process."""
+    """Return this process's name, with the view in which it joined if it was no founder."""
     assert node._driver is not None
-    return node._driver.machine.label
+    joined = node._driver.machine.group.members[node.process].joined
+    return f"{node.process}#{joined}" if joined else node.process
 
 
 def ledgers(folder: Path) -> Iterator[tuple[str, list[str]]]:

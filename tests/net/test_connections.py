@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from antecede.net import Tls, metrics
-from antecede.net.transports import tcp as tcp_module
 from antecede.net.metrics import MetricsServer
-
+from antecede.net.transports import tcp as tcp_module
 from antecede.net.transports.tcp import Inbound, TcpTransport, greeting, keep_alive
 from tests.net.test_corners import Line, framed, met
 from tests.net.test_tcp import SECONDS, free_ports, is_closed, until

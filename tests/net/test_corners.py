@@ -13,10 +13,10 @@ import pytest
 
 from antecede.errors import NodeClosedError, PeerError, StoreError, UsageError
 from antecede.net import Node
-from antecede.net.transports.addresses import parsed
 from antecede.net.fields import Fields, number, put_number
-from antecede.net.settings import Setup
 from antecede.net.journal import SqliteStore
+from antecede.net.settings import Setup
+from antecede.net.transports.addresses import parsed
 from antecede.net.transports.tcp import Inbound, Outbound, greeting, names_in
 from tests.net.test_tcp import SECONDS, Group, expect, until
 
@@ -255,8 +255,8 @@ def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPat
 def test_a_stream_of_packets_that_does_not_fit_is_told() -> None:
     pytest.importorskip("nats")
     from antecede.net import frames
-    from antecede.net.transports.nats_names import Names
     from antecede.net.transports.nats import Readers
+    from antecede.net.transports.nats_names import Names
 
     told: list[str] = []
     readers = Readers(

@@ -6,22 +6,22 @@ import hashlib
 from collections.abc import Callable
 
 import pytest
-
-import antecede
 from antecede.core.messages import Delivery, MessageId, Need
-from antecede.errors import PeerError, StoreError
-from antecede.net import deliveries, records
 from antecede.net.agreement import PREPARE, Ballot, Vote
 from antecede.net.changing import Changing
-from antecede.net.parcels import ALONE, copy_for, heading
-from antecede.net.fields import Fields, put_names, put_number
 from antecede.net.flushes import Answer, Report
 from antecede.net.groups import Welcome, founding
-from antecede.net.machine import FORMAT
 from antecede.net.records import Input
 from antecede.net.runs import NEXT, packet_of
-from antecede.net.settings import Setup
 from antecede.net.views import Change, Member, get_members
+
+import antecede
+from antecede.errors import PeerError, StoreError
+from antecede.net import deliveries, records
+from antecede.net.fields import Fields, put_names, put_number
+from antecede.net.machine import FORMAT
+from antecede.net.parcels import ALONE, copy_for, heading
+from antecede.net.settings import Setup
 from tests.net.test_node import NAMES
 
 SETUP = Setup("a", NAMES, "optimal", {})

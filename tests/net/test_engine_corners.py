@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from antecede.net.agreement import PREPARE, Ballot, Vote
+from antecede.net.bursts import received
+from antecede.net.changing import Changing
+from antecede.net.channels import Channel
+from antecede.net.engine import Engine
+from antecede.net.groups import founding
+from antecede.net.lobby import Lobby
+from antecede.net.outgoing import FRAME_BYTES
+from antecede.net.records import Input
+from antecede.net.views import Change
 
 import antecede
 from antecede import eventlog
 from antecede.errors import NodeClosedError, PeerError, StoreError
 from antecede.net import Limits, Node, frames, members, records
-from antecede.net.agreement import PREPARE, Ballot, Vote
-from antecede.net.bursts import received
-from antecede.net.changing import Changing
-from antecede.net.channels import Channel
 from antecede.net.parcels import ALONE
-from antecede.net.engine import Engine
-from antecede.net.groups import founding
-from antecede.net.lobby import Lobby
-from antecede.net.outgoing import FRAME_BYTES
 from antecede.net.peers import Peer
-from antecede.net.records import Input
 from antecede.net.settings import Setup
-from antecede.net.views import Change
 from antecede.testing import Network, run
 from tests.net.test_hostile_members import HEAD, Deaf
 from tests.net.test_node import NAMES, node_on, take, three

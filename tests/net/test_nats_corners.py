@@ -21,12 +21,18 @@ from nats.errors import ConnectionClosedError
 from nats.js import api
 from nats.js.errors import APIError, NotFoundError
 
-from antecede.net import nats as nats_module
 from antecede.net import nats_session
-from antecede.net.transports.nats import NatsTransport
+from antecede.net.transports import nats as nats_module
+from antecede.net.transports.nats import (
+    ACK,
+    PULL_FRAMES,
+    TERM,
+    TRIES_MAX,
+    NatsTransport,
+    Readers,
+    Session,
+)
 from antecede.net.transports.nats_names import Names
-from antecede.net.transports.nats import Readers
-from antecede.net.transports.nats import ACK, PULL_FRAMES, TERM, TRIES_MAX, Session
 
 URL = "nats://127.0.0.1:4222/shop"
 NAMES = ("a", "archive", "b")

@@ -6,8 +6,8 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.net import frames
-from antecede.net.transports.nats_names import NatsUrl, parse_url, token, untoken
 from antecede.net.settings import DIGEST_BYTES
+from antecede.net.transports.nats_names import NatsUrl, parse_url, token, untoken
 
 
 def test_urls() -> None:

@@ -12,7 +12,7 @@ from antecede.errors import NodeClosedError
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, run
 from tests.net.test_membership import newcomer
-from tests.net.test_node import NAMES, node_on, take
+from tests.net.test_node import NAMES, node_on
 
 
 @pytest.mark.parametrize("have_met", [True, False])
