@@ -55,11 +55,11 @@ def test_arrivals_are_not_acknowledged_to_another_process_of_the_same_name() -> 
             await asyncio.sleep(1)
             removing = asyncio.create_task(a.remove("c"))
             async with asyncio.timeout(3600):
-                while a.view < 1:
+                while a.view < 1:  # noqa: ASYNC110 - nothing tells when
                     await asyncio.sleep(1)
             adding = asyncio.create_task(a.add("c"))
             async with asyncio.timeout(3600):
-                while b.view < 2:
+                while b.view < 2:  # noqa: ASYNC110 - nothing tells when
                     await asyncio.sleep(1)
             await asyncio.sleep(SLOW[1])
             assert b._driver is not None

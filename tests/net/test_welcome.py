@@ -1,63 +1,73 @@
-"""Who is taken in, and as whom: newcomers, processes that come back, and members that were away."""
+"""Who is taken in: a newcomer believes a majority of those who were members before."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 
-from antecede.errors import NodeClosedError
-from antecede.net import Limits, Node
-from antecede.testing import Host, Network, run
-from tests.net.test_membership import newcomer
-from tests.net.test_node import NAMES, node_on
+from antecede.errors import UsageError
+from antecede.net import frames
+from antecede.net.group.joining import WELCOME, Lobby
+from antecede.net.group.views import Member, Welcome
+from antecede.net.settings import Setup
+
+SETUP = Setup("d", ("a", "b", "c", "d"), "optimal", {})
+MEMBERS = {name: Member(name, 0, f"{name}:1") for name in "abc"} | {"d": Member("d", 1)}
+GOOD = Welcome(1, b"digest", SETUP.rules, MEMBERS)
 
 
-@pytest.mark.parametrize("have_met", [True, False])
-def test_a_member_that_missed_a_removal_does_not_welcome_the_process_as_what_it_was(
-    have_met: bool,
+def frame(*notes: bytes, dest: bytes = b"") -> bytes:
+    return frames.encode(frames.Head(bytes(8), b"identity", dest), 0, (), (), notes)
+
+
+def note(welcome: Welcome) -> bytes:
+    return bytes((WELCOME,)) + welcome.encoded()
+
+
+def test_a_newcomer_waits_for_a_majority_that_says_the_same(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def b_lives(host: Host) -> None:
-        given: Any = {"transport": host.transport, "store": host.store, "seed": 1}
-        async with Node("b", peers=NAMES, **given) as b:
-            async for delivery in b:
-                await delivery.done()
+    later = GOOD._replace(number=2, members=MEMBERS | {"d": Member("d", 2)})
+    placeless = GOOD._replace(
+        members={name: one._replace(address="") for name, one in MEMBERS.items()}
+    )
 
     async def main() -> None:
-        network, hasty = Network(seed=1), Limits(linger_seconds=0)
-        host = Host(network, "b")
-        host.start(b_lives)
-        async with node_on(network, "a") as a, node_on(network, "c"):
-            if not have_met:
-                network.partition(["b"], ["d"])
-            changes = [asyncio.create_task(a.add("d"))]
+        lobby = Lobby(SETUP, b"myself..")
+        for peer, data in (
+            ("a", b"garbage"),
+            ("a", frame(b"?another note")),
+            ("a", frame(note(GOOD), dest=b"another.")),
+            ("z", frame(note(GOOD))),
+            ("a", frame(note(GOOD._replace(members={"a": Member("a")})))),
+            ("a", frame(note(GOOD))),
+            ("a", frame(note(GOOD))),
+            ("b", frame(note(later))),
+        ):
+            lobby.received(peer, data)
+            assert not lobby.welcome.done()
+        lobby.received("c", frame(b"?another note", note(placeless)))
+        welcome = await lobby.welcome
+        assert (welcome.number, list(welcome.members)) == (1, list("abcd"))
+        assert welcome.members["b"].address == "b:1"
+        lobby.received("b", b"garbage that nobody looks at")
 
-            async def first_life() -> None:
-                async with newcomer(network, limits=hasty) as d:
-                    await changes[0]
-                    await d.send(["b"], b"first life")
-                    await asyncio.sleep(50)
-                    host.crash()
-                    changes.append(asyncio.create_task(a.remove("d")))
-                    await asyncio.sleep(100)
+    asyncio.run(main())
+    told = [text.partition(" sent: ")[2] for text in caplog.messages]
+    assert told[0].startswith("a frame of 7 bytes is too short")
+    assert (
+        told[1:]
+        == ["the welcome is for another process, or from one that has not been a member"] * 2
+    )
 
-            with pytest.raises(NodeClosedError, match="joining=True"):
-                await first_life()
-            network.partition(["a", "c"], ["b", "d"])
-            host.start(b_lives)
-            async with AsyncExitStack() as stack:
-                d = newcomer(network, limits=hasty, seed=3)
-                joining = asyncio.create_task(stack.enter_async_context(d))
-                await asyncio.sleep(100)
-                assert not joining.done()
-                network.heal()
-                await changes[1]
-                await a.add("d")
-                await joining
-                await d.send(["a"], b"second life")
-                assert str((await anext(a)).message) == "d:3000000000001"
-            host.crash()
 
-    run(main())
+def test_a_newcomer_with_another_protocol_is_told_so() -> None:
+    async def main() -> None:
+        lobby = Lobby(Setup("d", ("a", "d"), "matrix", {}), b"myself..")
+        for peer in "ab":
+            lobby.received(peer, frame(note(GOOD)))
+        with pytest.raises(UsageError, match="the group runs another protocol"):
+            await lobby.welcome
+
+    asyncio.run(main())

@@ -631,18 +631,19 @@ class Machine:
             if self.keeps_log:
                 into.logged.append(Logged(event, delivery.message, None))
 
-    def _post_copies(self, side: Side, packets: Iterable[Packet]) -> None:
+    def _post_copies(self, side: Side, packets: tuple[Packet, ...]) -> None:
         """Post packets; those of one message carry what makes the others of it."""
         groups: dict[int, list[Packet]] = {}
         for packet in packets:
-            groups.setdefault(id(packet.content), []).append(packet)
-        for copies in groups.values():
-            before, ticket = ALONE, 0
-            if len(copies) > 1 and copies[0].content.seq:
-                side.tickets = ticket = side.tickets + 1
-                before = heading(side.view, ticket, copies)
-            for packet in copies:
-                self._post(side, packet, before, ticket)
+            if packet.content.seq:
+                groups.setdefault(id(packet.content), []).append(packet)
+        headings: dict[int, tuple[bytes, int]] = {}
+        for key, copies in groups.items():
+            if len(copies) > 1:
+                side.tickets += 1
+                headings[key] = heading(side.view, side.tickets, copies), side.tickets
+        for packet in packets:
+            self._post(side, packet, *headings.get(id(packet.content), (ALONE, 0)))
 
     def _post(self, side: Side, packet: Packet, before: bytes, ticket: int) -> None:
         channel = side.posts[packet.dest_no]

@@ -21,7 +21,6 @@ from nats.errors import ConnectionClosedError
 from nats.js import api
 from nats.js.errors import APIError, NotFoundError
 
-from antecede.net import nats_session
 from antecede.net.transports import nats as nats_module
 from antecede.net.transports.nats import (
     ACK,
@@ -103,7 +102,7 @@ def test_a_session_asks_for_more_when_all_has_come_or_nothing_came() -> None:
             await one.hear("shop.frames.a.b", "reply")
         assert await one.pulls() == 4
         assert one.frames == [("b", b"frame", 1)] * PULL_FRAMES
-        one.session._last_pull -= nats_session.PULL_SECONDS * 2
+        one.session._last_pull -= nats_module.PULL_SECONDS * 2
         one.session._watch()
         assert await one.pulls() == 5
         assert not one.ended.is_set()
@@ -148,7 +147,7 @@ def test_frames_are_acknowledged_once_saved_and_given_up_after_many_attempts() -
 
 
 def test_what_does_not_fit_into_the_queue_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_session, "WRITE_BYTES_MAX", 1000)
+    monkeypatch.setattr(nats_module, "WRITE_BYTES_MAX", 1000)
 
     async def main() -> None:
         one = Opened()
@@ -186,7 +185,7 @@ def test_frames_that_come_again_are_counted_and_those_of_readers_are_not_taken()
     transport.arrived(session, "b", frame, "reply", 2)
     transport.arrived(session, "archive", frame, "reply", 1)
     assert node.taken == [("b", frame)]
-    assert expected == [("b", [4, 5]), ("archive", [])]
+    assert expected == [(("b", 0), [4, 5]), (("archive", 0), [])]
     assert transport.counters()["redelivered"] == 1
     transport.leave("b")
     transport.arrived(session, "b", frame, "reply", 1)

@@ -1,9 +1,8 @@
-"""Nodes in rare situations: joins over TCP, odd greetings, unusable stores and certificates."""
+"""Greetings, addresses and settings: who is let in, and what is understood."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from antecede.errors import NodeClosedError, PeerError, StoreError, UsageError
+from antecede.errors import NodeClosedError, PeerError, UsageError
 from antecede.net import Node
 from antecede.net.fields import Fields, number, put_number
-from antecede.net.journal import SqliteStore
 from antecede.net.settings import Setup
 from antecede.net.transports.addresses import parsed
 from antecede.net.transports.tcp import Inbound, Outbound, greeting, names_in
@@ -221,26 +219,6 @@ def test_an_authority_that_we_did_not_make_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"nonsense")
     with pytest.raises(UsageError, match="cannot use the authority"):
         make_certificates(tmp_path, ["b"])
-
-
-def test_a_store_that_cannot_be_used_says_why(tmp_path: Path) -> None:
-    async def main() -> None:
-        foreign = tmp_path / "foreign.db"
-        with sqlite3.connect(foreign) as base:
-            base.execute("CREATE TABLE songs (title TEXT)")
-        base.close()
-        with pytest.raises(StoreError, match="another program"):
-            await SqliteStore(foreign).open()
-        damaged = tmp_path / "damaged.db"
-        damaged.write_bytes(b"not a database at all" * 100)
-        with pytest.raises(StoreError, match="put back a copy"):
-            await SqliteStore(damaged).open()
-        with pytest.raises(StoreError, match="check that the folder exists"):
-            await SqliteStore(tmp_path / "nowhere" / "a.db").open()
-        with pytest.raises(StoreError, match="is closed"):
-            await SqliteStore(tmp_path / "a.db").append(b"it was never opened")
-
-    asyncio.run(main())
 
 
 def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
