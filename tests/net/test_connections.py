@@ -17,7 +17,7 @@ from antecede.net import Tls, metrics
 from antecede.net.metrics import MetricsServer
 from antecede.net.transports import tcp as tcp_module
 from antecede.net.transports.tcp import Inbound, TcpTransport, greeting, keep_alive
-from tests.net.test_corners import Line, framed, met
+from tests.net.test_greetings import Line, framed, met
 from tests.net.test_tcp import SECONDS, free_ports, is_closed, until
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -30,6 +30,8 @@ class Taken:
         self.frames: list[tuple[str, bytes]] = []
 
     def connected(self, peer: str) -> None: ...
+
+    def refused(self, peer: str, view: int) -> None: ...
 
     def received(self, peer: str, frame: bytes) -> None:
         self.frames.append((peer, frame))

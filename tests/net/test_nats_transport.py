@@ -128,12 +128,12 @@ def test_a_session_ends_when_its_consumer_is_gone_or_its_connection_breaks() -> 
 def test_frames_are_acknowledged_once_saved_and_given_up_after_many_attempts() -> None:
     async def program(one: Opened) -> None:
         session = one.session
-        session.expect("b", "empty", [], 1)
-        session.expect("b", "first", [1, 2], 1)
-        session.expect("b", "often", [3], TRIES_MAX)
-        session.saved("b", 1, ())
-        session.saved("b", 1, [2])
-        session.saved("c", 1, ())
+        session.expect(("b", 0), "empty", [], 1)
+        session.expect(("b", 0), "first", [1, 2], 1)
+        session.expect(("b", 0), "often", [3], TRIES_MAX)
+        session.saved(("b", 0), 1, ())
+        session.saved(("b", 0), 1, [2])
+        session.saved(("c", 0), 1, ())
         await one.hear("shop.frames.a.=zz", "nobody's")
         await one.pulls()
         assert one.client.published[1:] == [
@@ -168,6 +168,8 @@ class Node:
     def connected(self, peer: str) -> None:
         self.reached.append(peer)
 
+    def refused(self, peer: str, view: int) -> None: ...
+
     def received(self, peer: str, frame: bytes) -> None:
         self.taken.append((peer, frame))
 
@@ -175,7 +177,7 @@ class Node:
 def test_frames_that_come_again_are_counted_and_those_of_readers_are_not_taken() -> None:
     transport = NatsTransport("a", f"{URL}?reader=archive&replicas=3", peers=NAMES)
     assert transport._replicas == 3
-    expected: list[tuple[str, list[int]]] = []
+    expected: list[tuple[tuple[str, int], list[int]]] = []
     session: Any = SimpleNamespace(expect=lambda peer, _, ns, __: expected.append((peer, ns)))
     frame = frames.encode(frames.Head(bytes(8), bytes(8), b""), 0, (), [(4, b"x"), (5, b"y")])
     transport.arrived(session, "b", frame, "reply", 1)  # nobody is there to take it
