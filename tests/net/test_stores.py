@@ -23,7 +23,7 @@ def test_a_store_that_cannot_be_used_says_why(tmp_path: Path) -> None:
             await SqliteStore(foreign).open()
         damaged = tmp_path / "damaged.db"
         damaged.write_bytes(b"not a database at all" * 100)
-        with pytest.raises(StoreError, match="put back a copy"):
+        with pytest.raises(StoreError, match="add it again with an empty store"):
             await SqliteStore(damaged).open()
         with pytest.raises(StoreError, match="check that the folder exists"):
             await SqliteStore(tmp_path / "nowhere" / "a.db").open()

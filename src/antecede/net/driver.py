@@ -23,16 +23,17 @@ from antecede.errors import (
     NodeClosedError,
     PeerError,
     QueueFullError,
+    StoreError,
     UsageError,
 )
 from antecede.eventlog import EventLog
 from antecede.net import frames, journal
-from antecede.net.group.views import was_removed
+from antecede.net.group.views import is_quorum, was_removed
 from antecede.net.journal import Logged, Store, sealed
 from antecede.net.machine import Channel, Delivery, Machine, Met, Outcome, Side
 from antecede.net.members import Members
 from antecede.net.parcels import NEXT, standing_alone
-from antecede.net.peers import UNMET, Link, Outgoing, Peer, wake_all
+from antecede.net.peers import GAP_MAX, UNMET, Link, Outgoing, Peer, wake_all
 from antecede.net.settings import Limits
 from antecede.net.transports import Transport
 
@@ -310,6 +311,8 @@ class Driver:
         self.outgoing = Outgoing(machine, transport, chance, chance.getrandbits(MARK_BITS))
         self.failure: Exception | None = None
         self.is_closed = False
+        self.stale: dict[str, str] = {}
+        """Who has shown that our store is old, and how."""
         self.sent_count = self.done_count = 0
         self.counts = dict.fromkeys(("delivered", "duplicates", "refused"), 0)
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
@@ -336,6 +339,8 @@ class Driver:
                 "send it in parts, or raise payload_bytes in the limits of all nodes"
             )
             raise UsageError(msg)
+        if self.stale:
+            self.check_stale(dests)
         machine = self.machine
         run = machine.run
         if (
@@ -360,6 +365,12 @@ class Driver:
         if not self.saving.is_scheduled:
             self.saving.schedule()
         return machine.last_id
+
+    def check_stale(self, dests: Iterable[str] | str) -> None:
+        """Raise StoreError if a destination has shown that our store is old."""
+        for name in self.stale if isinstance(dests, str) else dests:
+            if name in self.stale:
+                raise StoreError(self.stale[name])
 
     def done(self, event: int) -> Awaitable[None]:
         """Apply that the application has dealt with a delivery; again does nothing."""
@@ -466,7 +477,7 @@ class Driver:
         if head.view < machine.group.members[peer.name].joined:
             self.members.answer_stranger(peer.name)  # it was removed, and another one has joined
             return
-        if not self._is_known(peer, head):
+        if not self._is_known(peer, frame):
             return
         for note in frame.notes:
             self.members.note(peer, note)
@@ -475,7 +486,7 @@ class Driver:
         if head.view != peer.view:
             self.members.seen(peer, head.view)
         link = peer.links.get(head.view)
-        if link is None:
+        if link is None or not self._agrees(link, frame):
             return
         link.acknowledge(machine, frame.prefix, frame.above, self.loop.time())
         if link.channel.kept:
@@ -485,12 +496,13 @@ class Driver:
         if self._input_waiters:
             wake_all(self._input_waiters)
 
-    def _is_known(self, peer: Peer, head: frames.Head) -> bool:
+    def _is_known(self, peer: Peer, frame: frames.Frame) -> bool:
         """Take note of the store that a frame comes from; refuse one that was lost, or is old.
 
         False is for a frame that may have been under way since before a restart.
         """
-        machine, known = self.machine, self.machine.met.get(peer.name, UNMET)
+        head, machine = frame.head, self.machine
+        known = machine.met.get(peer.name, UNMET)
         met = Met(head.source, head.opening, head.mark)
         if known.identity and head.source != known.identity:
             msg = f"{peer.name!r} has lost its store since it and this node last met; {_ANEW}"
@@ -498,9 +510,19 @@ class Driver:
         if head.dest and head.dest != machine.identity:
             msg = f"this node has lost its store since {peer.name!r} and it last met; {_ANEW}"
             raise PeerError(msg)
+        if head.dest and self._is_newer(peer.name, head):
+            return False
         if met != known:
             if head.opening < known.opening:
+                self.outgoing.owe(peer.newest)  # it may be late, or from an old copy of the store
                 return False
+            if head.opening == known.opening:
+                self.outgoing.owe(peer.newest)
+                msg = f"{peer.name!r} runs twice, with copies of one store; {_ANEW}"
+                raise PeerError(msg)
+            if lost := self._lost_by(peer, frame):
+                msg = f"{peer.name!r} has lost packets that it had saved, such as {lost}; {_ANEW}"
+                raise PeerError(msg)
             machine.meet(peer.name, *met)
             self.saving.batch.met[peer.name] = met
             if self.is_durable:
@@ -512,6 +534,63 @@ class Driver:
             for link in peer.links.values():
                 self.outgoing.reconnected(link)
         return True
+
+    def _is_newer(self, name: str, head: frames.Head) -> bool:
+        """Tell whether a peer has seen a later opening of our store, or another of the same."""
+        opening = self.machine.opening
+        if head.known > opening:
+            reason = f"it was opened {head.known} times by now, this copy {opening} times"
+        elif head.known == opening and head.known_mark != self.outgoing.mark:
+            reason = "another node runs with a copy of it"
+        else:
+            return False
+        self._prove_stale(name, reason)
+        return True
+
+    def _lost_by(self, peer: Peer, frame: frames.Frame) -> int:
+        """Return a packet that a peer has acknowledged before, and has no more, or 0."""
+        link = peer.links.get(frame.head.view)
+        if link is None:
+            return 0
+        channel = link.channel
+        first = next(iter(channel.outbox), channel.sent + 1)
+        return 0 if frame.prefix + 1 >= first else frame.prefix + 1
+
+    def _agrees(self, link: Link, frame: frames.Frame) -> bool:
+        """Tell whether a peer has seen no more of our packets and acknowledgements than we know."""
+        channel = link.channel
+        if not self.is_durable:  # what is only in memory is never old: it is a lie
+            return True
+        most = max(frame.prefix, frame.above[-1] if frame.above else 0)
+        if most > channel.sent:
+            told = f"{link.name} has packet {most} of it, but it has sent only {channel.sent}"
+            self._prove_stale(link.name, told)
+            return False
+        if frame.head.low > channel.prefix + 1 and not all(
+            channel.has(n) for n in range(channel.prefix + 1, min(frame.head.low, GAP_MAX))
+        ):
+            told = f"packet {channel.prefix + 1} of {link.name} was acknowledged and is not in it"
+            self._prove_stale(link.name, told)
+            return False
+        return True
+
+    def _prove_stale(self, name: str, reason: str) -> None:
+        """Stop if enough others show that our store is old; until then, send nothing to this one.
+
+        One member alone may lie. It could stay silent as well: nothing more can be sent to it.
+        """
+        process = self.machine.setup.process
+        if name not in self.stale:
+            self.stale[name] = (
+                f"the store of {process!r} is older than what {name!r} has seen of it ({reason}): "
+                f"do not use it again; remove {process!r} from the group and add it again with an "
+                "empty store"
+            )
+            LOG.error("%s: %s", process, self.stale[name])
+        others = list(self.peers)
+        if is_quorum(self.stale, others) and len(self.stale) >= min(2, len(others)):
+            self.machine.is_stale = True
+            self.fail(StoreError(self.stale[name]))
 
     def _take_packets(self, link: Link, packets: list[tuple[int, bytes]]) -> None:
         channel, machine, codec = link.channel, self.machine, link.side.codec

@@ -20,7 +20,7 @@ VERSION: Final = 4
 IDENTITY_BYTES: Final = 8
 ABOVE_MAX: Final = 1024
 """How many packets behind a gap one acknowledgement names."""
-_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIIQQHHIQ")
+_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIIIQQQHHIQ")
 """The version, who sends to whom, and the numbers of the frame; see :func:`encode`."""
 UNKNOWN: Final = bytes(IDENTITY_BYTES)
 
@@ -30,11 +30,23 @@ class Head:
 
     ``view`` is the number of the view that packets and acknowledgements are of, ``stable`` the
     sender's ticket up to which all destinations have its messages in that view. ``opening`` says
-    how often the sender's store was opened, ``mark`` is chosen at random each time, and ``known``
-    is the receiver's opening that the sender knows of.
+    how often the sender's store was opened, ``mark`` is chosen at random each time; ``known`` and
+    ``known_mark`` are those of the receiver, as the sender knows them. The receiver has said before
+    that it has saved all packets below number ``low``.
     """
 
-    __slots__ = ("dest", "known", "mark", "opening", "setup", "source", "stable", "view")
+    __slots__ = (
+        "dest",
+        "known",
+        "known_mark",
+        "low",
+        "mark",
+        "opening",
+        "setup",
+        "source",
+        "stable",
+        "view",
+    )
 
     def __init__(
         self,
@@ -45,7 +57,9 @@ class Head:
         opening: int = 1,
         mark: int = 0,
         known: int = 0,
+        known_mark: int = 0,
         stable: int = 0,
+        low: int = 0,
     ) -> None:
         self.setup = setup
         self.source = source
@@ -54,7 +68,9 @@ class Head:
         self.opening = opening
         self.mark = mark
         self.known = known
+        self.known_mark = known_mark
         self.stable = stable
+        self.low = low
 
 
 class Frame:
@@ -101,7 +117,9 @@ def encode(
             head.opening,
             head.mark,
             head.known,
+            head.known_mark,
             head.stable,
+            head.low,
             prefix,
             len(behind),
             len(notes),
@@ -137,9 +155,10 @@ def decode(data: bytes) -> Frame:
             "on both sides"
         )
         raise PeerError(msg)
-    view, opening, mark, known, stable, prefix, behind, noted, count, first = numbers
+    view, opening, mark, known, known_mark, stable, low, *rest = numbers
+    prefix, behind, noted, count, first = rest
     dest = b"" if dest == UNKNOWN else dest
-    head = Head(setup, source, dest, view, opening, mark, known, stable)
+    head = Head(setup, source, dest, view, opening, mark, known, known_mark, stable, low)
     if not behind and not noted and (first or not count):
         return Frame(head, prefix, [], _packets(data, _HEAD.size, count, first, ()), [])
     fields = Fields(data, _HEAD.size)

@@ -71,7 +71,7 @@ def unsealed(data: bytes, what: str) -> Fields:
     if len(data) < CHECKSUM_BYTES or sealed(body) != bytes(data):
         msg = (
             f"{what} of {len(data)} bytes does not match its checksum: the store is damaged; "
-            "put back a copy of it, or remove this process and add it under a new name"
+            "remove this process from the group and add it again with an empty store"
         )
         raise StoreError(msg)
     return Fields(body)
@@ -234,6 +234,7 @@ class SqliteStore:
         self.path = Path(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antecede-store")
         self._base: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
 
     async def open(self) -> Saved:
         """Open the file, create it if absent, and lock out other processes."""
@@ -297,6 +298,7 @@ class SqliteStore:
             base.close()
             raise
         self._base = base
+        self._file = _file_at(self.path)
         return Saved(None if row is None else row[0], journal)
 
     def _check_owner(self, base: sqlite3.Connection) -> None:
@@ -310,6 +312,12 @@ class SqliteStore:
         if self._base is None:
             msg = f"the store {str(self.path)!r} is closed"
             raise StoreError(msg)
+        if self._file != _file_at(self.path):
+            msg = (
+                f"the store {str(self.path)!r} was deleted or replaced while it was open; what was "
+                "saved since is lost: remove this process and add it again with an empty store"
+            )
+            raise StoreError(msg)
         return self._base
 
     def _execute(self, statement: str, values: tuple[bytes, ...]) -> None:
@@ -321,6 +329,15 @@ class SqliteStore:
             self._base = None
 
 
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file a path names, or None."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _sentence(path: Path, error: Exception) -> str:
     """Return what went wrong and what to do."""
     text = str(error)
@@ -330,8 +347,8 @@ def _sentence(path: Path, error: Exception) -> str:
         advice = "make room on the disk and start the node again; what was saved is safe"
     elif "not a database" in text or "malformed" in text:
         advice = (
-            "the file is damaged; put back a copy of it, or remove this process and add it under "
-            "a new name"
+            "the file is damaged; remove this process from the group and add it again with an "
+            "empty store"
         )
     elif "unable to open" in text or isinstance(error, OSError):
         advice = "check that the folder exists and can be written"

@@ -425,6 +425,8 @@ class Machine:
     def __init__(self, setup: Setup, identity: bytes, start: Welcome | None = None) -> None:
         self.setup = setup
         self.identity = identity
+        self.is_stale = False
+        """Whether others have shown that the store is an old copy."""
         self.opening = 1
         """How often the store was opened."""
         first = start or founding(setup)
@@ -807,6 +809,7 @@ class Machine:
         put_names(out, (self.setup.process, self.setup.sentence))
         put_bytes(out, self.identity)
         put_number(out, self.opening)
+        out.append(self.is_stale)
         self.group.write(out)
         put_number(out, self.events)
         put_number(out, len(self.met))
@@ -893,7 +896,14 @@ class Machine:
             )
             raise StoreError(msg)
         process, sentence = reader.names()
-        identity, opening, group = reader.bytes(), reader.number(), Group.read(setup, reader)
+        identity, opening, is_stale = reader.bytes(), reader.number(), reader.byte()
+        group = Group.read(setup, reader)
+        if is_stale:
+            msg = (
+                f"the store is an old copy, which others have found out; remove {process!r} from "
+                "the group and add it again with an empty store"
+            )
+            raise StoreError(msg)
         if group.is_removed:
             raise StoreError(was_removed(process))
         if process != setup.process or not is_group_of(setup, group):

@@ -15,7 +15,7 @@ from typing import Any, Self
 from antecede.endpoint.messages import MessageId
 from antecede.endpoint.registry import view_of
 from antecede.endpoint.view import View
-from antecede.errors import NodeClosedError, UsageError, shown
+from antecede.errors import NodeClosedError, StoreError, UsageError, shown
 from antecede.eventlog import EventLog
 from antecede.net.driver import LOG, Driver, Waiting, write_events
 from antecede.net.frames import IDENTITY_BYTES
@@ -254,9 +254,11 @@ class Node:
     async def flush(self) -> None:
         """Wait until all peers have acknowledged everything that was sent to them."""
         driver = self._opened()
+        driver.check_stale(driver.peers)
         while driver.unacknowledged():
             await driver.next_input()
             driver.check()
+            driver.check_stale(driver.peers)
 
     def waiting(self) -> list[Waiting]:
         """Return the messages that arrived and are held: for how long, and what for."""
@@ -325,6 +327,8 @@ class Node:
             if error is None and driver.failure is None:
                 await self._linger(driver)
             await driver.close()
+            if driver.machine.is_stale:
+                await driver.saving.checkpoint()
         finally:
             await self._close_all(driver.events)
         if error is None and driver.failure is not None:
@@ -333,6 +337,12 @@ class Node:
     async def _machine(self, lobby: Lobby) -> tuple[Machine, list[Logged]]:
         if self._store is not None:
             saved = await self._store.open()
+            if saved.checkpoint is None and saved.journal:
+                msg = (
+                    "the store has a journal without a checkpoint: it is damaged; remove "
+                    f"{self.process!r} from the group and add it again with an empty store"
+                )
+                raise StoreError(msg)
             if saved.checkpoint is not None:
                 machine, logged = Machine.restored(self.setup, saved.checkpoint, saved.journal)
                 machine.opening += 1

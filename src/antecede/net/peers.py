@@ -229,7 +229,9 @@ class Outgoing:
             machine.opening,
             self.mark,
             met.opening,
+            met.mark,
             self.stables.get(channel.view, 0),
+            next(iter(channel.outbox), channel.sent + 1),
         )
         told = notes or []
         if peer.view != machine.group.number:

@@ -730,7 +730,14 @@ class Readers:
         if self._receiver is None or self._head is None:
             return
         last = self._head
-        head = frames.Head(last.setup, self._identity, last.source, last.view, known=last.opening)
+        head = frames.Head(
+            last.setup,
+            self._identity,
+            last.source,
+            last.view,
+            known=last.opening,
+            known_mark=last.mark,
+        )
         for reader, numbers in stored.items():
             numbers.sort()
             for begin in range(0, len(numbers), frames.ABOVE_MAX):
