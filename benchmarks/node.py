@@ -26,7 +26,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from antecede.endpoint.messages import Message
 from antecede.errors import AntecedeError
 from antecede.net import Limits, Node
 from antecede.net.metrics import parse_metrics
@@ -37,8 +36,7 @@ PAYLOAD = bytes(256)
 FRAME = len(PAYLOAD) + 32
 WINDOWS = (1, 16, 256)
 SLICES = 8
-COMPILED = not hasattr(Message.__init__, "__code__")
-SHARE_MIN = 1.0 if COMPILED else 0.5
+SHARE_MIN = 0.5
 DURABLE_MIN, SQLITE_SHARE_MIN = 5_000.0, 0.5
 NAMES = ("a", "b", "c")
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import antecede
-
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PATH = re.compile(r"# (src/\S+)\n")
