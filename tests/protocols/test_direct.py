@@ -8,7 +8,7 @@ from antecede.endpoint.messages import Message, Need, Packet
 from antecede.endpoint.registry import PROTOCOLS, endpoint, size
 from antecede.endpoint.rules import Own
 from antecede.errors import UsageError
-from antecede.protocols.direct import OWN_SLOTS, PRUNES, Direct
+from antecede.protocols.direct import OWN_SLOTS, PRUNES, Control, Direct
 from tests.protocols.rig import (
     assert_damage_is_harmless,
     assert_refused,
@@ -151,7 +151,7 @@ def test_what_no_member_sends_is_refused() -> None:
     world = World("direct", "abc")
     world.send("a", [*"b"])
     packet = world.in_flight[0]
-    control = ({}, {1: 1 << packet.view.shift | 1}, {})
+    control: Control = ({}, {1: 1 << packet.view.shift | 1}, {})
     assert_refused(world.endpoints["b"], [forged(packet, control=control)], "knows of more")
 
 

@@ -70,7 +70,7 @@ def test_what_no_member_sends_is_refused() -> None:
     world = World("vectors", "abc")
     world.send("a", [*"b"])
     packet = world.in_flight[0]
-    control = (1, 1, 0), {}
+    control: Control = (1, 1, 0), {}
     assert_refused(world.endpoints["b"], [forged(packet, control=control)], "knows of more")
 
 
