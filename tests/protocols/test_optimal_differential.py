@@ -79,19 +79,19 @@ class IgnoresWhatIsGone(Differential):
         return {dest: (is_all, [], fresh) for dest, (is_all, _, fresh) in changes.items()}
 
 
-class WithoutChannelOrder(Differential):
-    """Applies differences in the order of arrival."""
+class KeepsTheFirst(Differential):
+    """Applies every difference to what the channel carried first."""
 
-    def needs(self, packet: Packet) -> list[int]:
-        before = self.reached[self.view.low + 1 + packet.source_no :][:1]
-        self.reached[self.view.low + 1 + packet.source_no] = 1 << 60
-        found = super().needs(packet)
-        self.reached[self.view.low + 1 + packet.source_no] = before[0]
-        return found
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        before = self._last_received[packet.source_no]
+        places = super().taken(packet)
+        if before:
+            self._last_received[packet.source_no] = before
+        return places
 
 
 def test_mutants_are_caught() -> None:
-    for mutant in (IgnoresWhatIsGone, WithoutChannelOrder):
+    for mutant in (IgnoresWhatIsGone, KeepsTheFirst):
         assert caught("optimal", mutant, options=DIFFERENTIAL) in {
             "safety",
             "necessity",

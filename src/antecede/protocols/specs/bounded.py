@@ -71,16 +71,16 @@ class Process:
         return chosen
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """Receive a message, or an extra one."""
+        """Receive a message, or an extra one; of those that are ready, extra ones go first."""
         self.waiting.append(copy)
         delivered = []
-        while (ready := next(filter(self.is_ready, self.waiting), None)) is not None:
-            self.waiting.remove(ready)
+        while ready := sorted(filter(self.is_ready, self.waiting), key=lambda one: one.number > 0):
+            self.waiting.remove(ready[0])
             # DELIV_i[j] <- DELIV_i[j] + 1
-            self.deliv[ready.source] += 1
-            if ready.number:  # an extra message does nothing more
-                self.merge(ready)
-                delivered.append(ready)
+            self.deliv[ready[0].source] += 1
+            if ready[0].number:  # an extra message does nothing more
+                self.merge(ready[0])
+                delivered.append(ready[0])
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
