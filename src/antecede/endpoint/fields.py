@@ -12,8 +12,8 @@ T = TypeVar("T")
 Numbers = list[int]
 Rows = list[list[int]]
 Pairs = list[tuple[int, int]]
-SAVED_MAX: Final = COUNT_MAX >> 1
-"""The highest number accepted from a saved state: one can go on counting from there."""
+SAVED_MAX: Final = COUNT_MAX
+"""The highest number accepted from a saved state: all that a peer may have told us."""
 
 
 class Fields:

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from antecede.endpoint.fields import Fields
+from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_column, put_column, read_varint, varint
@@ -169,7 +169,7 @@ class Context(Rules):
     def load(self, state: Fields) -> None:
         """Take over the leaves."""
         view = self.view
-        for key in state.numbers("leaves"):
+        for key in state.numbers("leaves", most=(SAVED_MAX + 1 << self.view.shift) - 1):
             sender = key & view.low
             newest = self.made << view.shift | sender if sender == self.me else 0
             if (

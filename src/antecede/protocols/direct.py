@@ -61,7 +61,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
 from antecede.endpoint.arguments import as_choice
-from antecede.endpoint.fields import Fields
+from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
@@ -284,7 +284,7 @@ class Direct(Rules):
     def _loaded(self, state: Fields, name: str) -> list[Barrier]:
         low, n, most = self.view.low, self.view.n, self.made + 1 << self.view.shift
         barriers = []
-        for keys in state.rows(name, n):
+        for keys in state.rows(name, n, most=(SAVED_MAX + 1 << self.view.shift) - 1):
             barrier = {key & low: key for key in keys}
             if len(barrier) < len(keys) or any(
                 key <= low or k >= n or (k == self.me and key >= most) for k, key in barrier.items()

@@ -74,7 +74,7 @@ from collections.abc import Collection, Iterable
 from typing import ClassVar, cast
 
 from antecede.endpoint.delivered import Delivered
-from antecede.endpoint.fields import Fields
+from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Entries, Log, explicit, load_log, saved, spelt, take
 from antecede.endpoint.messages import (
@@ -397,13 +397,14 @@ class SemanticOptimal(Rules):
         logs = state.list("logs", len(self._at))
         if sorted(set(self._at)) != self._at or len(self._at) > self._window:
             raise state.wrong("at", self._at, f"at most {self._window} ascending events")
-        most = [COUNT_MAX << view.shift] * view.n
+        highest = (SAVED_MAX + 1 << view.shift) - 1
+        most = [highest] * view.n
         most[self.me] = self.made << view.shift | self.me
         for part in logs:
             fields = Fields("log", part)
             log = load_log(fields, "log", view, most)
             prefixes = fields.keys("prefixes", view.n, view.shift)
-            points = fields.numbers("points", most=COUNT_MAX << view.shift)
+            points = fields.numbers("points", most=highest)
             fields.end()
             is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)
             if not is_real or sorted(set(points)) != points or prefixes[self.me] > most[self.me]:
