@@ -334,7 +334,7 @@ class TcpTransport:
         self._outbound: dict[str, Outbound] = {}
         self._inbound: dict[str, Inbound] = {}
         self._connections: set[Inbound] = set()
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}
         self._hints: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._connecting: dict[str, asyncio.Task[None]] = {}
@@ -517,8 +517,14 @@ class TcpTransport:
             if strangers >= STRANGERS_MAX:
                 self._drop_oldest(strangers)
             task = loop.create_task(self._shake_hands(sock, address))
-            self._handshakes[task] = None
-            task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+            self._handshakes[task] = sock
+            task.add_done_callback(self._shaken)
+
+    def _shaken(self, task: asyncio.Task[None]) -> None:
+        """Forget a handshake; one that was cancelled may not even have begun."""
+        sock = self._handshakes.pop(task)
+        if task.cancelled():
+            sock.close()
 
     def _drop_oldest(self, count: int) -> None:
         """Make room for a connection: end the one that has said least, for longest."""
