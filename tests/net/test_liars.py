@@ -16,7 +16,7 @@ from antecede.net.group.flush import ENDING, OVER, Answer, Report
 from antecede.net.group.joining import REMOVED
 from antecede.net.group.paxos import ACCEPT, ACCEPTED, DECIDED, PREPARE, PROMISE, REFUSED, Vote
 from antecede.net.group.views import Ballot, Change
-from antecede.net.machine import ALONE
+from antecede.net.parcels import ALONE
 from antecede.net.settings import Setup
 from antecede.testing import Network, run
 from tests.net.test_hostile_members import Deaf
