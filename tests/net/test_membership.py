@@ -15,7 +15,7 @@ from antecede.net import Limits, Node
 from antecede.testing import Host, Network, run
 from tests.net.test_node import NAMES, node_on, take, three
 
-PROTOCOLS = sorted(antecede.PROTOCOLS)
+PROTOCOLS = sorted(name for name, info in antecede.PROTOCOLS.items() if "liveness" in info.promises)
 
 
 def newcomer(network: Network, name: str = "d", **given: Any) -> Node:
@@ -250,7 +250,7 @@ def test_one_of_two_can_go_on_alone() -> None:
 
 
 def test_wrong_changes_say_what_to_do() -> None:
-    async def main() -> None:
+    async def program() -> None:
         network = Network(seed=1)
         async with three(network) as nodes:
             a = nodes["a"]
@@ -265,6 +265,10 @@ def test_wrong_changes_say_what_to_do() -> None:
             await a.remove("c")
             with pytest.raises(UsageError, match="cannot send to 'c': not a member"):
                 await a.send(["c"], b"x")
+
+    async def main() -> None:
+        with pytest.raises(NodeClosedError, match="'c' was removed"):
+            await program()
 
     run(main())
 
@@ -333,5 +337,27 @@ def test_order_is_kept_between_messages_that_wait_for_lost_ones(protocol: str, f
             assert len(c.waiting()) == 2
             await asyncio.gather(b.remove("r"), b.remove("q"))
             assert await take(c, 2) == [b"m1", b"m2"]
+
+    run(main())
+
+
+def test_what_is_lost_can_be_given_up() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with three(network, limits=Limits(linger_seconds=0)) as nodes:
+            network.partition(["b"], ["c"])
+            await nodes["c"].send(["b"], b"lost")
+            await nodes["c"].send(["a"], b"to a")
+            assert await take(nodes["a"], 1) == [b"to a"]
+            await nodes["a"].send(["b"], b"answer")
+            await asyncio.sleep(5)
+            (held,) = nodes["b"].waiting()
+            (need,) = held.needs
+            with pytest.raises(UsageError, match="nothing waits for that"):
+                await nodes["b"].skip(need.process, 10**15)
+            await nodes["b"].skip(need.process, need.number)
+            delivery = await anext(nodes["b"])
+            assert (delivery.payload, delivery.unmet) == (b"answer", (need,))
+            assert not nodes["b"].waiting()
 
     run(main())

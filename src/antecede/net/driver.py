@@ -32,7 +32,7 @@ from antecede.net.group.views import is_quorum, was_removed
 from antecede.net.journal import Logged, Store, sealed
 from antecede.net.machine import Channel, Delivery, Machine, Met, Outcome, Side
 from antecede.net.members import Members
-from antecede.net.parcels import NEXT, standing_alone
+from antecede.net.parcels import NEXT, is_control, standing_alone
 from antecede.net.peers import GAP_MAX, UNMET, Link, Outgoing, Peer, wake_all
 from antecede.net.settings import Limits
 from antecede.net.transports import Transport
@@ -447,7 +447,7 @@ class Driver:
                 self.members.answer_stranger(peer)
             else:
                 self._take_frame(found, frame)
-        except PeerError as error:
+        except AntecedeError as error:
             self.refuse(peer, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the node must not go on
             self.fail(error)
@@ -468,6 +468,7 @@ class Driver:
     def _take_frame(self, peer: Peer, data: bytes) -> None:
         frame = frames.decode(data)
         head, machine = frame.head, self.machine
+        peer.heard = self.loop.time()
         if head.setup != machine.group.digest:
             msg = (
                 f"{peer.name!r} runs another setup than {machine.setup.sentence}; give all nodes "
@@ -567,7 +568,8 @@ class Driver:
             self._prove_stale(link.name, told)
             return False
         if frame.head.low > channel.prefix + 1 and not all(
-            channel.has(n) for n in range(channel.prefix + 1, min(frame.head.low, GAP_MAX))
+            channel.has(n)
+            for n in range(channel.prefix + 1, min(frame.head.low, channel.prefix + GAP_MAX))
         ):
             told = f"packet {channel.prefix + 1} of {link.name} was acknowledged and is not in it"
             self._prove_stale(link.name, told)
@@ -600,11 +602,14 @@ class Driver:
             packets = self._new_ones(link, standing_alone(codec, packets))
         place, end = 0, len(packets)
         while place < end:
-            if link.side is not machine.sides[0] or self.is_inbox_full:
-                for later, whole in standing_alone(codec, packets)[place:]:
-                    link.put_aside(later, whole)
+            if link.side is not machine.sides[0] or (
+                self.is_inbox_full and not is_control(packets[place][1])
+            ):
+                packets = standing_alone(codec, packets)
+                link.put_aside(*packets[place])
                 self._has_pending = True
-                break
+                place += 1
+                continue
             taken = self._take_some(link, packets, place)
             if self.is_durable:
                 self.saving.batch.records += [
@@ -735,6 +740,7 @@ class Driver:
         self._has_pending = any(link.pending for link in self.links.values())
         if self._has_pending:
             self.loop.call_soon(self._admit_later)
+        wake_all(self._input_waiters)
 
     def _admit_later(self) -> None:
         if not self.is_closed and self.failure is None:

@@ -163,6 +163,8 @@ def decode(data: bytes) -> Frame:
         return Frame(head, prefix, [], _packets(data, _HEAD.size, count, first, ()), [])
     fields = Fields(data, _HEAD.size)
     above = fields.numbers() if behind else []
+    if len(above) > ABOVE_MAX:
+        fields.fail(f"acknowledge {len(above)} packets behind gaps")
     notes = [fields.bytes() for _ in range(noted)]
     places = fields.numbers() if count and not first else []
     packets = _packets(data, fields.position, count, first, places)

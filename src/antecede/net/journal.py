@@ -235,6 +235,7 @@ class SqliteStore:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antecede-store")
         self._base: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._is_closed = False
 
     async def open(self) -> Saved:
         """Open the file, create it if absent, and lock out other processes."""
@@ -268,7 +269,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the file and end the thread; calling again does nothing."""
-        if self._base is not None:
+        if not self._is_closed:  # behind an opening that was cancelled and goes on in its thread
+            self._is_closed = True
             await self._run(self._close)
         self._thread.shutdown(wait=False)
 

@@ -20,7 +20,7 @@ from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Effects, Message, MessageId, Need, Packet
 from antecede.endpoint.registry import LIMIT_MAX, endpoint, view_of
 from antecede.endpoint.view import View
-from antecede.errors import AntecedeError, PeerError, SnapshotError, StoreError
+from antecede.errors import AntecedeError, PeerError, StoreError
 from antecede.net import journal
 from antecede.net.fields import (
     Fields,
@@ -874,7 +874,7 @@ class Machine:
                     machine._replay(kind, fields)
         except StoreError:
             raise
-        except (AntecedeError, SnapshotError, LookupError, ValueError, AssertionError) as error:
+        except _DAMAGES as error:
             msg = (
                 f"the store cannot be read ({error}): it is damaged; remove {setup.process!r} "
                 "from the group and add it again with an empty store"
@@ -939,6 +939,15 @@ class Machine:
         inputs[kind](*fields)
 
 
+_DAMAGES: Final = (
+    AntecedeError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 Copy = tuple[str, int, bytes]
 """Who sent it, the number of the packet, and the parcel."""
 

@@ -20,7 +20,7 @@ from antecede.endpoint.rules import Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 from antecede.net.fields import Fields, put_bytes, put_number
-from antecede.wire.codec import Codec
+from antecede.wire.codec import CONTROL, Codec
 
 ALONE: Final = b"\0"
 """Stands before a packet whose message has no other copies."""
@@ -49,6 +49,11 @@ def packet_in(parcel: bytes) -> bytes:
     fields = Fields(parcel)
     fields.bytes()
     return parcel[fields.position :]
+
+
+def is_control(parcel: bytes) -> bool:
+    """Tell whether a parcel brings something for the protocol alone, which fills no inbox."""
+    return parcel.startswith(ALONE) and len(parcel) > 1 and bool(parcel[1] & CONTROL)
 
 
 def ticket_of(parcel: bytes) -> int:

@@ -23,6 +23,8 @@ FRAME_BYTES: Final = 1 << 18
 """Packets are packed into frames of about this size."""
 ACKNOWLEDGE_SECONDS: Final = 0.003
 """For how long an acknowledgement waits for packets to travel with, and at most twice that."""
+SILENCE_SECONDS: Final = 30.0
+"""A connection is replaced if nothing came for so long although something is awaited."""
 UNMET: Final = Met()
 HELLO: Final = b"H"
 """A note that asks for a frame."""
@@ -45,6 +47,8 @@ class Peer:
         """Its store as it has shown it, as far as that is saved."""
         self.view = -1
         """The newest view of which it has sent a frame; -1 before that."""
+        self.heard = 0.0
+        """When a frame of it came last."""
         self.knows_us = False
         """Whether it has shown that it knows our store as it was opened now."""
         self.links: dict[int, Link] = {}
@@ -185,6 +189,8 @@ class Outgoing:
         self._owed: dict[Channel, Link] = {}
         self._overdue: dict[Channel, Link] = {}
         self._owing: asyncio.TimerHandle | None = None
+        self._backlog: Callable[[str], int] = getattr(transport, "backlog", lambda _: 0)
+        self._reset: Callable[[str], None] | None = getattr(transport, "reset", None)
 
     def answer(self, name: str, note: bytes) -> None:
         """Send a note to a process that is not a member."""
@@ -305,8 +311,14 @@ class Outgoing:
         link.timer = None
         if self.is_stopped or not link.unacknowledged(1):
             return
-        if self.loop.time() >= link.last_progress + link.patience:
+        now = self.loop.time()
+        if now >= link.last_progress + link.patience and not self._backlog(link.name):
             link.back_off()
-            link.last_progress = self.loop.time()
+            link.last_progress = now
+            if now - link.peer.heard > SILENCE_SECONDS and self._reset is not None:
+                link.peer.heard = now
+                self._reset(link.name)  # the connection may lead nowhere
             self.resend(link, RESEND_PACKETS)
+        elif now >= link.last_progress + link.patience:
+            link.last_progress = now  # what was sent before is still under way
         self._set_timer(link)

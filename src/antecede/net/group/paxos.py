@@ -164,9 +164,11 @@ class Voting:
         if value is None or group.is_removed or not self._may_vote():
             self._attempt = None
             return
-        slot = group.number + 1
-        if self._attempt is not None and self._attempt.slot == slot:
-            return
+        slot, before = group.number + 1, self._attempt
+        if before is not None and before.slot == slot:
+            if before.chosen is not None or before.own == value:
+                return
+            self._rounds = max(self._rounds, before.highest)  # more is wanted by now
         self._rounds = max(self._rounds, group.promised.round) + 1
         stayers = [one for one in self._voters if one not in Change.decoded(value).leaves]
         attempt = self._attempt = Attempt(slot, Ballot(self._rounds, me), value, stayers)

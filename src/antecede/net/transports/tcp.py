@@ -334,7 +334,7 @@ class TcpTransport:
         self._outbound: dict[str, Outbound] = {}
         self._inbound: dict[str, Inbound] = {}
         self._connections: set[Inbound] = set()
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}
         self._hints: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._connecting: dict[str, asyncio.Task[None]] = {}
@@ -399,6 +399,19 @@ class TcpTransport:
         wire = self._outbound.get(peer)
         return wire is not None and wire.write(frame)
 
+    def backlog(self, peer: str) -> int:
+        """Return how many bytes for a peer were not given to the system yet."""
+        wire = self._outbound.get(peer)
+        if wire is None or wire.transport is None:
+            return 0
+        return wire.transport.get_write_buffer_size()
+
+    def reset(self, peer: str) -> None:
+        """Break the connection to a peer, so that another is opened."""
+        if (wire := self._outbound.get(peer)) is not None:
+            LOG.warning("%s: %s does not answer; connecting again", self.process, peer)
+            wire.abort()
+
     def counters(self) -> dict[str, int]:
         """Return how often connections were made, made again, and turned away."""
         return dict(self._counts)
@@ -430,7 +443,7 @@ class TcpTransport:
             begin = loop.time()
             try:
                 wire = await self._connect(peer, address)
-            except (OSError, TimeoutError, PeerError) as error:
+            except (OSError, TimeoutError, PeerError, ValueError, OverflowError) as error:
                 reason = getattr(error, "reason", None) or str(error) or type(error).__name__
                 self._tell(f"out {peer}", f"cannot connect to {peer} at {address} yet: {reason}")
             else:
@@ -502,12 +515,26 @@ class TcpTransport:
                 continue
             strangers = len(self._handshakes) + len(self._connections) - len(self._inbound)
             if strangers >= STRANGERS_MAX:
-                sock.close()
-                self._refuse(address, f"{strangers} connections have not said who they are")
-                continue
+                self._drop_oldest(strangers)
             task = loop.create_task(self._shake_hands(sock, address))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            self._handshakes[task] = sock
+            task.add_done_callback(self._shaken)
+
+    def _shaken(self, task: asyncio.Task[None]) -> None:
+        """Forget a handshake; one that was cancelled may not even have begun."""
+        sock = self._handshakes.pop(task)
+        if task.cancelled():
+            sock.close()
+
+    def _drop_oldest(self, count: int) -> None:
+        """Make room for a connection: end the one that has said least, for longest."""
+        reason = f"{count} connections have not said who they are"
+        nameless = [wire for wire in self._connections if not wire.peer]
+        if nameless:
+            min(nameless, key=lambda wire: wire.born).turn_away(reason)
+        elif self._handshakes:
+            next(iter(self._handshakes)).cancel()
+            self._refuse("", reason)
 
     async def _shake_hands(self, sock: socket.socket, address: object) -> None:
         context = self._server_context
