@@ -53,6 +53,8 @@ bench: setup ## run the benchmarks (ARGS="..." selects some)
 
 explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
+	@$(BIN)/python -m tests.inbox.explore
+	@$(BIN)/python -m tests.logs.model --runs 20000
 
 fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
@@ -67,6 +69,12 @@ soak: setup ## run protocols, nodes and reorder for long: state that must not gr
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600
 	@$(BIN)/python -m tests.net.schedules --seconds 600
 	@$(BIN)/python -m tests.net.churn --seconds 600
+	@$(BIN)/python -m tests.inbox.soak --store sqlite --seconds 600
+	@$(BIN)/python -m tests.inbox.soak --store postgresql --seconds 600
+	@$(BIN)/python -m tests.inbox.soak --store postgresql --steps
+	@$(BIN)/python -m tests.logs.shop --client confluent --seconds 600
+	@$(BIN)/python -m tests.logs.shop --client aiokafka --seconds 600
+	@$(BIN)/python -m tests.logs.shop --client nats --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
 	@$(BIN)/python -m docs.generate

@@ -50,7 +50,7 @@ def benchmarks_page(folder: Path = MEASURED) -> str:
     runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
     page = Page(folder, runs)
     lines = [*page.head()]
-    for section in (kernels, endpoints, sizes, audit, reorder, nodes):
+    for section in (kernels, endpoints, sizes, audit, reorder, nodes, logs):
         title, *rest = section(page)
         lines += ["", title, *page.caution(), *rest]
     return "\n".join(lines) + "\n"
@@ -339,6 +339,45 @@ def reorder(page: Page) -> Iterator[str]:
             word("reorders", "reorder"),
             *(count(name, name, digits=0) for name in names),
         )
+
+
+def logs(page: Page) -> Iterator[str]:
+    """Yield the section on order over Kafka."""
+    yield from ("## Order over Kafka", "")
+    yield wrapped(
+        "Records per second that one instance handles from a backlog, order to payment to shipment "
+        "over 3 topics of 4 partitions, with a handler that does nothing, on the mock cluster of "
+        "librdkafka in the same process; and as a share of the rate without order."
+    )
+    yield ""
+    yield from page.table(
+        page.rows("logs_rates"), word("order"), count("rate", "records/s", digits=0),
+        count("of_off", "of off", digits=2),
+    )  # fmt: skip
+    yield ""
+    yield wrapped(
+        "Milliseconds from the acknowledged write to the start of the handler, two instances, at "
+        "an easy pace; look-ups of the group's progress, commits, and records that came early, "
+        "each per record."
+    )
+    yield ""
+    yield from page.table(
+        page.rows("logs_latency"), word("order"), count("p50_ms", "p50", digits=1),
+        count("p99_ms", "p99", digits=1), count("added_p50_ms", "added p50", digits=1),
+        count("added_p99_ms", "added p99", digits=1), count("look_ups", "look-ups", digits=2),
+        count("commits", digits=2), count("early", digits=2),
+    )  # fmt: skip
+    yield ""
+    yield wrapped(
+        "Headers of simulated traffic: ten services, 20 topics of 12 partitions. In the first "
+        "three a handler's own context is stamped; in the last, positions are kept with "
+        "long-lived rows."
+    )
+    yield ""
+    yield from page.table(
+        page.rows("logs_bytes"), word("traffic"), count("entries", digits=1),
+        count("bytes", "bytes, mean", digits=0), count("p99", "bytes, p99", digits=0),
+    )  # fmt: skip
 
 
 def nodes(page: Page) -> Iterator[str]:

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = {
     "antecede": "antecede",
     "net": "antecede.net",
+    "inbox": "antecede.inbox",
+    "logs": "antecede.logs",
     "testing": "antecede.testing",
     "check": "antecede.check",
     "pipeline": "antecede.pipeline",

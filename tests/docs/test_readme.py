@@ -8,16 +8,26 @@ from pathlib import Path
 import pytest
 
 from antecede.cli.main import VERBS, app
+from antecede.inbox import Inbox
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 
 def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out.splitlines()
     assert out == ["bob:1 waits for message 1 of ann", "ann b'lunch?'", "bob b'yes!'"]
+
+
+def test_the_inbox_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[-1]
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == ["orders/order-17", "payments/pay-17"]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +77,8 @@ def test_the_lines_run_as_printed(
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     words = [*words, "--no-open"] if words[0] == "play" else words
+    if words[0] == "inbox":
+        Inbox(words[1], topics={"orders"}).close()
     with pytest.raises(SystemExit) as ended:
         app(words)
     assert ended.value.code == STATUS.get(words[0], 0)

@@ -52,6 +52,8 @@ def reorder(
     *,
     causes: str | None = None,
     packet: str | None = None,
+    positions: str | None = None,
+    topics: Iterable[str] | None = None,
     id: str = "id",  # noqa: A002 - the name of the column
     dest: str = "dest",
     source: str = "source",
@@ -72,32 +74,33 @@ def reorder(
     destination ``dest``, its ``source`` with its number ``seq`` there, and ``causes``, the ids of
     messages that the same destination gets and that must come before it. All of the rows' columns
     pass through. These are added:
-
-    - ``position``: the row's place at its destination, from 1, without gaps, also over restarts;
-    - ``held_seconds``: how long it waited for its causes;
-    - ``released``: it was delivered although a cause was missing;
-    - ``late``: an effect of it was delivered before it, without it.
+    ``position``, the row's place at its destination, from 1, without gaps, also over restarts;
+    ``held_seconds``, how long it waited for its causes; ``released``, whether it was delivered
+    although a cause was missing; ``late``, whether an effect of it was delivered without it.
 
     With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
     ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
-
     Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
-    remembered: choose more than a row may come after its effects or its duplicates.
-
-    With ``keep_rejected`` rows that are not messages come out too, without a position and with the
-    reason in ``rejected``. Otherwise they are left out.
+    remembered: choose more than a row may come after its effects or its duplicates. With
+    ``keep_rejected`` rows that are not messages come out too, without a position and with the
+    reason in ``rejected``.
 
     For rows with encoded packets, ``packet`` names their column (of any protocol that puts control
     information into packets), ``members`` the processes in the Codec's order, and ``readers`` the
     destinations, which must not send: packets leave out what a sender knows anyway. ``protocol``
     and ``options`` are those of the endpoints; without them the packets tell the protocol.
 
+    For records of Kafka with positions (``antecede.logs``), ``positions`` names the column of their
+    header or of all headers, and ``topics`` what the stream reads; ``topic``, ``partition`` and
+    ``offset`` tell their places. Without a column ``dest`` all rows have one destination.
     Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
     names of columns may change over a checkpoint.
     """
     policy_timeout = checked_policy(
         on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
     )
+    if positions is not None:
+        return _by_positions(stream, positions, policy_timeout, locals())
     plan, fixed = None, {"form": "causes", "buckets": buckets}
     number: Number
     if packet is None:
@@ -124,6 +127,29 @@ def reorder(
     if stream.isStreaming:
         return _on_stream(rows, policy, number)
     return _on_batch(rows, policy, number, releases=on_missing == "release")
+
+
+def _by_positions(
+    stream: DataFrame, positions: str, timeout: int | None, asked: Mapping[str, Any]
+) -> DataFrame:
+    from antecede.pipeline.streams.positions import reorder_by_positions
+
+    for name in ("causes", "packet", "members", "readers", "protocol", "options"):
+        if asked[name] is not None:
+            msg = f"rows have positions, or {name}; give positions= or {name}=, not both"
+            raise UsageError(msg)
+    for name, value in _STATE.items():
+        if stream.isStreaming:
+            stream.sparkSession.conf.set(name, value)
+    return reorder_by_positions(
+        stream,
+        positions,
+        asked["topics"],
+        asked["dest"],
+        timeout,
+        releases=asked["on_missing"] == "release",
+        keeps_rejected=asked["keep_rejected"],
+    )
 
 
 def _require_no_packets(**given: object) -> None:

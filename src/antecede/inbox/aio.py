@@ -1,0 +1,293 @@
+"""The inbox for asyncio: the same names; what waits for the store is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from contextvars import Token
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from antecede.errors import UsageError
+from antecede.inbox.api import Desk, Message, Place, Relay, Transaction, current, inside
+from antecede.inbox.events import write_events
+from antecede.inbox.records import Offer, Outgoing, Parked, Report, Waiting
+
+#: How many handlers may wait for a database at a time.
+THREADS = 32
+Result = TypeVar("Result")
+
+
+class AsyncTransaction:
+    """The transaction in which a message is handled: one's own writes, sends, and "done"."""
+
+    def __init__(self, inbox: AsyncInbox, transaction: Transaction) -> None:
+        self._inbox, self._transaction = inbox, transaction
+
+    @property
+    def message(self) -> Message:
+        """The message that is handled."""
+        return self._transaction.message
+
+    async def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement on the inbox's database, in its own words; return the cursor."""
+        return await self._inbox.call(self._transaction.execute, statement, values)
+
+    def send(
+        self,
+        topic: str,
+        body: object = None,
+        *,
+        id: str | None = None,
+        causes: Iterable[object] = (),
+    ) -> Outgoing:
+        """Send a message when the transaction is committed; not awaited."""
+        return self._transaction.send(topic, body, id=id, causes=causes)
+
+
+class AsyncMessage:
+    """A message that is ready: ``async with message as transaction:`` handles it."""
+
+    def __init__(self, inbox: AsyncInbox, message: Message) -> None:
+        self._inbox, self._message = inbox, message
+        self._token: Token[Message | None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._message, name)
+
+    def __repr__(self) -> str:
+        return repr(self._message)
+
+    async def __aenter__(self) -> AsyncTransaction:
+        transaction = AsyncTransaction(self._inbox, self._message.enter())
+        self._token = current.set(self._message)
+        return transaction
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            current.reset(self._token)
+        # A task that is cancelled must not leave its transaction open.
+        end = self._message.finish if error is None else lambda: self._message.fail(error)
+        await asyncio.shield(self._inbox.call(end))
+
+
+class Offering:
+    """What ``offer`` returns: await it to keep the message, or iterate to handle what is ready."""
+
+    def __init__(self, inbox: AsyncInbox, offer: Offer | None) -> None:
+        self._inbox, self._offer = inbox, offer
+
+    def __await__(self) -> Generator[Any, None, str]:
+        return self._inbox.take(self._offer).__await__()
+
+    async def __aiter__(self) -> AsyncIterator[AsyncMessage]:
+        await self._inbox.take(self._offer)
+        async for message in self._inbox.hand_over():
+            yield message
+
+
+class AsyncInbox:
+    """:class:`antecede.inbox.Inbox` for asyncio: the same parameters and names.
+
+    ``offer`` is awaited to keep the message alone, or iterated over by ``async for``. ``fetch`` and
+    ``publish`` may be coroutine functions. ``send`` of a transaction is not awaited.
+    """
+
+    def __init__(
+        self,
+        place: Place = None,
+        *,
+        topics: Iterable[str] | None = None,
+        name: str = "inbox",
+        fetch: Callable[[list[str]], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._desk = Desk(place, topics, name, options)
+        self._fetch = fetch
+        self.metrics = self._desk.metrics
+        self._threads = ThreadPoolExecutor(1 if self._desk.store.is_exclusive else THREADS)
+        self._one = asyncio.Lock()  # the one writer, where there is only one
+        self._holder: Message | None = None
+        self._group: asyncio.Task[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the inbox is called in event logs."""
+        return self._desk.store.name
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What it subscribes to."""
+        return self._desk.store.topics
+
+    def causes_in(self, body: object) -> Iterable[object] | None:
+        """Return the causes that the inbox finds in a body, if it was told how."""
+        find = self._desk.policy.causes
+        return None if find is None else find(body)
+
+    async def call(self, function: Callable[..., Result], *words: Any) -> Result:
+        """Run something that waits for the store."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *words)
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[None]:
+        """Wait for the one writer, where there is only one."""
+        if not self._desk.store.is_exclusive or self._group is asyncio.current_task():
+            yield
+            return
+        held = current.get()
+        if held is not None and held is self._holder and not held.is_closed:
+            raise UsageError(inside(held))
+        async with self._one:
+            yield
+
+    def offer(
+        self,
+        id: str,
+        body: object = None,
+        *,
+        causes: Iterable[object] | None = None,
+        topic: str | None = None,
+        time: float | None = None,
+    ) -> Offering:
+        """Take a message when it is awaited or iterated over; see ``Inbox.offer``."""
+        return Offering(self, Offer(id, body, causes, topic, time))
+
+    def ready(self) -> Offering:
+        """Iterate over what is ready now, causes first."""
+        return Offering(self, None)
+
+    async def take(self, offer: Offer | None) -> str:
+        """Keep a message, and do what time brings; return its state, or ``"duplicate"``."""
+        desk, state = self._desk, ""
+        came = None if offer is None else desk.check(*offer)
+        async with self._writing():
+            if came is not None:
+                state = await self.call(desk.take, came)
+            if desk.policy.period is None and self._fetch is None:
+                return state
+            now = desk.policy.clock()
+            missing = await self.call(lambda: desk.keep_up(now, has_fetch=self._fetch is not None))
+        if missing and self._fetch is not None:
+            found = self._fetch(missing)
+            found = await found if isinstance(found, Awaitable) else found
+            async with self._writing():
+                await self.call(desk.take_fetched, found)
+        return state
+
+    async def hand_over(self) -> AsyncIterator[AsyncMessage]:
+        """Iterate over what is ready now, without upkeep."""
+        left: set[str] = set()
+        while True:
+            async with self._writing():
+                message = await self.call(self._desk.begin, left)
+                if message is None:
+                    return
+                self._holder = message
+                try:
+                    yield AsyncMessage(self, message)
+                finally:
+                    if not message.is_closed:
+                        await asyncio.shield(self.call(message.leave))
+            if not message.is_done:
+                left.add(message.key)
+
+    @asynccontextmanager
+    async def group(self) -> AsyncIterator[None]:
+        """Commit all that this task does inside at its end, at once (SQLite)."""
+        async with self._writing():
+            group = self._desk.store.group()
+            await self.call(group.__enter__)
+            self._group = asyncio.current_task()
+            try:
+                yield
+            except BaseException as error:
+                self._group = None
+                await asyncio.shield(self.call(group.__exit__, type(error), error, None))
+                raise
+            self._group = None
+            await asyncio.shield(self.call(group.__exit__, None, None, None))
+
+    async def waiting(self, limit: int | None = None) -> list[Waiting]:
+        """Return who waits, for what and since when, oldest first."""
+        desk = self._desk
+        return await self.call(desk.store.waiting, desk.policy.clock(), limit)
+
+    async def parked(self, limit: int | None = None) -> list[Parked]:
+        """Return what is kept for a person, and why."""
+        return await self.call(self._desk.store.parked, limit)
+
+    async def release(self, id: str) -> None:
+        """Let a message go without the causes that are not here; ``id`` may be ``topic/id``."""
+        async with self._writing():
+            await self.call(self._desk.release, id)
+
+    async def park(self, id: str, reason: str = "by hand") -> None:
+        """Keep a message for a person."""
+        async with self._writing():
+            await self.call(self._desk.park, id, reason)
+
+    async def retry(self, id: str) -> None:
+        """Treat a parked message as if it came now."""
+        async with self._writing():
+            await self.call(self._desk.retry, id)
+
+    async def report(self) -> Report:
+        """Return what is in the inbox, and what came early."""
+        return await self.call(self._desk.report)
+
+    async def relay(self, publish: Callable[[Outgoing], Any], limit: int | None = None) -> int:
+        """Publish what handlers sent, causes first; see ``Inbox.relay``."""
+        relay, desk = Relay(limit), self._desk
+        while relay.room:
+            gone: list[Outgoing] = []
+            batch = desk.store.outgoing(relay.room)
+            due = relay.due(await self.call(batch.__enter__))
+            try:
+                for one in due:
+                    if not relay.may_go(one):
+                        continue
+                    try:
+                        done = publish(one)
+                        if isinstance(done, Awaitable):
+                            await done
+                    except Exception as error:  # raised at the end
+                        relay.stuck(one, error)
+                    else:
+                        gone.append(one)
+                        relay.went()
+            finally:
+                if gone:
+                    async with self._writing():
+                        await asyncio.shield(
+                            self.call(desk.store.published, gone, desk.policy.clock())
+                        )
+                await asyncio.shield(self.call(batch.__exit__, None, None, None))
+            desk.metrics.published += len(gone)
+            if not due:
+                break
+        return relay.end()
+
+    async def events(self, path: str | os.PathLike[str]) -> int:
+        """Write what was handled as an event log for ``antecede audit``; return how many events."""
+        return await self.call(write_events, Path(path), [self._desk.store])
+
+    async def close(self) -> None:
+        """Close the store; calling again does nothing."""
+        self._desk.store.close()
+        self._threads.shutdown(wait=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()

@@ -1,0 +1,767 @@
+"""The inbox that people use: offer messages, get those that are ready, each in a transaction."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from antecede.errors import HoldFullError, UsageError
+from antecede.inbox.causes import (
+    CAUSES_MAX,
+    Mode,
+    Then,
+    carried,
+    check_causes,
+    check_id,
+    check_topic,
+    joined,
+    shown,
+    topic_of,
+)
+from antecede.inbox.events import write_events
+from antecede.inbox.records import (
+    Came,
+    Offer,
+    Outgoing,
+    Parked,
+    Report,
+    Store,
+    Taken,
+    Upkeep,
+    Waiting,
+    pack,
+    unpack,
+)
+from antecede.inbox.stores.memory import MemoryStore
+
+#: How many sends a relay takes at a time.
+RELAY_BATCH = 100
+Place = str | os.PathLike[str] | None
+CausesOf = Callable[[Any], Iterable[object] | None]
+
+#: The message that is being handled here; what is sent meanwhile follows from it.
+current: ContextVar[Message | None] = ContextVar("antecede_message", default=None)
+
+
+def current_causes() -> tuple[str, ...]:
+    """Return what a message carries that is sent here and now: nothing outside of a handler."""
+    message = current.get()
+    return () if message is None else carried(message.key, message.causes)
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What this process has seen of its inbox since it opened it."""
+
+    offered: int = 0
+    duplicates: int = 0
+    #: Messages that had to wait, or in shadow mode would have.
+    early: int = 0
+    handled: int = 0
+    failed: int = 0
+    late: int = 0
+    released: int = 0
+    parked: int = 0
+    forgotten: int = 0
+    published: int = 0
+    asked: int = 0
+
+
+class Policy:
+    """What an inbox was told, checked. It turns what is offered into what a store takes."""
+
+    def __init__(
+        self,
+        *,
+        mode: Mode = "enforce",
+        patience: float | None = None,
+        then: Then = "wait",
+        remember: float | None = None,
+        fetch_after: float = 1.0,
+        causes: CausesOf | None = None,
+        tries: int | None = None,
+        waiting_max: int | None = None,
+        causes_max: int = CAUSES_MAX,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if mode not in ("enforce", "shadow"):
+            msg = f"mode is {shown(mode)}; give 'enforce' or 'shadow'"
+            raise UsageError(msg)
+        if then not in ("wait", "release", "park"):
+            msg = f"then is {shown(then)}; give 'wait', 'release' or 'park'"
+            raise UsageError(msg)
+        if then != "wait" and patience is None:
+            msg = f"then={then!r} needs patience: after how many seconds, such as patience=30"
+            raise UsageError(msg)
+        for name, seconds in (
+            ("patience", patience), ("remember", remember), ("fetch_after", fetch_after)
+        ):  # fmt: skip
+            if seconds is not None and not _is_seconds(seconds):
+                msg = f"{name} is {shown(seconds)}; give seconds, more than 0"
+                raise UsageError(msg)
+        for name, count in (
+            ("tries", tries), ("waiting_max", waiting_max), ("causes_max", causes_max)
+        ):  # fmt: skip
+            if count is not None and not (type(count) is int and count > 0):
+                msg = f"{name} is {shown(count)}; give a number from 1"
+                raise UsageError(msg)
+        self.is_shadow = mode == "shadow"
+        self.mode: Mode = mode
+        self.then: Then = then
+        self.patience, self.remember, self.fetch_after = patience, remember, fetch_after
+        self.causes, self.tries = causes, tries
+        self.waiting_max, self.causes_max = waiting_max, causes_max
+        self.clock = clock
+        periods = [each for each in (patience, remember) if each is not None]
+        #: How often time is looked at, if at all.
+        self.period = min(1.0, *(each / 4 for each in periods)) if periods else None
+
+    def came(
+        self, topics: frozenset[str], name: object, body: object,
+        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,
+    ) -> Came:  # fmt: skip
+        """Check what is offered."""
+        if topic is None:
+            if len(topics) != 1:
+                msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
+                raise UsageError(msg)
+            (topic,) = topics
+        elif not isinstance(topic, str) or topic not in topics:
+            msg = (
+                f"topic {shown(topic)} is not one of the inbox's: {', '.join(sorted(topics))}; "
+                "subscribe to it with topics=, or do not offer it"
+            )
+            raise UsageError(msg)
+        key = f"{topic}/{check_id(name)}"
+        if causes is None and self.causes is not None:
+            causes = self.causes(body)
+        keys: tuple[str, ...] = ()
+        needs: list[str] = []
+        if causes is not None and (causes or not isinstance(causes, (list, tuple))):
+            keys = check_causes(causes, topic, self.causes_max)
+            needs = [cause for cause in keys if cause.partition("/")[0] in topics]
+        form, data = pack(body) if is_packed else (-1, body)
+        now = self.clock()
+        if sent is None:
+            sent = now
+        elif not _is_number(sent):
+            msg = f"time is {shown(sent)}; give seconds since 1970, or leave it out"
+            raise UsageError(msg)
+        is_old = self.remember is not None and sent < now - self.remember
+        return Came(key, keys, needs, form, data, now, sent, is_old, self.is_shadow)
+
+    def upkeep(self, now: float) -> Upkeep:
+        """Return what is to be done at a time."""
+        overdue = None if self.patience is None or self.is_shadow else now - self.patience
+        return Upkeep(
+            now, overdue, self.then, None if self.remember is None else now - self.remember
+        )
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and _is_number(value) and value > 0
+
+
+class Transaction:
+    """The transaction in which a message is handled: one's own writes, sends, and "done"."""
+
+    __slots__ = ("_clock", "_store", "_taken", "message", "sends")
+
+    def __init__(
+        self, message: Message, store: Store, taken: Taken, clock: Callable[[], float]
+    ) -> None:
+        self.message = message
+        self.sends: list[Outgoing] = []
+        self._store, self._taken, self._clock = store, taken, clock
+
+    @property
+    def connection(self) -> Any:
+        """The database's own connection, inside the transaction; do not commit on it."""
+        return getattr(self._taken.link, "connection", None)
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement on the inbox's database, in its own words; return the cursor."""
+        return self._store.execute(self._taken, statement, values)
+
+    def send(
+        self,
+        topic: str,
+        body: object = None,
+        *,
+        id: str | None = None,
+        causes: Iterable[object] = (),
+    ) -> Outgoing:
+        """Send a message when the transaction is committed; return it, with its causes.
+
+        It follows the message that is handled. Name further causes if it follows more, for
+        instance what was sent before in the same handler.
+        """
+        check_topic(topic)
+        message = self.message
+        name = uuid.uuid4().hex if id is None else check_id(id)
+        keys = [one.key if isinstance(one, Outgoing) else one for one in causes]
+        parts = [carried(message.key, message.causes)]
+        parts += [carried(key, self._causes_of(key)) for key in check_causes(keys, topic)]
+        pack(body)
+        every = joined(*parts)
+        out = Outgoing(f"{topic}/{name}", every, body, self._clock())
+        if out.key in every:
+            msg = f"{out.key} cannot be its own cause; leave id out, or give another"
+            raise UsageError(msg)
+        self.sends.append(out)
+        return out
+
+    def _causes_of(self, key: str) -> tuple[str, ...]:
+        for one in self.sends:
+            if one.key == key:
+                return one.causes
+        return self._store.causes_of(self._taken, key)
+
+
+class Message:
+    """A message that is ready: ``with message as transaction:`` handles it.
+
+    If the block raises, all of it is rolled back and the message is handed over again.
+    """
+
+    __slots__ = (
+        "_policy", "_store", "_taken", "_token", "_transaction", "is_closed", "is_done", "key",
+        "metrics",
+    )  # fmt: skip
+
+    def __init__(self, store: Store, policy: Policy, taken: Taken, metrics: Metrics) -> None:
+        self._store, self._policy, self._taken = store, policy, taken
+        self.metrics = metrics
+        self.key = taken.key
+        self.is_closed = self.is_done = False
+        self._transaction: Transaction | None = None
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes that it was offered with."""
+        return self._taken.causes
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Causes that it was released without."""
+        return self._taken.unmet
+
+    @property
+    def late(self) -> bool:
+        """Whether something that follows from it was released before it."""
+        return self._taken.late
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.key.partition("/")[2]
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+        return topic_of(self.key)
+
+    @property
+    def body(self) -> Any:
+        """What was offered."""
+        taken = self._taken
+        return taken.body if taken.form < 0 else unpack(taken.form, taken.body)
+
+    @property
+    def attempt(self) -> int:
+        """How many times it has been handed over, this time included; failures count."""
+        return self._taken.failures + 1
+
+    @property
+    def waited(self) -> float:
+        """How many seconds ago it was offered."""
+        return max(0.0, self._policy.clock() - self._taken.came)
+
+    def __repr__(self) -> str:
+        return f"<Message {self.key}>"
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether its transaction is open."""
+        return self._transaction is not None and not self.is_closed
+
+    def enter(self) -> Transaction:
+        """Begin to handle it; one that was left in between is taken again."""
+        if self._transaction is not None:
+            msg = f"{self.key} was handled already; a message has one with block"
+            raise UsageError(msg)
+        if self.is_closed:
+            taken = self._store.begin(set(), self.key)
+            if taken is None:
+                msg = f"{self.key} was left, and is not ready for you any more; take the next"
+                raise UsageError(msg)
+            self._taken, self.is_closed = taken, False
+        transaction = Transaction(self, self._store, self._taken, self._policy.clock)
+        self._transaction = transaction
+        return transaction
+
+    def finish(self) -> None:
+        """Commit."""
+        assert self._transaction is not None
+        self.is_closed = True
+        self._store.finish(self._taken, self._transaction.sends, self._policy.clock())
+        self.is_done = True
+        self.metrics.handled += 1
+        if self._taken.late:
+            self.metrics.late += 1
+
+    def fail(self, error: BaseException) -> None:
+        """Roll back, and note why."""
+        self.is_closed = True
+        if not isinstance(error, Exception):  # the program ends: it is nobody's fault
+            self._store.abandon(self._taken)
+            return
+        self.metrics.failed += 1
+        first = (str(error).splitlines() or [""])[0][:200]
+        text = f"{type(error).__name__}: {first}".rstrip(": ")
+        self.metrics.parked += self._store.fail(self._taken, text, self._policy.tries)
+
+    def leave(self) -> None:
+        """Give it back untouched, unless it was handled."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._store.abandon(self._taken)
+
+    def __enter__(self) -> Transaction:
+        if self._transaction is not None or self.is_closed:
+            transaction = self.enter()
+        else:
+            transaction = Transaction(self, self._store, self._taken, self._policy.clock)
+            self._transaction = transaction
+        self._token: Token[Message | None] = current.set(self)
+        return transaction
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        current.reset(self._token)
+        if error is None:
+            self.finish()
+        else:
+            self.fail(error)
+
+
+class Relay:
+    """Which sends go out: each after its causes, and nothing after one that could not go."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.left = math.inf if limit is None else limit
+        self.count = 0
+        self.failed: set[str] = set()
+        self.errors: list[Exception] = []
+
+    @property
+    def room(self) -> int:
+        """How many sends to look at next; 0: enough."""
+        return int(min(RELAY_BATCH, self.left)) + len(self.failed) if self.left > 0 else 0
+
+    def due(self, waiting: Sequence[Outgoing]) -> list[Outgoing]:
+        """Return those that have not failed yet."""
+        return [one for one in waiting if one.key not in self.failed]
+
+    def may_go(self, one: Outgoing) -> bool:
+        """Tell whether nothing that it follows is stuck."""
+        if self.failed.isdisjoint(one.causes) and self.left > 0:
+            return True
+        self.failed.add(one.key)
+        return False
+
+    def went(self) -> None:
+        """Count one that is published."""
+        self.count += 1
+        self.left -= 1
+
+    def stuck(self, one: Outgoing, error: Exception) -> None:
+        """Note one that could not be published."""
+        self.failed.add(one.key)
+        self.errors.append(error)
+
+    def end(self) -> int:
+        """Return how many went out; raise the first error."""
+        if self.errors:
+            raise self.errors[0]
+        return self.count
+
+
+class Desk:
+    """What both forms of the inbox share: a store, a policy, and what they do together."""
+
+    def __init__(
+        self,
+        place: Place,
+        topics: Iterable[str] | None,
+        name: str,
+        options: dict[str, Any],
+        *,
+        create: bool = True,
+    ) -> None:
+        self.policy = Policy(**options)
+        self.store = open_store(place, name, topics, create=create)
+        self.metrics = Metrics()
+        self._is_packed = not isinstance(self.store, MemoryStore)
+        self._next_upkeep = self._next_fetch = -math.inf
+        self._last_time = -math.inf
+
+    def check(
+        self, name: object, body: object, causes: Iterable[object] | None, topic: str | None,
+        sent: float | None,
+    ) -> Came:  # fmt: skip
+        """Check what is offered."""
+        topics = self.store.topics
+        return self.policy.came(topics, name, body, causes, topic, sent, self._is_packed)
+
+    def take(self, came: Came) -> str:
+        """Keep a message; return its state, or ``"duplicate"``."""
+        policy, metrics = self.policy, self.metrics
+        if policy.waiting_max is not None and came.needs and not came.is_shadow:
+            self._check_room(policy.waiting_max)
+        state = self.store.offer(came)
+        metrics.offered += 1
+        if state == "ready":
+            pass
+        elif state == "duplicate":
+            metrics.duplicates += 1
+        elif state == "waiting":
+            metrics.early += 1
+        elif state == "parked":
+            metrics.parked += 1
+        return state
+
+    def _check_room(self, most: int) -> None:
+        held = self.store.report().waiting
+        if held >= most:
+            msg = f"{held:,} messages wait, of at most {most:,}; offer it again later"
+            raise HoldFullError(msg, held=held, held_max=most)
+
+    def begin(self, left: set[str]) -> Message | None:
+        """Take a message that is ready, but none of those left."""
+        taken = self.store.begin(left)
+        if taken is None:
+            return None
+        return Message(self.store, self.policy, taken, self.metrics)
+
+    def keep_up(self, now: float, *, has_fetch: bool) -> list[str]:
+        """Do what time brings, if it is time; return the causes that are to be fetched."""
+        policy = self.policy
+        is_back = now < self._last_time
+        self._last_time = now
+        if policy.period is not None and (now >= self._next_upkeep or is_back):
+            self._next_upkeep = now + policy.period
+            kept = self.store.keep_up(policy.upkeep(now))
+            self.metrics.released += len(kept.released)
+            self.metrics.parked += len(kept.parked)
+            self.metrics.forgotten += kept.forgotten
+        if not has_fetch or (now < self._next_fetch and not is_back):
+            return []
+        self._next_fetch = now + policy.fetch_after / 4
+        missing = self.store.missing(now, policy.fetch_after)
+        self.metrics.asked += len(missing)
+        return missing
+
+    def take_fetched(self, found: Iterable[Offer] | None) -> None:
+        """Keep what fetch returned."""
+        for one in found or ():
+            self.take(self.check(*one))
+
+    def release(self, name: str) -> None:
+        """Let a message go without the causes that are not here."""
+        self.store.release(self._key(name), self.policy.clock())
+        self.metrics.released += 1
+
+    def park(self, name: str, reason: str) -> None:
+        """Keep a message for a person."""
+        self.store.park(self._key(name), reason)
+        self.metrics.parked += 1
+
+    def retry(self, name: str) -> None:
+        """Treat a parked message as if it came now."""
+        self.store.retry(self._key(name), self.policy.clock())
+
+    def _key(self, name: str) -> str:
+        """Return the key that a person means by a key or by an id alone."""
+        check_id(name)
+        if "/" in name and topic_of(name) in self.store.topics:
+            return name
+        found = self.store.keys(name)
+        if len(found) > 1:
+            msg = f"{name} is in several topics; say which: {', '.join(found)}"
+            raise UsageError(msg)
+        if not found:
+            msg = f"{name} is not in the inbox, or done; see waiting() and parked() for what is"
+            raise UsageError(msg)
+        return found[0]
+
+    def report(self) -> Report:
+        """Return what is in the inbox."""
+        report = self.store.report()
+        report.mode = self.policy.mode
+        return report
+
+
+class Inbox:
+    """Hands messages over after the causes that they declare, each once.
+
+    Parameters
+    ----------
+    place
+        A file (SQLite), ``"postgresql://..."`` for several instances, or None: in memory.
+    topics
+        What this inbox gets. Causes in other topics are not waited for. A place that has been used
+        knows its topics; other ones may be given then.
+    name
+        What the inbox is called in event logs; in PostgreSQL, each name is an inbox of its own.
+    mode
+        ``"shadow"`` hands everything over at once, and counts what would have waited.
+    patience, then
+        After so many seconds of waiting: ``"wait"`` on, ``"release"`` the message, which then says
+        what is ``unmet``, or ``"park"`` it for a person.
+    remember
+        For how many seconds the id of a message that is done is kept; None: for ever. Afterwards
+        its duplicate is new. A message that was sent longer ago does not wait for what is not here.
+    fetch, fetch_after
+        Called with the causes that are not here and have been waited for so many seconds, and
+        again each time that this has doubled. It may return messages, as :class:`Offer`.
+    causes
+        Called with the body of a message that is offered without causes; returns them.
+    tries
+        After so many failures a message is parked; None: never.
+    waiting_max
+        No more messages than this may wait; what would have to is refused, and may be offered
+        again. None: any number.
+    causes_max
+        A message that names more causes is refused.
+    clock
+        Returns seconds since 1970. Order never depends on it.
+    """
+
+    def __init__(
+        self,
+        place: Place = None,
+        *,
+        topics: Iterable[str] | None = None,
+        name: str = "inbox",
+        fetch: Callable[[list[str]], Iterable[Offer] | None] | None = None,
+        **options: Any,
+    ) -> None:
+        self._desk = Desk(place, topics, name, options)
+        self._fetch = fetch
+        self._mine = threading.local()
+        self.metrics = self._desk.metrics
+
+    @property
+    def name(self) -> str:
+        """What the inbox is called in event logs."""
+        return self._desk.store.name
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What it subscribes to."""
+        return self._desk.store.topics
+
+    def offer(
+        self,
+        id: str,
+        body: object = None,
+        *,
+        causes: Iterable[object] | None = None,
+        topic: str | None = None,
+        time: float | None = None,
+    ) -> Iterator[Message]:
+        """Take a message; return an iterator over what is ready now, causes first.
+
+        The message is kept when this returns, whether or not the iterator is used. Whatever is
+        not handled is handed over by a later call. ``time`` is when it was sent.
+        """
+        desk = self._desk
+        came = desk.check(id, body, causes, topic, time)
+        last: Message | None = getattr(self._mine, "last", None)
+        if last is not None and not last.is_closed:
+            self._close_last()
+        desk.take(came)
+        if desk.policy.period is not None or self._fetch is not None:
+            self._keep_up(came.now)
+        return self._hand_over()
+
+    def ready(self) -> Iterator[Message]:
+        """Return an iterator over what is ready now, causes first.
+
+        Call it from time to time if nothing else is offered: after a start, for what failed, what
+        other instances left, and what patience lets go.
+        """
+        self._close_last()
+        self._keep_up(self._desk.policy.clock())
+        return self._hand_over()
+
+    def _hand_over(self) -> Iterator[Message]:
+        desk, mine = self._desk, self._mine
+        store, policy, metrics, begin = desk.store, desk.policy, desk.metrics, desk.store.begin
+        left: set[str] = set()
+        while (taken := begin(left)) is not None:
+            message = Message(store, policy, taken, metrics)
+            mine.last = message
+            try:
+                yield message
+            finally:
+                if not message.is_closed:
+                    message.leave()
+            if not message.is_done:
+                left.add(message.key)
+
+    def _close_last(self) -> None:
+        """Give back what this thread took and did not handle; refuse to go on inside a handler."""
+        last: Message | None = getattr(self._mine, "last", None)
+        if last is None or last.is_closed:
+            return
+        if not last.is_entered:
+            last.leave()
+        elif self._desk.store.is_exclusive:
+            raise UsageError(inside(last))
+
+    def _keep_up(self, now: float) -> None:
+        missing = self._desk.keep_up(now, has_fetch=self._fetch is not None)
+        if missing and self._fetch is not None:
+            self._desk.take_fetched(self._fetch(missing))
+
+    def group(self) -> AbstractContextManager[None]:
+        """Commit all that this thread does inside at its end, at once (SQLite).
+
+        A handler that fails is rolled back alone. Tell senders that their messages were taken only
+        after the block.
+        """
+        return self._desk.store.group()
+
+    def waiting(self, limit: int | None = None) -> list[Waiting]:
+        """Return who waits, for what and since when, oldest first."""
+        return self._desk.store.waiting(self._desk.policy.clock(), limit)
+
+    def parked(self, limit: int | None = None) -> list[Parked]:
+        """Return what is kept for a person, and why."""
+        return self._desk.store.parked(limit)
+
+    def release(self, id: str) -> None:
+        """Let a message go without the causes that are not here; ``id`` may be ``topic/id``."""
+        self._desk.release(id)
+
+    def park(self, id: str, reason: str = "by hand") -> None:
+        """Keep a message for a person."""
+        self._desk.park(id, reason)
+
+    def retry(self, id: str) -> None:
+        """Treat a parked message as if it came now."""
+        self._desk.retry(id)
+
+    def report(self) -> Report:
+        """Return what is in the inbox, and what came early."""
+        return self._desk.report()
+
+    def relay(self, publish: Callable[[Outgoing], object], limit: int | None = None) -> int:
+        """Publish what handlers sent, causes first; return how many went out.
+
+        ``publish`` must return only when the message is safe elsewhere. After a crash a message
+        may be published again, with the same id. If it raises, what follows from that message
+        stays too, the rest goes on, and the first error is raised at the end.
+        """
+        relay, desk = Relay(limit), self._desk
+        while relay.room:
+            gone: list[Outgoing] = []
+            with desk.store.outgoing(relay.room) as waiting:
+                due = relay.due(waiting)
+                try:
+                    for one in due:
+                        if not relay.may_go(one):
+                            continue
+                        try:
+                            publish(one)
+                        except Exception as error:  # raised at the end
+                            relay.stuck(one, error)
+                        else:
+                            gone.append(one)
+                            relay.went()
+                finally:
+                    if gone:
+                        desk.store.published(gone, desk.policy.clock())
+            desk.metrics.published += len(gone)
+            if not due:
+                break
+        return relay.end()
+
+    def events(self, path: str | os.PathLike[str]) -> int:
+        """Write what was handled as an event log for ``antecede audit``; return how many events."""
+        return write_events(Path(path), [self._desk.store])
+
+    def close(self) -> None:
+        """Close the store; calling again does nothing."""
+        self._desk.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def inside(message: Message) -> str:
+    """Return what to say to who offers inside a handler of an inbox with one writer."""
+    return (
+        f"{message.key} is being handled, and SQLite has one writer; "
+        "use transaction.send, or offer after the with block"
+    )
+
+
+def open_store(
+    place: Place, name: str, topics: Iterable[str] | None, *, create: bool = True
+) -> Store:
+    """Open the store at a place."""
+    check_topic(name)
+    if isinstance(topics, str | bytes) or not (topics is None or isinstance(topics, Iterable)):
+        msg = f"topics is {shown(topics)}; give a set of names, such as {{'orders'}}"
+        raise UsageError(msg)
+    chosen = None if topics is None else {check_topic(topic) for topic in topics}
+    if place is None:
+        if not chosen:
+            msg = "say what the inbox subscribes to, such as topics={'orders'}"
+            raise UsageError(msg)
+        return MemoryStore(name, chosen)
+    if not isinstance(place, str | os.PathLike) or not os.fspath(place):
+        msg = f"the place of the inbox is {shown(place)}; give a file, a URL or None"
+        raise UsageError(msg)
+    from antecede.inbox.stores.sql import SqlStore
+
+    text = os.fspath(place)
+    if text.startswith(("postgresql://", "postgres://")):
+        try:
+            from antecede.inbox.stores.postgres import Postgres
+        except ImportError as error:
+            msg = f"PostgreSQL needs psycopg ({error}); run: pip install 'antecede[postgres]'"
+            raise UsageError(msg) from error
+        return SqlStore(Postgres(text, name, create=create), name, chosen)
+    if "://" in text:
+        msg = f"the place of the inbox is {shown(text)}; give a file or postgresql://..."
+        raise UsageError(msg)
+    from antecede.inbox.stores.sqlite import Sqlite
+
+    return SqlStore(Sqlite(place, create=create), name, chosen)

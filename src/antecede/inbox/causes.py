@@ -1,0 +1,598 @@
+"""The rule of declared causes: what is ready, what a send carries, and the machine that keeps it.
+
+A message is a key, ``topic/id``, and the keys of its causes. An inbox subscribes to some topics. It
+hands a message over when every cause of it in those topics is done. Nothing here does I/O, reads a
+clock or uses chance: times are numbers that the caller gives.
+
+Three things are here. :func:`carried` is what a handler's sends carry. :class:`Specification` is
+the rule as definitions over what has happened, without indexes: slow and obvious. :class:`Causes`
+is the same rule with indexes, so that each step touches only what it changes. Tests bind the
+machine, every store and ``reorder`` to the specification.
+
+Guarantee
+---------
+A message is handed over once, after each of its subscribed causes that is not waived. A cause is
+waived if a person or the patience released the message without it (it is then named in ``unmet``),
+or if it is so old that its id would be forgotten. A message that waits for itself, directly or
+through others, is parked with the reason, and so is everything on that cycle.
+
+What a send carries
+-------------------
+A message that is sent while ``m`` is handled carries ``m`` and, of the causes of ``m``, those of
+other topics than that of ``m``. Let ``a`` happen before ``b`` by a chain of such sends. Then every
+inbox that subscribes to the topics of both hands over ``a`` first, whatever else it subscribes to.
+For along the chain, each message carries some ``x`` of the topic of ``a`` such that every
+subscriber of that topic has handed over ``a`` when it hands over ``x``. The first message after
+``a`` carries ``a`` itself. A message ``m`` of another topic passes ``x`` on. A message ``m`` of the
+topic of ``a`` replaces ``x`` by itself, and waits for ``x`` wherever it is handed over. So ids do
+not add up: a chain carries at most one id per topic, as in the second constraint of [KS98]_ with
+topics as destinations. Several parents carry the union.
+
+Differences from the paper
+--------------------------
+Order is that of declared causes, not of happened before: two messages that one service handled one
+after the other are not ordered by that.
+
+References
+----------
+.. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
+   causal message ordering and their optimal implementation". Distributed Computing 11(2):91-111,
+   1998. https://doi.org/10.1007/s004460050044
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from antecede.errors import UsageError
+
+Then = Literal["wait", "release", "park"]
+Mode = Literal["enforce", "shadow"]
+
+WAITING: Final = 0
+READY: Final = 1
+PARKED: Final = 2
+DONE: Final = 3
+#: What the numbers of states are called.
+STATES: Final = ("waiting", "ready", "parked", "done")
+
+ID_CHARS_MAX: Final = 1024
+TOPIC_CHARS_MAX: Final = 255
+CAUSES_MAX: Final = 1000
+
+
+def topic_of(key: str) -> str:
+    """Return the topic of a key."""
+    return key.partition("/")[0]
+
+
+def carried(key: str, causes: Iterable[str]) -> tuple[str, ...]:
+    """Return what a send carries that is made while ``key``, with its causes, is handled."""
+    topic = topic_of(key) + "/"
+    return (key, *(cause for cause in causes if not cause.startswith(topic)))
+
+
+def joined(*parts: Iterable[str]) -> tuple[str, ...]:
+    """Return the union of causes, each once, in the order in which they are named."""
+    return tuple(dict.fromkeys(cause for part in parts for cause in part))
+
+
+def needed(causes: Iterable[str], topics: Collection[str]) -> list[str]:
+    """Return the causes that are in the topics that an inbox subscribes to, each once."""
+    return list(dict.fromkeys(cause for cause in causes if topic_of(cause) in topics))
+
+
+def shown(value: object) -> str:
+    """Return a value as errors show it: short and on one line."""
+    try:
+        text = ascii(value[:60] if isinstance(value, (str, bytes)) else value)
+    except Exception:  # a value that cannot be shown must not hide the error
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_topic(topic: object) -> str:
+    """Return a topic's name; refuse what cannot be one."""
+    if (
+        isinstance(topic, str)
+        and topic.isprintable()
+        and 0 < len(topic) <= TOPIC_CHARS_MAX
+        and "/" not in topic
+    ):
+        return topic
+    msg = (
+        f"topic is {shown(topic)}; give 1 to {TOPIC_CHARS_MAX} printable characters without a slash"
+    )
+    raise UsageError(msg)
+
+
+def check_id(name: object) -> str:
+    """Return a message's id; refuse what cannot be one."""
+    if isinstance(name, str) and 0 < len(name) <= ID_CHARS_MAX and name.isprintable():
+        return name
+    length = f" of {len(name):,} characters" if isinstance(name, str) else ""
+    msg = f"id is {shown(name)}{length}; give text of 1 to {ID_CHARS_MAX:,} printable characters"
+    raise UsageError(msg)
+
+
+def key_of(topic: str, name: object) -> str:
+    """Return the key of a message; a name is all of an id, slashes included."""
+    return f"{topic}/{check_id(name)}"
+
+
+def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[str, ...]:
+    """Return causes as keys, each once; ``topic`` is that of the message that names them.
+
+    A cause is ``"topic/id"``, or a pair of both, or an id alone, which is of the same topic.
+    """
+    if causes is None:
+        return ()
+    if isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
+        msg = f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
+        raise UsageError(msg)
+    keys: dict[str, None] = {}
+    for count, cause in enumerate(causes, 1):
+        if count > most:
+            msg = (
+                f"a message names more than {most:,} causes; "
+                "name the latest ones, or raise causes_max"
+            )
+            raise UsageError(msg)
+        keys[_cause(cause, topic)] = None
+    return tuple(keys)
+
+
+def _cause(cause: object, topic: str) -> str:
+    """Return the key of one cause."""
+    if isinstance(cause, str):
+        before, slash, after = cause.partition("/")
+        if (
+            slash
+            and cause.isprintable()
+            and 0 < len(before) <= TOPIC_CHARS_MAX
+            and 0 < len(after) <= ID_CHARS_MAX
+        ):
+            return cause
+        topic, name = (before, after) if slash else (topic, cause)
+    elif isinstance(cause, (tuple, list)) and len(cause) == 2:
+        topic, name = cause
+    else:
+        msg = f"a cause is {shown(cause)}; give 'topic/id', or an id of the message's own topic"
+        raise UsageError(msg)
+    return f"{check_topic(topic)}/{check_id(name)}"
+
+
+# The specification: what is ready, as definitions over what has happened.
+
+
+@dataclass
+class Specification:
+    """The rule by definitions over what has happened: the truth that all else is held to."""
+
+    topics: Collection[str]
+    causes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    parked: set[str] = field(default_factory=set)
+    #: Causes that a message need not wait for, although they are not done.
+    waived: dict[str, set[str]] = field(default_factory=dict)
+    unmet: dict[str, set[str]] = field(default_factory=dict)
+    missed: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
+
+    def here(self) -> set[str]:
+        """Return what was offered and is not done."""
+        return set(self.causes) - self.done
+
+    def lacks(self, key: str) -> set[str]:
+        """Return the causes that a message still has to wait for."""
+        wanted = {cause for cause in self.causes[key] if topic_of(cause) in self.topics}
+        return wanted - self.done - self.waived.get(key, set())
+
+    def ready(self) -> set[str]:
+        """Return what may be handed over now."""
+        return {key for key in self.here() - self.parked if not self.lacks(key)}
+
+    def waiting(self) -> set[str]:
+        """Return what has to wait."""
+        return {key for key in self.here() - self.parked if self.lacks(key)}
+
+    def ancestry(self, key: str, among: set[str]) -> set[str]:
+        """Return what a message waits for, also through others, as far as it is ``among``."""
+        found: set[str] = set()
+        edge = self.lacks(key) & among
+        while edge:
+            found |= edge
+            edge = {cause for each in edge for cause in self.lacks(each) & among} - found
+        return found
+
+    def offer(self, key: str, causes: Iterable[str]) -> None:
+        """Let a message come; a second one with its key is a duplicate."""
+        if key in self.causes:
+            return
+        self.causes[key] = tuple(causes)
+        if key in self.missed:
+            self.late.add(key)
+        self._park_cycle(key)
+
+    def finish(self, key: str) -> None:
+        """Note that a message that was ready is handled."""
+        assert key in self.ready(), f"{key} is not ready"
+        self.done.add(key)
+
+    def release(self, key: str) -> None:
+        """Let a message go without the causes that are not here, after those that are."""
+        self.parked.discard(key)
+        for each in {key} | self.ancestry(key, self.waiting()):
+            gone = {c for c in self.lacks(each) if c not in self.causes or c in self.parked}
+            gone |= self.lacks(each) & {each}
+            self.waived.setdefault(each, set()).update(gone)
+            self.unmet.setdefault(each, set()).update(gone)
+            self.missed |= gone - {each}
+            self.late |= gone & self.parked
+
+    def outdate(self, key: str) -> None:
+        """Count the causes of a message that are not here as done, because they are too old."""
+        gone = {cause for cause in self.lacks(key) if cause not in self.causes}
+        self.waived.setdefault(key, set()).update(gone)
+
+    def park(self, key: str) -> None:
+        """Keep a message for a person."""
+        self.parked.add(key)
+
+    def retry(self, key: str) -> None:
+        """Treat a parked message as if it came now."""
+        self.parked.discard(key)
+        self._park_cycle(key)
+
+    def _park_cycle(self, key: str) -> None:
+        here = self.here()
+        ancestry = self.ancestry(key, here)
+        if key in ancestry:
+            cycle = {each for each in ancestry if key in self.ancestry(each, here)}
+            self.parked |= cycle
+
+
+# The machine: the same, by indexes.
+
+
+class Entry:
+    """A message that is here and not done, or in shadow mode one that would still have waited.
+
+    What most messages never have is an attribute of the class until it is set.
+    """
+
+    unmet: tuple[str, ...] = ()
+    late: bool = False
+    early: bool = False
+    reason: str = ""
+    failures: int = 0
+    asked: int = 0
+    # What a store keeps with it: see antecede.inbox.records.Taken.
+    body: Any = None
+    form: int = -1
+    number: int = 0
+    link: Any = None
+    is_writing: bool = False
+
+    def __init__(
+        self, key: str, causes: tuple[str, ...], lacks: set[str], came: float, sent: float
+    ) -> None:
+        self.key = key
+        self.causes = causes
+        self.lacks = lacks
+        self.state: int = READY
+        self.came = came
+        self.sent = sent
+
+
+#: What most messages lack; it is never changed.
+_NOTHING: Final[set[str]] = set()
+
+
+class Past(NamedTuple):
+    """What is remembered of a message that is done."""
+
+    causes: tuple[str, ...]
+    at: float
+    came: float
+    unmet: tuple[str, ...]
+    early: bool
+
+
+class Causes:
+    """The machine of one inbox in memory: offers, readiness, done, patience, forgetting.
+
+    ``shadow`` hands everything over at once, and notes what would have waited and how long.
+    """
+
+    def __init__(self, topics: Collection[str], *, shadow: bool = False) -> None:
+        self.topics = frozenset(topics)
+        self.shadow = shadow
+        self.entries: dict[str, Entry] = {}
+        #: Taken from the front again and again, which a plain dictionary is slow at.
+        self.ready: OrderedDict[str, Entry] = OrderedDict()
+        self.waiting: dict[str, Entry] = {}  # in the order of arrival
+        self.parked: dict[str, Entry] = {}
+        self.past: dict[str, Past] = {}  # in the order of handling
+        self.missed: dict[str, float] = {}
+        #: Shadow mode: handled before their causes.
+        self.early: dict[str, Entry] = {}
+        #: Shadow mode: how long each early message would have waited, once that is known.
+        self.waits: list[float] = []
+        self._awaited: dict[str, dict[str, Entry]] = {}
+        self._latest = float("-inf")
+
+    def offer(
+        self,
+        key: str,
+        causes: tuple[str, ...],
+        now: float,
+        sent: float | None = None,
+        needs: Iterable[str] | None = None,
+    ) -> Entry | None:
+        """Take a message; return it, or None if it is a duplicate.
+
+        ``needs`` are the causes that are in the topics, if the caller knows them.
+        """
+        if key in self.entries or key in self.past:
+            return None
+        lacks = _NOTHING
+        for cause in needed(causes, self.topics) if needs is None else needs:
+            if cause not in self.past or cause in self.early:
+                lacks = {*lacks, cause}
+        entry = Entry(key, causes, lacks, now, now if sent is None else sent)
+        self.entries[key] = entry
+        if self.missed and key in self.missed:
+            entry.late = True
+        if lacks:
+            self._hold(entry)
+        else:
+            self.ready[key] = entry
+        return entry
+
+    def take(self, left: Collection[str] = ()) -> Entry | None:
+        """Take out the message that became ready first, but none of those ``left``."""
+        ready = self.ready
+        if not left:
+            return ready.popitem(last=False)[1] if ready else None
+        for key in ready:
+            if key not in left:
+                return ready.pop(key)
+        return None
+
+    def take_one(self, key: str) -> Entry | None:
+        """Take out a message that is ready."""
+        return self.ready.pop(key, None)
+
+    def put_back(self, entry: Entry) -> None:
+        """Make a message that was taken ready again, as the last."""
+        self.ready[entry.key] = entry
+
+    def done(self, key: str, now: float) -> None:
+        """Note that a message was handled; what waited only for it becomes ready."""
+        self.ready.pop(key, None)
+        entry = self.entries.pop(key)
+        entry.state = DONE
+        self.past[key] = Past(entry.causes, now, entry.came, entry.unmet, entry.early)
+        if entry.lacks:  # only in shadow mode
+            self.early[key] = entry
+        elif key in self._awaited:
+            self._wake(key, now)
+
+    def release(self, key: str, now: float) -> list[str]:
+        """Let a message go without the causes that are not here, after those that are.
+
+        Return the keys that lack some cause for it.
+        """
+        entry = self._held(key)
+        self.parked.pop(key, None)
+        released = []
+        for each in self._ancestry(entry):
+            entries = self.entries
+            gone = {c for c in each.lacks if c not in entries or entries[c].state == PARKED}
+            for cause in sorted(gone):
+                self._drop(each, cause)
+                if cause != each.key:
+                    self.missed[cause] = now
+                    if cause in entries:
+                        entries[cause].late = True
+            each.unmet = joined(each.unmet, sorted(gone))
+            if gone:
+                released.append(each.key)
+            each.reason = ""
+            self._settle(each)
+        return released
+
+    def park(self, key: str, reason: str) -> None:
+        """Keep a message for a person."""
+        entry = self._held(key, READY)
+        self._park(entry, reason)
+
+    def retry(self, key: str, now: float) -> None:
+        """Treat a parked message as if it came now."""
+        entry = self._held(key)
+        if entry.state != PARKED:
+            msg = f"{key} is {STATES[entry.state]}, not parked; only what is parked can be retried"
+            raise UsageError(msg)
+        del self.parked[key]
+        entry.came, entry.reason, entry.failures = now, "", 0
+        if entry.lacks:
+            self._hold(entry)
+        else:
+            self._settle(entry)
+
+    def expire(self, before: float, then: Then, now: float) -> list[str]:
+        """Release or park what has waited since ``before`` or longer; return its keys."""
+        found = []
+        for entry in list(self._since(before)):
+            if entry.state != WAITING:
+                continue
+            if then == "release":
+                found += self.release(entry.key, now)
+            elif then == "park":
+                lacks = ", ".join(sorted(entry.lacks)[:3])
+                self._park(entry, f"waited {now - entry.came:.0f} s for {lacks}")
+                found.append(entry.key)
+        return found
+
+    def outdate(self, before: float) -> None:
+        """Count causes that are not here as done, of messages that were sent before a time."""
+        for entry in [entry for entry in self.waiting.values() if entry.sent < before]:
+            self.outdate_one(entry)
+
+    def outdate_one(self, entry: Entry) -> None:
+        """Count the causes of a message that are not here as done, because they are too old."""
+        for cause in sorted(entry.lacks):
+            if cause not in self.entries:
+                self._drop(entry, cause)
+        if entry.state == WAITING:
+            self._settle(entry)
+
+    def forget(self, before: float) -> int:
+        """Forget what was done before a time; return how many ids went."""
+        gone = []
+        for key, past in self.past.items():
+            if past.at >= before:
+                break
+            gone.append(key)
+        for key in gone:
+            del self.past[key]
+            self.early.pop(key, None)
+        for key in [key for key, at in self.missed.items() if at < before]:
+            del self.missed[key]
+        return len(gone)
+
+    def clock(self, now: float) -> None:
+        """Notice a clock that was set back: what waits has then just come."""
+        if now < self._latest:
+            for entry in self.entries.values():
+                entry.came = min(entry.came, now)
+        self._latest = now
+
+    def state_of(self, key: str) -> str:
+        """Return what is known of a key: a state, or ``"not here"``."""
+        entry = self.entries.get(key)
+        if entry is not None:
+            return STATES[entry.state]
+        return "done" if key in self.past else "not here"
+
+    def _held(self, key: str, *more: int) -> Entry:
+        entry = self.entries.get(key)
+        if entry is not None and entry.state in (WAITING, PARKED, *more):
+            return entry
+        raise UsageError(not_held(key, self.state_of(key)))
+
+    def _hold(self, entry: Entry) -> None:
+        key = entry.key
+        for cause in entry.lacks:
+            self._awaited.setdefault(cause, {})[key] = entry
+        if self.shadow:
+            entry.early = True
+            entry.state = READY
+            self.ready[key] = entry
+            return
+        entry.state = WAITING
+        self.waiting[key] = entry
+        if key in self._awaited:
+            cycle = self._cycle(entry)
+            for each in cycle:
+                if each.state != PARKED:
+                    self._park(each, cycle_reason(each.key, [one.key for one in cycle]))
+
+    def _park(self, entry: Entry, reason: str) -> None:
+        self.waiting.pop(entry.key, None)
+        self.ready.pop(entry.key, None)
+        entry.state, entry.reason = PARKED, reason
+        self.parked[entry.key] = entry
+
+    def _settle(self, entry: Entry) -> None:
+        """Put a message where it belongs now, unless it is parked."""
+        if entry.lacks:
+            entry.state = WAITING
+            self.waiting[entry.key] = entry
+        else:
+            self.waiting.pop(entry.key, None)
+            entry.state = READY
+            self.ready[entry.key] = entry
+
+    def _drop(self, entry: Entry, cause: str) -> None:
+        """Let a message wait for a cause no longer."""
+        entry.lacks.discard(cause)
+        waiters = self._awaited[cause]
+        del waiters[entry.key]
+        if not waiters:
+            del self._awaited[cause]
+
+    def _wake(self, key: str, now: float) -> None:
+        """Tell those that wait for a message that it is done; in shadow mode, and so on."""
+        queue = [key]
+        while queue:
+            cause = queue.pop()
+            for waiter in self._awaited.pop(cause, {}).values():
+                waiter.lacks.discard(cause)
+                if waiter.lacks:
+                    continue
+                if waiter.early:
+                    self.waits.append(max(0.0, now - waiter.came))
+                if waiter.state == DONE:
+                    self.early.pop(waiter.key, None)
+                    queue.append(waiter.key)
+                elif waiter.state == WAITING:
+                    self._settle(waiter)
+
+    def _since(self, before: float) -> Iterator[Entry]:
+        for entry in self.waiting.values():
+            if entry.came > before:
+                return
+            yield entry
+
+    def _ancestry(self, entry: Entry) -> list[Entry]:
+        """Return a message and the waiting ones that it waits for."""
+        found = {entry.key: entry}
+        stack = [entry]
+        while stack:
+            for cause in stack.pop().lacks:
+                one = self.entries.get(cause)
+                if one is not None and cause not in found and one.state == WAITING:
+                    found[cause] = one
+                    stack.append(one)
+        return list(found.values())
+
+    def _cycle(self, entry: Entry) -> list[Entry]:
+        """Return all messages here that wait for this one and that it waits for."""
+        causes = self._reach(entry, lambda one: one.lacks)
+        if entry.key not in causes:
+            return []
+        effects = self._reach(entry, lambda one: self._awaited.get(one.key, {}))
+        return [self.entries[key] for key in sorted(causes & effects)]
+
+    def _reach(self, entry: Entry, following: Callable[[Entry], Iterable[str]]) -> set[str]:
+        """Return the keys of what is here and reached from a message, itself only by a cycle."""
+        found: set[str] = set()
+        stack = [entry]
+        while stack:
+            for key in following(stack.pop()):
+                one = self.entries.get(key)
+                if one is not None and key not in found:
+                    found.add(key)
+                    stack.append(one)
+        return found
+
+
+def cycle_reason(key: str, cycle: list[str]) -> str:
+    """Return why a message on a cycle is parked."""
+    if cycle == [key]:
+        return "it names itself as a cause"
+    others = [each for each in cycle if each != key]
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    return f"it waits for itself, through {', '.join(others[:3])}{more}"
+
+
+def not_held(key: str, state: str) -> str:
+    """Return what to say to a person who names a message that is not held."""
+    if state == "not here":
+        return f"{key} is not in the inbox; see inbox.waiting() and inbox.parked() for what is"
+    return f"{key} is {state}; only what waits or is parked can be released, parked or retried"

@@ -1,0 +1,65 @@
+"""Id, topic, causes and time of a message as headers, for any transport that has headers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from antecede.errors import PeerError
+from antecede.inbox.causes import shown
+from antecede.inbox.records import Offer, Outgoing
+
+ID: Final = "antecede-id"
+TOPIC: Final = "antecede-topic"
+CAUSES: Final = "antecede-causes"
+TIME: Final = "antecede-time"
+#: A header that is longer is refused.
+HEADER_CHARS_MAX: Final = 1 << 20
+
+
+def headers_of(out: Outgoing) -> dict[str, str]:
+    """Return the headers of a message that is published."""
+    return written(out.id, out.topic, out.causes, out.time)
+
+
+def written(name: str, topic: str, causes: tuple[str, ...], time: float) -> dict[str, str]:
+    """Return headers in ASCII."""
+    values = {ID: name, TOPIC: topic}
+    plain = {key: json.dumps(value) for key, value in values.items()}
+    return {**plain, CAUSES: json.dumps(list(causes)), TIME: repr(time)}
+
+
+def offer_in(headers: Mapping[str, Any], body: object) -> Offer | None:
+    """Return the message that headers tell of, or None without an id; names are in lower case."""
+    name = _read(headers, ID, str)
+    if name is None:
+        return None
+    causes, topic = _read(headers, CAUSES, list), _read(headers, TOPIC, str)
+    return Offer(name, body, causes, topic, _read(headers, TIME, (int, float)))
+
+
+def _read(headers: Mapping[str, Any], key: str, kind: Any) -> Any:
+    text = headers.get(key)
+    if text is None:
+        return None
+    text = text.decode("latin-1") if isinstance(text, bytes) else str(text)
+    try:
+        if len(text) <= HEADER_CHARS_MAX and isinstance(value := json.loads(text), kind):
+            return value
+    except (ValueError, RecursionError):
+        pass
+    msg = f"the header {key} is {shown(text)}; it must be JSON as antecede.inbox.headers writes it"
+    raise PeerError(msg)
+
+
+def packed(parts: Mapping[str, Any], body: bytes) -> str:
+    """Return what a transport gave, to be kept until the message is ready."""
+    return json.dumps({**parts, "body": base64.b64encode(body).decode()})
+
+
+def unpacked(text: str) -> tuple[dict[str, Any], bytes]:
+    """Return what was packed."""
+    parts: dict[str, Any] = json.loads(text)
+    return parts, base64.b64decode(parts.pop("body"))

@@ -1,0 +1,74 @@
+"""Causes on requests of httpx: a hook for what a handler posts, and a publisher for the outbox.
+
+::
+
+    client = httpx.Client(event_hooks={"request": [carry]})
+    inbox.relay(publisher(client, "https://stock.example/events"))
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from antecede.inbox.api import current_causes
+from antecede.inbox.headers import CAUSES, ID, TIME, TOPIC, headers_of, written
+from antecede.inbox.records import Outgoing, pack
+
+if TYPE_CHECKING:
+    import httpx
+
+
+def carry(request: httpx.Request) -> None:
+    """Add the causes of a request that is made while a message is handled.
+
+    A request that has an ``antecede-id`` keeps it. Give the topic that the receiver knows these
+    requests by in the header ``antecede-topic``, as JSON, or let the receiver have one topic only.
+    What a handler posts itself leaves even if it fails later; what it sends by the outbox does not.
+    """
+    causes = current_causes()
+    if causes or ID in request.headers:
+        name = request.headers.get(ID)
+        added = written(uuid.uuid4().hex, "", causes, time.time())
+        for key in (ID, CAUSES, TIME):
+            if key not in request.headers and (key != ID or name is None):
+                request.headers[key] = added[key]
+
+
+async def carry_async(request: httpx.Request) -> None:
+    """Do the same for ``httpx.AsyncClient``."""
+    carry(request)
+
+
+def _request(out: Outgoing) -> dict[str, Any]:
+    form, data = pack(out.body)
+    kind = ("application/octet-stream", "application/octet-stream", "text/plain; charset=utf-8",
+            "application/json")[form]  # fmt: skip
+    return {"content": data or b"", "headers": {**headers_of(out), "content-type": kind}}
+
+
+def publisher(client: httpx.Client, url: str | Callable[[str], str]) -> Callable[[Outgoing], None]:
+    """Return what ``Inbox.relay`` needs to post each message; ``url`` may depend on the topic."""
+
+    def publish(out: Outgoing) -> None:
+        where = url if isinstance(url, str) else url(out.topic)
+        client.post(where, **_request(out)).raise_for_status()
+
+    return publish
+
+
+def publisher_async(
+    client: httpx.AsyncClient, url: str | Callable[[str], str]
+) -> Callable[[Outgoing], Awaitable[None]]:
+    """Return what ``AsyncInbox.relay`` needs to post each message."""
+
+    async def publish(out: Outgoing) -> None:
+        where = url if isinstance(url, str) else url(out.topic)
+        (await client.post(where, **_request(out))).raise_for_status()
+
+    return publish
+
+
+__all__ = ["TOPIC", "carry", "carry_async", "publisher", "publisher_async"]

@@ -1,0 +1,263 @@
+"""What an inbox and its stores tell each other: plain data, and bodies as bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from antecede.errors import UsageError
+from antecede.inbox.causes import Then, shown, topic_of
+
+NONE, BYTES, TEXT, JSON = range(4)
+
+
+def pack(body: object) -> tuple[int, bytes | None]:
+    """Return a body as bytes and its form; refuse what would not come back as it was."""
+    if body is None:
+        return NONE, None
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return BYTES, bytes(body)
+    try:
+        if isinstance(body, str):
+            return TEXT, body.encode()
+        return JSON, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0][:80]
+        msg = f"body is {shown(body)}: {reason}; give bytes, text, None or what JSON can hold"
+        raise UsageError(msg) from None
+
+
+def unpack(form: int, data: bytes | None) -> Any:
+    """Return a body as it was."""
+    if form == NONE or data is None:
+        return None
+    if form == BYTES:
+        return bytes(data)
+    text = bytes(data).decode()
+    return text if form == TEXT else json.loads(text)
+
+
+class Offer(NamedTuple):
+    """A message as it is offered; ``fetch`` may return some."""
+
+    id: str
+    body: object = None
+    causes: Iterable[object] | None = None
+    topic: str | None = None
+    time: float | None = None
+
+
+class Came(NamedTuple):
+    """A message that is offered, checked and packed. ``needs`` are its subscribed causes."""
+
+    key: str
+    causes: tuple[str, ...]
+    needs: list[str]
+    form: int
+    body: Any
+    now: float
+    sent: float
+    #: Sent so long ago that causes which are not here count as done.
+    is_old: bool
+    is_shadow: bool
+
+
+class Taken(Protocol):
+    """A message that is handed over. ``link`` is what its transaction runs on."""
+
+    number: int
+    key: str
+    causes: tuple[str, ...]
+    form: int
+    body: Any
+    came: float
+    sent: float
+    unmet: tuple[str, ...]
+    late: bool
+    failures: int
+    link: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message that a handler sends. It leaves after the handler's transaction is committed.
+
+    Publish ``body`` with ``id``, ``topic`` and ``causes``; a receiver offers them to its inbox.
+    """
+
+    key: str
+    causes: tuple[str, ...]
+    body: Any
+    time: float
+    number: int = 0
+
+    @property
+    def topic(self) -> str:
+        """The topic that it is sent to."""
+        return topic_of(self.key)
+
+    @property
+    def id(self) -> str:
+        """Its id, by which receivers drop duplicates."""
+        return self.key.partition("/")[2]
+
+    def offer(self) -> dict[str, Any]:
+        """Return the arguments with which a receiver offers it: ``inbox.offer(**out.offer())``."""
+        return {
+            "id": self.id,
+            "body": self.body,
+            "causes": self.causes,
+            "topic": self.topic,
+            "time": self.time,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Who waits, since when, and for what: the causes, each with its state or ``"not here"``."""
+
+    key: str
+    since: float
+    seconds: float
+    lacks: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """What is kept for a person, since when it has been here, and why."""
+
+    key: str
+    since: float
+    reason: str
+
+
+class Handled(NamedTuple):
+    """A message that is done, as the event log tells it."""
+
+    key: str
+    causes: tuple[str, ...]
+    at: float
+    unmet: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Report:
+    """What is in an inbox, and what came early."""
+
+    name: str
+    mode: str
+    topics: list[str]
+    waiting: int = 0
+    ready: int = 0
+    parked: int = 0
+    done: int = 0
+    outbox: int = 0
+    released: int = 0
+    #: Messages that came before a cause: in shadow mode they would have waited.
+    early: int = 0
+    early_unresolved: int = 0
+    early_seconds_mean: float | None = None
+    early_seconds_max: float | None = None
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """What is to be done at a time: everything up to a time, or nothing where it is None."""
+
+    now: float
+    overdue: float | None = None
+    then: Then = "wait"
+    forget: float | None = None
+
+
+@dataclass(slots=True)
+class Kept:
+    """What upkeep did."""
+
+    released: list[str] = field(default_factory=list)
+    parked: list[str] = field(default_factory=list)
+    forgotten: int = 0
+
+
+class Store(Protocol):
+    """Where an inbox keeps what it has. Each method is one transaction, unless it says otherwise.
+
+    Everything that fails raises :class:`antecede.errors.StoreError` and changes nothing.
+    """
+
+    name: str
+    topics: frozenset[str]
+    #: Whether one open message keeps every other call waiting.
+    is_exclusive: bool
+
+    def offer(self, came: Came) -> str:
+        """Take a message; return its state, or ``"duplicate"``."""
+
+    def begin(self, left: set[str], only: str | None = None) -> Taken | None:
+        """Open a transaction with a ready message that nobody else has, but none of those left.
+
+        ``only`` is the key of the one that is wanted, if any.
+        """
+
+    def execute(self, taken: Taken, statement: str, values: Sequence[Any]) -> Any:
+        """Run a statement of the user in the transaction of a message; return its cursor."""
+
+    def finish(self, taken: Taken, sends: Sequence[Outgoing], now: float) -> None:
+        """Note that a message is done, keep what it sends, commit."""
+
+    def abandon(self, taken: Taken) -> None:
+        """Roll back; the message is ready again."""
+
+    def fail(self, taken: Taken, error: str, tries: int | None) -> bool:
+        """Roll back, count the failure; park after so many tries. Return whether it was parked."""
+
+    def causes_of(self, taken: Taken, key: str) -> tuple[str, ...]:
+        """Return the causes of another message, if it is known."""
+
+    def group(self) -> AbstractContextManager[None]:
+        """Commit all that this thread does inside at its end, at once."""
+
+    def keep_up(self, upkeep: Upkeep) -> Kept:
+        """Do what time brings: patience, forgetting, a clock that was set back."""
+
+    def missing(self, now: float, after: float) -> list[str]:
+        """Return causes that are not here and were waited for so long; note that they are asked."""
+
+    def release(self, key: str, now: float) -> None:
+        """Let a message go without the causes that are not here."""
+
+    def park(self, key: str, reason: str) -> None:
+        """Keep a message for a person."""
+
+    def retry(self, key: str, now: float) -> None:
+        """Treat a parked message as if it came now."""
+
+    def waiting(self, now: float, limit: int | None) -> list[Waiting]:
+        """Return what waits, oldest first."""
+
+    def parked(self, limit: int | None) -> list[Parked]:
+        """Return what is parked, oldest first."""
+
+    def keys(self, name: str) -> list[str]:
+        """Return the keys of messages with this id that are not done, of any topic."""
+
+    def report(self) -> Report:
+        """Return what there is."""
+
+    def outgoing(self, limit: int) -> AbstractContextManager[list[Outgoing]]:
+        """Give the sends that are not published, in order, to one relay at a time."""
+
+    def published(self, sent: Sequence[Outgoing], now: float) -> None:
+        """Note that these were published; only while :meth:`outgoing` is open."""
+
+    def handled(self) -> Iterator[Handled]:
+        """Return what is done, in the order of handling."""
+
+    def sent(self) -> Iterator[Outgoing]:
+        """Return what was sent, in order, without bodies."""
+
+    def close(self) -> None:
+        """Let go of everything."""

@@ -1,0 +1,1 @@
+"""Where inboxes keep what they have: memory, SQLite, PostgreSQL."""

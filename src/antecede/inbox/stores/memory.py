@@ -1,0 +1,245 @@
+"""An inbox in memory: the machine of :mod:`antecede.inbox.causes` with bodies and an outbox.
+
+Nothing survives the process. Statements of handlers run on a private SQLite database, so that tests
+of handlers need no other store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from antecede.inbox.causes import STATES, Causes, Entry
+from antecede.inbox.records import (
+    Came,
+    Handled,
+    Kept,
+    Outgoing,
+    Parked,
+    Report,
+    Upkeep,
+    Waiting,
+)
+
+
+class MemoryStore:
+    """Keeps everything in memory; any number of threads."""
+
+    is_exclusive = False
+
+    def __init__(self, name: str, topics: Iterable[str]) -> None:
+        self.name = name
+        self.topics = frozenset(topics)
+        self._causes = Causes(self.topics)
+        self._lock = threading.RLock()
+        self._tables: sqlite3.Connection | None = None
+        self._user = threading.Lock()
+        self._outbox: dict[int, Outgoing] = {}
+        self._sent: list[Outgoing] = []
+        self._numbers = 0
+        self._relay = threading.Lock()
+
+    def offer(self, came: Came) -> str:
+        """Take a message; return its state, or ``"duplicate"``."""
+        key, keys, needs, _, body, now, sent, is_old, is_shadow = came
+        with self._lock:
+            causes = self._causes
+            causes.shadow = is_shadow
+            entry = causes.offer(key, keys, now, sent, needs)
+            if entry is None:
+                return "duplicate"
+            entry.body = body
+            if is_old and entry.lacks and not is_shadow:
+                causes.outdate_one(entry)
+            return STATES[entry.state]
+
+    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
+        """Hand over the message that became ready first."""
+        if not self._causes.ready:
+            return None
+        with self._lock:
+            return self._causes.take(left) if only is None else self._causes.take_one(only)
+
+    def execute(self, taken: Any, statement: str, values: Sequence[Any]) -> Any:
+        """Run a statement on the private database; one handler at a time, from here on."""
+        if not taken.is_writing:
+            self._user.acquire()
+            taken.is_writing = True
+            if self._tables is None:
+                self._tables = sqlite3.connect(
+                    ":memory:", isolation_level=None, check_same_thread=False
+                )
+            self._tables.execute("BEGIN")
+        assert self._tables is not None
+        return self._tables.execute(statement, values)
+
+    def _end(self, taken: Any, word: str) -> None:
+        if taken.is_writing:
+            assert self._tables is not None
+            try:
+                self._tables.execute(word)
+            finally:
+                taken.is_writing = False
+                self._user.release()
+
+    def finish(self, taken: Any, sends: Sequence[Outgoing], now: float) -> None:
+        """Note that a message is done, and what it sends."""
+        if taken.is_writing:
+            self._end(taken, "COMMIT")
+        with self._lock:
+            self._causes.done(taken.key, now)
+            for one in sends:
+                self._numbers += 1
+                number = self._numbers
+                out = Outgoing(one.key, one.causes, one.body, one.time, number)
+                self._outbox[number] = out
+                self._sent.append(Outgoing(one.key, one.causes, None, one.time, number))
+
+    def abandon(self, taken: Any) -> None:
+        """Roll back; the message is ready again."""
+        self._end(taken, "ROLLBACK")
+        with self._lock:
+            self._causes.put_back(taken)
+
+    def fail(self, taken: Any, error: str, tries: int | None) -> bool:
+        """Roll back, count the failure; park after so many tries."""
+        self.abandon(taken)
+        entry = taken
+        with self._lock:
+            entry.failures += 1
+            if tries is not None and entry.failures >= tries:
+                self._causes.park(entry.key, f"failed {entry.failures} times; the last: {error}")
+                return True
+        return False
+
+    def causes_of(self, taken: Any, key: str) -> tuple[str, ...]:
+        """Return the causes of another message, if it is known."""
+        with self._lock:
+            past = self._causes.past.get(key)
+        if past is not None:
+            return past.causes
+        return next((out.causes for out in reversed(self._sent) if out.key == key), ())
+
+    @contextlib.contextmanager
+    def group(self) -> Iterator[None]:
+        """Do nothing: there is nothing to commit."""
+        yield
+
+    def keep_up(self, upkeep: Upkeep) -> Kept:
+        """Do what time brings."""
+        causes, kept = self._causes, Kept()
+        with self._lock:
+            causes.clock(upkeep.now)
+            if upkeep.overdue is not None:
+                found = causes.expire(upkeep.overdue, upkeep.then, upkeep.now)
+                (kept.parked if upkeep.then == "park" else kept.released).extend(found)
+            if upkeep.forget is not None:
+                causes.outdate(upkeep.forget)
+                kept.forgotten = causes.forget(upkeep.forget)
+                self._sent = [out for out in self._sent if out.time >= upkeep.forget]
+        return kept
+
+    def missing(self, now: float, after: float) -> list[str]:
+        """Return causes that are not here and were waited for so long."""
+        found: dict[str, None] = {}
+        with self._lock:
+            for entry in self._causes.waiting.values():
+                if now - entry.came >= after * 2**entry.asked:
+                    lacks = [c for c in sorted(entry.lacks) if c not in self._causes.entries]
+                    entry.asked += bool(lacks)
+                    found.update(dict.fromkeys(lacks))
+        return list(found)
+
+    def release(self, key: str, now: float) -> None:
+        """Let a message go without the causes that are not here."""
+        with self._lock:
+            self._causes.release(key, now)
+
+    def park(self, key: str, reason: str) -> None:
+        """Keep a message for a person."""
+        with self._lock:
+            self._causes.park(key, reason)
+
+    def retry(self, key: str, now: float) -> None:
+        """Treat a parked message as if it came now."""
+        with self._lock:
+            self._causes.retry(key, now)
+
+    def waiting(self, now: float, limit: int | None) -> list[Waiting]:
+        """Return what waits, oldest first."""
+        causes = self._causes
+        with self._lock:
+            return [
+                Waiting(
+                    entry.key,
+                    entry.came,
+                    max(0.0, now - entry.came),
+                    {cause: causes.state_of(cause) for cause in sorted(entry.lacks)},
+                )
+                for entry in list(causes.waiting.values())[:limit]
+            ]
+
+    def parked(self, limit: int | None) -> list[Parked]:
+        """Return what is parked, oldest first."""
+        with self._lock:
+            found = list(self._causes.parked.values())[:limit]
+            return [Parked(entry.key, entry.came, entry.reason) for entry in found]
+
+    def keys(self, name: str) -> list[str]:
+        """Return the keys of messages with this id that are not done."""
+        with self._lock:
+            return [key for key in self._causes.entries if key.partition("/")[2] == name]
+
+    def report(self) -> Report:
+        """Return what there is."""
+        with self._lock:
+            causes, waits = self._causes, self._causes.waits
+            early = [entry for entry in causes.entries.values() if entry.early and entry.lacks]
+            return Report(
+                self.name, "", sorted(self.topics),
+                waiting=len(causes.waiting), ready=len(causes.entries) - len(causes.waiting)
+                - len(causes.parked), parked=len(causes.parked), done=len(causes.past),
+                outbox=len(self._outbox),
+                released=sum(bool(past.unmet) for past in causes.past.values()),
+                early=sum(past.early for past in causes.past.values())
+                + sum(entry.early for entry in causes.entries.values()),
+                early_unresolved=len(causes.early) + len(early),
+                early_seconds_mean=sum(waits) / len(waits) if waits else None,
+                early_seconds_max=max(waits, default=None),
+            )  # fmt: skip
+
+    @contextlib.contextmanager
+    def outgoing(self, limit: int) -> Iterator[list[Outgoing]]:
+        """Give the sends that are not published, in order, to one relay at a time."""
+        with self._relay:
+            with self._lock:
+                found = list(self._outbox.values())[:limit]
+            yield found
+
+    def published(self, sent: Sequence[Outgoing], now: float) -> None:
+        """Note that these were published."""
+        with self._lock:
+            for one in sent:
+                self._outbox.pop(one.number, None)
+
+    def handled(self) -> Iterator[Handled]:
+        """Return what is done, in the order of handling."""
+        with self._lock:
+            found = list(self._causes.past.items())
+        for key, past in found:
+            yield Handled(key, past.causes, past.at, past.unmet)
+
+    def sent(self) -> Iterator[Outgoing]:
+        """Return what was sent, in order, without bodies."""
+        with self._lock:
+            found = list(self._sent)
+        yield from found
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self._tables is not None:
+            self._tables.close()
+            self._tables = None

@@ -1,0 +1,507 @@
+"""PostgreSQL as the database of an inbox, for any number of instances.
+
+A message is taken by ``FOR UPDATE SKIP LOCKED`` in the transaction in which it is handled: it is
+with one instance, and if that dies, the server rolls back and another gets it. There are no leases
+and no clocks in this.
+
+The one race is that between "done" of a cause and the offer of its effect: each could miss the
+other. So an offer that lacks a cause takes a shared lock on the cause's key and looks again, and
+"done" takes that lock alone before it looks for what waits. An offer that has to wait also locks
+its own key alone, so that of several messages that close a cycle together one sees the others.
+Locks are taken in the order of the keys, and last in a transaction, so ours make no deadlock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import psycopg
+
+from antecede.errors import StoreError, UsageError
+from antecede.inbox.records import Came, Taken
+from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, Row, refuse_other, row_of
+
+#: PostgreSQL's names have at most 63 bytes.
+NAME_BYTES_MAX: Final = 50
+OPTIONS: Final[dict[str, Any]] = {
+    "application_name": "antecede inbox",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+
+#: What leads from each version of the tables to the next; {s} is the schema.
+MIGRATIONS: Final = (
+    """
+CREATE TABLE {s}.antecede_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE {s}.antecede_messages(
+  n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key TEXT NOT NULL UNIQUE,
+  causes TEXT NOT NULL, state SMALLINT NOT NULL, lacking INTEGER NOT NULL,
+  came DOUBLE PRECISION NOT NULL, sent DOUBLE PRECISION NOT NULL, form SMALLINT NOT NULL,
+  body BYTEA, late SMALLINT NOT NULL, early SMALLINT NOT NULL, unmet TEXT NOT NULL DEFAULT '',
+  reason TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0,
+  asked INTEGER NOT NULL DEFAULT 0, waited DOUBLE PRECISION, handled BIGINT,
+  done DOUBLE PRECISION);
+CREATE INDEX antecede_ready ON {s}.antecede_messages(failures, n) WHERE state = 1;
+CREATE INDEX antecede_waiting ON {s}.antecede_messages(came, n) WHERE state = 0;
+CREATE INDEX antecede_parked ON {s}.antecede_messages(n) WHERE state = 2;
+CREATE INDEX antecede_handled ON {s}.antecede_messages(handled) WHERE state = 3;
+CREATE INDEX antecede_early ON {s}.antecede_messages(n) WHERE early = 1;
+CREATE INDEX antecede_unmet ON {s}.antecede_messages(n) WHERE unmet <> '';
+CREATE TABLE {s}.antecede_lacks(cause TEXT, n BIGINT, PRIMARY KEY(cause, n));
+CREATE INDEX antecede_lacks_n ON {s}.antecede_lacks(n);
+CREATE TABLE {s}.antecede_missed(key TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL);
+CREATE TABLE {s}.antecede_outbox(
+  n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key TEXT NOT NULL UNIQUE,
+  causes TEXT NOT NULL, form SMALLINT NOT NULL, body BYTEA, made DOUBLE PRECISION NOT NULL,
+  published DOUBLE PRECISION);
+CREATE INDEX antecede_unpublished ON {s}.antecede_outbox(n) WHERE published IS NULL;
+CREATE SEQUENCE {s}.antecede_order;
+
+CREATE FUNCTION {s}.antecede_lock(_key TEXT, _alone BOOLEAN) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+  IF _alone THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended({q} || _key, 0));
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended({q} || _key, 0));
+  END IF;
+END $$;
+
+CREATE FUNCTION {s}.antecede_lacking(_needs TEXT[], _is_old BOOLEAN, _is_shadow BOOLEAN)
+RETURNS TEXT[] LANGUAGE sql VOLATILE AS $$
+  SELECT COALESCE(array_agg(need.key ORDER BY need.key), '{{}}')
+  FROM unnest(_needs) AS need(key) LEFT JOIN {s}.antecede_messages m ON m.key = need.key
+  WHERE CASE WHEN m.n IS NULL THEN NOT _is_old
+        ELSE m.state <> 3 OR (_is_shadow AND m.lacking > 0) END
+$$;
+
+CREATE FUNCTION {s}.antecede_park_cycle(_key TEXT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+DECLARE
+  _cycle TEXT[];
+BEGIN
+  WITH RECURSIVE up(key) AS (
+    SELECT l.cause FROM {s}.antecede_lacks l JOIN {s}.antecede_messages m ON m.n = l.n
+      WHERE m.key = _key AND m.state <> 3
+    UNION
+    SELECT l.cause FROM up JOIN {s}.antecede_messages m ON m.key = up.key AND m.state <> 3
+      JOIN {s}.antecede_lacks l ON l.n = m.n
+  ), down(key) AS (
+    SELECT m.key FROM {s}.antecede_lacks l JOIN {s}.antecede_messages m ON m.n = l.n
+      WHERE l.cause = _key AND m.state <> 3
+    UNION
+    SELECT m.key FROM down JOIN {s}.antecede_lacks l ON l.cause = down.key
+      JOIN {s}.antecede_messages m ON m.n = l.n AND m.state <> 3
+  )
+  SELECT array_agg(up.key ORDER BY up.key) INTO _cycle FROM up JOIN down ON down.key = up.key;
+  IF _cycle IS NULL OR NOT _key = ANY(_cycle) THEN
+    RETURN FALSE;
+  END IF;
+  UPDATE {s}.antecede_messages m SET state = 2, reason = CASE
+    WHEN cardinality(_cycle) = 1 THEN 'it names itself as a cause'
+    ELSE 'it waits for itself, through '
+      || array_to_string((array_remove(_cycle, m.key))[1:3], ', ')
+      || CASE WHEN cardinality(_cycle) > 4
+         THEN ' and ' || (cardinality(_cycle) - 4) || ' more' ELSE '' END END
+    WHERE m.key = ANY(_cycle) AND m.state <> 2;
+  RETURN TRUE;
+END $$;
+
+CREATE FUNCTION {s}.antecede_offer(
+  _key TEXT, _causes TEXT, _needs TEXT[], _form SMALLINT, _body BYTEA, _now DOUBLE PRECISION,
+  _sent DOUBLE PRECISION, _is_old BOOLEAN, _is_shadow BOOLEAN
+) RETURNS TEXT LANGUAGE plpgsql AS $$
+DECLARE
+  _lacks TEXT[] := '{{}}';
+  _one TEXT;
+  _n BIGINT;
+BEGIN
+  IF cardinality(_needs) > 0 THEN
+    _lacks := {s}.antecede_lacking(_needs, _is_old, _is_shadow);
+    IF cardinality(_lacks) > 0 THEN
+      FOR _one IN SELECT DISTINCT k FROM unnest(_lacks || _key) AS u(k) ORDER BY k LOOP
+        PERFORM {s}.antecede_lock(_one, _one = _key);
+      END LOOP;
+      _lacks := {s}.antecede_lacking(_needs, _is_old, _is_shadow);
+    END IF;
+  END IF;
+  INSERT INTO {s}.antecede_messages(
+    key, causes, state, lacking, came, sent, form, body, late, early)
+  VALUES (
+    _key, _causes, CASE WHEN cardinality(_lacks) > 0 AND NOT _is_shadow THEN 0 ELSE 1 END,
+    cardinality(_lacks), _now, _sent, _form, _body,
+    CASE WHEN EXISTS (SELECT 1 FROM {s}.antecede_missed WHERE key = _key) THEN 1 ELSE 0 END,
+    CASE WHEN _is_shadow AND cardinality(_lacks) > 0 THEN 1 ELSE 0 END)
+  ON CONFLICT (key) DO NOTHING RETURNING n INTO _n;
+  IF _n IS NULL THEN
+    RETURN 'duplicate';
+  END IF;
+  IF cardinality(_lacks) = 0 THEN
+    RETURN 'ready';
+  END IF;
+  INSERT INTO {s}.antecede_lacks(cause, n) SELECT k, _n FROM unnest(_lacks) AS u(k);
+  IF _is_shadow THEN
+    RETURN 'ready';
+  END IF;
+  IF EXISTS (SELECT 1 FROM {s}.antecede_lacks WHERE cause = _key)
+     AND {s}.antecede_park_cycle(_key) THEN
+    RETURN 'parked';
+  END IF;
+  RETURN 'waiting';
+END $$;
+
+CREATE FUNCTION {s}.antecede_done(_n BIGINT, _key TEXT, _now DOUBLE PRECISION)
+RETURNS VOID LANGUAGE plpgsql AS $$
+DECLARE
+  _lacking INTEGER;
+  _queue TEXT[];
+  _effects BIGINT[];
+BEGIN
+  PERFORM {s}.antecede_lock(_key, TRUE);
+  UPDATE {s}.antecede_messages
+    SET state = 3, body = NULL, done = _now, handled = nextval('{s}.antecede_order')
+    WHERE n = _n AND state = 1 RETURNING lacking INTO _lacking;
+  IF _lacking IS NULL THEN
+    RAISE EXCEPTION 'message % is not ready any more', _key;
+  END IF;
+  IF _lacking > 0 THEN
+    RETURN; -- In shadow mode, it would itself still wait.
+  END IF;
+  _queue := ARRAY[_key];
+  WHILE cardinality(_queue) > 0 LOOP
+    _effects := ARRAY(SELECT n FROM {s}.antecede_lacks WHERE cause = _queue[1]);
+    IF cardinality(_effects) > 0 THEN
+      PERFORM 1 FROM {s}.antecede_messages WHERE n = ANY(_effects) ORDER BY n FOR UPDATE;
+      WITH gone AS (
+        DELETE FROM {s}.antecede_lacks WHERE cause = _queue[1] AND n = ANY(_effects) RETURNING n
+      ), woken AS (
+        UPDATE {s}.antecede_messages m SET lacking = m.lacking - 1,
+          state = CASE WHEN m.state = 0 AND m.lacking = 1 THEN 1 ELSE m.state END,
+          waited = CASE WHEN m.early = 1 AND m.lacking = 1
+                   THEN GREATEST(0, _now - m.came) ELSE m.waited END
+        FROM gone WHERE m.n = gone.n RETURNING m.key, m.state, m.lacking
+      )
+      SELECT _queue || COALESCE(array_agg(key) FILTER (WHERE state = 3 AND lacking = 0), '{{}}')
+        INTO _queue FROM woken;
+    END IF;
+    _queue := _queue[2:];
+  END LOOP;
+END $$;
+""",
+)
+
+OFFER: Final = (
+    "SELECT antecede_offer(?, ?, ?::text[], ?::smallint, ?::bytea, ?::float8, ?::float8, ?, ?)"
+)
+TAKE: Final = (
+    f"SELECT {COLUMNS} FROM antecede_messages WHERE state = 1 "
+    "ORDER BY failures, n LIMIT 1 FOR UPDATE SKIP LOCKED"
+)
+TAKE_OTHERS: Final = TAKE.replace("state = 1", "state = 1 AND key <> ALL(?)")
+TAKE_ONE: Final = TAKE.replace("state = 1", "state = 1 AND key = ?")
+DONE: Final = "SELECT antecede_done(?, ?, ?::float8)"
+SEND: Final = (
+    "INSERT INTO antecede_outbox(key, causes, form, body, made) VALUES (?, ?, ?, ?::bytea, ?)"
+)
+READ: Final = "read"
+WRITE: Final = "write to"
+
+
+class PostgresLink:
+    """A connection."""
+
+    __slots__ = ("_known", "_schema", "connection")
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], schema: str, known: dict[str, str]
+    ) -> None:
+        self.connection = connection
+        self._schema, self._known = schema, known
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+        """Run a statement of ours: ``?`` stands for a value, and tables are in our schema."""
+        text = self._known.get(statement)
+        if text is None:
+            text = re.sub(r"\bantecede_", f"{self._schema}.antecede_", statement)
+            text = self._known[statement] = text.replace("?", "%s")
+        return self.connection.execute(text, values)
+
+    def execute(self, statement: str, values: Sequence[Any]) -> psycopg.Cursor[Any]:
+        """Run a statement of the user."""
+        return self.connection.execute(statement, values or None)
+
+
+class Postgres:
+    """A schema of a database."""
+
+    is_exclusive = False
+
+    def __init__(self, url: str, name: str, *, create: bool = True) -> None:
+        if len(name.encode()) > NAME_BYTES_MAX:
+            msg = f"name is {name!r}; a name of at most {NAME_BYTES_MAX} bytes fits PostgreSQL"
+            raise UsageError(msg)
+        self._url = url
+        parts = urlsplit(url)
+        self._place = f"{parts.hostname or 'localhost'}{parts.path}"
+        self._bare = f"antecede_{name}"
+        self.schema = '"' + self._bare.replace('"', '""') + '"'
+        self._known: dict[str, str] = {}
+        self._free: list[PostgresLink] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._pid = os.getpid()
+        with self._told("open"):
+            self._migrate(create=create)
+
+    def _connect(self) -> PostgresLink:
+        connection = psycopg.connect(self._url, autocommit=True, **self._options())
+        return PostgresLink(connection, self.schema, self._known)
+
+    def _options(self) -> dict[str, Any]:
+        """Return options that the address does not give itself."""
+        return {key: value for key, value in OPTIONS.items() if f"{key}=" not in self._url}
+
+    def _migrate(self, *, create: bool) -> None:
+        """Make the tables, or bring them up to this version; refuse those of a later one."""
+        link = self._connect()
+        try:
+            run = link.connection.execute
+            there = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+            if not create and run(there, (self._bare,)).fetchone() is None:
+                msg = f"there is no inbox {self._bare[9:]!r} at {self._place}; give its --name"
+                raise UsageError(msg)
+            with link.connection.transaction():
+                run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (self._bare,))
+                version = 0
+                if run(there, (self._bare,)).fetchone() is None:
+                    run(f"CREATE SCHEMA {self.schema}")
+                if run("SELECT to_regclass(%s)", (f"{self.schema}.antecede_meta",)).fetchone() != (
+                    None,
+                ):
+                    row = link.run("SELECT value FROM antecede_meta WHERE name = 'version'")
+                    version = int((row.fetchone() or ("0",))[0])
+                refuse_other(version, self._place)
+                quoted = "'" + self._bare.replace("'", "''") + "/'"
+                for step in MIGRATIONS[version:]:
+                    run(step.format(s=self.schema, q=quoted))
+                link.run(
+                    "INSERT INTO antecede_meta(name, value) VALUES ('version', ?) "
+                    "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+                    (str(VERSION),),
+                )
+        finally:
+            link.connection.close()
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """Say in one line what PostgreSQL could not do, and what to do."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._problem(doing, error) from error
+
+    def _problem(self, doing: str, error: psycopg.Error) -> StoreError:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, psycopg.errors.DiskFull):
+            advice = "make room, then offer again"
+        elif isinstance(error, psycopg.OperationalError):
+            advice = "what was committed is safe; try again when the server answers"
+        else:
+            advice = "nothing was changed"
+        return StoreError(f"cannot {doing} the inbox at {self._place}: {text}; {advice}")
+
+    def _acquire(self, *, is_new: bool = False) -> PostgresLink:
+        """Return a connection; a new one if others turned out to be dead."""
+        if self._is_closed:
+            msg = f"the inbox at {self._place} is closed; open it again"
+            raise UsageError(msg)
+        if self._pid != os.getpid():
+            msg = f"the inbox at {self._place} was opened before a fork; open it in each process"
+            raise UsageError(msg)
+        with self._lock:
+            if is_new:
+                old, self._free = self._free, []
+                for link in old:
+                    link.connection.close()
+            while self._free:
+                link = self._free.pop()
+                if not link.connection.closed:
+                    return link
+        return self._connect()
+
+    def _return(self, link: PostgresLink) -> None:
+        """Keep a connection for the next; one in an unknown state is closed."""
+        status = link.connection.info.transaction_status
+        if status != psycopg.pq.TransactionStatus.IDLE or self._is_closed:
+            link.connection.close()
+        elif not link.connection.closed:
+            with self._lock:
+                self._free.append(link)
+
+    def _open(self, doing: str, *words: Any) -> tuple[PostgresLink, psycopg.Cursor[Any]]:
+        """Begin a transaction with a statement; on another connection if the first is dead."""
+        for is_new in (False, True):
+            link = None
+            try:
+                link = self._acquire(is_new=is_new)
+                with link.connection.pipeline():
+                    link.connection.execute("BEGIN")
+                    cursor = link.run(*words)
+            except psycopg.OperationalError as error:
+                self.undo(link)
+                if is_new or link is None:
+                    raise self._problem(doing, error) from error
+            except psycopg.Error as error:
+                self.undo(link)
+                raise self._problem(doing, error) from error
+            except BaseException:
+                self.undo(link)
+                raise
+            else:
+                return link, cursor
+        raise AssertionError
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[PostgresLink]:
+        """Run what is inside in one transaction."""
+        link, _ = self._open(WRITE, "SELECT 1")
+        try:
+            with self._told(WRITE):
+                yield link
+                link.connection.execute("COMMIT")
+        except BaseException:
+            self.undo(link)
+            raise
+        self._return(link)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[PostgresLink]:
+        """See one state of the database."""
+        link, _ = self._open(READ, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        try:
+            with self._told(READ):
+                yield link
+        finally:
+            self.undo(link)
+
+    def offer(self, came: Came) -> str:
+        """Take a message; return its state, or ``"duplicate"``."""
+        key, causes, needs, form, body, now, sent, is_old, is_shadow = came
+        values = (key, "\n".join(causes), needs, form, body, now, sent, is_old, is_shadow)
+        for is_new in (False, True):
+            link = None
+            try:
+                link = self._acquire(is_new=is_new)
+                row = link.run(OFFER, values).fetchone()
+                self._return(link)
+                return str(row[0]) if row is not None else ""
+            except psycopg.OperationalError as error:
+                # Offering again is harmless: if the first came through, this is a duplicate of it.
+                self.undo(link)
+                if is_new or link is None:
+                    raise self._problem(WRITE, error) from error
+            except psycopg.Error as error:
+                self.undo(link)
+                raise self._problem(WRITE, error) from error
+        raise AssertionError
+
+    def take(self, left: set[str], only: str | None) -> Row | None:
+        """Begin a transaction with a ready message that no one else has, the first that came."""
+        words: tuple[Any, ...] = (TAKE_OTHERS, (list(left),)) if left else (TAKE,)
+        if only is not None:
+            words = (TAKE_ONE, (only,))
+        link, cursor = self._open(WRITE, *words)
+        row = cursor.fetchone()
+        if row is None:
+            self.undo(link)
+            return None
+        return row_of(row, link)
+
+    def settle(self, link: Link) -> None:
+        """Do nothing: everything is written at once."""
+
+    def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
+        """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
+        assert isinstance(link, PostgresLink)
+        try:
+            with self._told(WRITE):
+                if link.connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
+                    self._refuse_transaction(link, taken)
+                with link.connection.pipeline():
+                    for row in sends:
+                        link.run(SEND, row)
+                    link.run(DONE, (taken.number, taken.key, now))
+                    link.connection.execute("COMMIT")
+        except BaseException:
+            self.undo(link)
+            raise
+        self._return(link)
+
+    def _refuse_transaction(self, link: PostgresLink, taken: Taken) -> None:
+        """Say why a transaction cannot be committed: the handler hid an error, or ended it."""
+        if link.connection.closed:
+            msg = f"cannot write to the inbox at {self._place}: the connection is lost; try again"
+            raise StoreError(msg)
+        msg = (
+            f"the transaction of {taken.key} failed or was ended inside its handler; let errors "
+            "of the database out of the with block, and do not commit there"
+        )
+        raise UsageError(msg)
+
+    def undo(self, link: Link | None) -> None:
+        """Roll back, and never raise."""
+        if link is None:
+            return
+        assert isinstance(link, PostgresLink)
+        with contextlib.suppress(psycopg.Error):
+            status = link.connection.info.transaction_status
+            if status == psycopg.pq.TransactionStatus.IDLE:
+                pass
+            elif status in (
+                psycopg.pq.TransactionStatus.INTRANS,
+                psycopg.pq.TransactionStatus.INERROR,
+            ):
+                link.connection.execute("ROLLBACK")
+            self._return(link)
+            return
+        with contextlib.suppress(psycopg.Error):
+            link.connection.close()
+
+    def lock_rows(self, link: Link, numbers: Iterable[int]) -> None:
+        """Keep others from changing messages until the transaction ends."""
+        link.run(
+            "SELECT n FROM antecede_messages WHERE n = ANY(?) ORDER BY n FOR UPDATE",
+            (sorted(numbers),),
+        )
+
+    @contextlib.contextmanager
+    def relaying(self) -> Iterator[PostgresLink | None]:
+        """Keep other relays away inside; give None if there is one."""
+        with self._told(READ):
+            link = self._connect()
+            try:
+                row = link.connection.execute(
+                    "SELECT pg_try_advisory_lock(hashtextextended(%s, 2))", (self._bare,)
+                ).fetchone()
+                yield link if row == (True,) else None
+            finally:
+                link.connection.close()
+
+    def group(self) -> contextlib.AbstractContextManager[None]:
+        """Refuse: the server makes one write of the commits of many instances by itself."""
+        msg = "group() is for SQLite; PostgreSQL groups the commits of several instances itself"
+        raise UsageError(msg)
+
+    def close(self) -> None:
+        """Close all connections that are not in use."""
+        with self._lock:
+            self._is_closed = True
+            old, self._free = self._free, []
+        for link in old:
+            link.connection.close()

@@ -1,0 +1,630 @@
+"""An inbox in a database: the rule of :mod:`antecede.inbox.causes` as statements.
+
+A message is a row for as long as its id is remembered; ``antecede_lacks`` has a row for each cause
+that it still waits for, and ``lacking`` counts them. A handler's writes, what it sends and "done"
+are one transaction, which begins when the message is taken: a handler that dies leaves nothing.
+
+What differs between databases is in a :class:`Database`: connections, transactions, who may take a
+message, and the two steps that every message takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from antecede.errors import StoreError, UsageError
+from antecede.inbox.causes import (
+    DONE,
+    PARKED,
+    READY,
+    STATES,
+    WAITING,
+    cycle_reason,
+    joined,
+    not_held,
+)
+from antecede.inbox.records import (
+    Came,
+    Handled,
+    Kept,
+    Outgoing,
+    Parked,
+    Report,
+    Taken,
+    Upkeep,
+    Waiting,
+    pack,
+    unpack,
+)
+
+#: The version of the tables; :meth:`Database.migrate` brings older ones up to it.
+VERSION: Final = 1
+BATCH: Final = 1000
+
+
+class Link(Protocol):
+    """A connection to a database, with a transaction open."""
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """What runs a statement of ours, in which ``?`` stands for a value; returns a cursor."""
+
+    def execute(self, statement: str, values: Sequence[Any]) -> Any:
+        """Run a statement of the user, in the words of the database."""
+
+
+class Database(Protocol):
+    """What differs between databases."""
+
+    is_exclusive: bool
+
+    def writing(self) -> contextlib.AbstractContextManager[Link]:
+        """Run what is inside in one transaction; roll back if it raises."""
+
+    def reading(self) -> contextlib.AbstractContextManager[Link]:
+        """See one state of the database inside."""
+
+    def offer(self, came: Came) -> str:
+        """Take a message; return its state, or ``"duplicate"``."""
+
+    def take(self, left: set[str], only: str | None) -> Row | None:
+        """Open a transaction, and take a ready message in it that no one else has."""
+
+    def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
+        """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
+
+    def settle(self, link: Link) -> None:
+        """Write what is only in memory, before anything else looks."""
+
+    def undo(self, link: Link) -> None:
+        """Roll back, and never raise."""
+
+    def lock_rows(self, link: Link, numbers: Iterable[int]) -> None:
+        """Keep others from changing messages until the transaction ends."""
+
+    def relaying(self) -> contextlib.AbstractContextManager[Link | None]:
+        """Keep other relays away inside; give None if there is one."""
+
+    def group(self) -> contextlib.AbstractContextManager[None]:
+        """Commit all that this thread does inside at its end, at once."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+COLUMNS: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
+
+
+@dataclass(slots=True)
+class Row:
+    """A message that is handed over, and the connection on which its transaction is open."""
+
+    number: int
+    key: str
+    causes: tuple[str, ...]
+    form: int
+    body: Any
+    came: float
+    sent: float
+    unmet: tuple[str, ...]
+    late: bool
+    failures: int
+    link: Any
+
+
+def row_of(row: Any, link: Link) -> Row:
+    """Return what the COLUMNS of a message say."""
+    number, key, causes, form, body, came, sent, unmet, late, failures = row
+    split = tuple(causes.split("\n")) if causes else ()
+    lacked = tuple(unmet.split("\n")) if unmet else ()
+    return Row(number, key, split, form, body, came, sent, lacked, bool(late), failures, link)
+
+
+class SqlStore:
+    """An inbox in a database."""
+
+    def __init__(self, database: Database, name: str, topics: Iterable[str] | None) -> None:
+        self._base = database
+        self.is_exclusive = database.is_exclusive
+        with database.reading() as link:
+            known = dict(link.run("SELECT name, value FROM antecede_meta").fetchall())
+        self.name = known.get("name", name)
+        self.topics = frozenset(known.get("topics", "").split("\n")) - {""}
+        wanted = self.topics if topics is None else frozenset(topics)
+        if not wanted:
+            msg = "this inbox is new; say what it subscribes to, such as topics={'orders'}"
+            raise UsageError(msg)
+        if wanted != self.topics or "name" not in known:
+            self._resubscribe(name, wanted)
+            self.name = name
+
+    def _resubscribe(self, name: str, topics: frozenset[str]) -> None:
+        """Subscribe to other topics: what is here waits for what it needs now."""
+        with self._base.writing() as link:
+            for key, value in (("name", name), ("topics", "\n".join(sorted(topics)))):
+                link.run(
+                    "INSERT INTO antecede_meta(name, value) VALUES (?, ?) "
+                    "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+                    (key, value),
+                )
+            old, self.topics = self.topics, topics
+            held = link.run("SELECT n, causes FROM antecede_messages WHERE state <> 3").fetchall()
+            self._base.lock_rows(link, [number for number, _ in held])
+            for number, causes in held if old else ():
+                self._need_again(link, number, _split(causes))
+
+    def _need_again(self, link: Link, number: int, causes: tuple[str, ...]) -> None:
+        needs = [cause for cause in causes if cause.partition("/")[0] in self.topics]
+        states = _states(link, needs)
+        lacks = [cause for cause in needs if states.get(cause) != DONE]
+        link.run("DELETE FROM antecede_lacks WHERE n = ?", (number,))
+        for cause in lacks:
+            link.run("INSERT INTO antecede_lacks(cause, n) VALUES (?, ?)", (cause, number))
+        link.run(
+            "UPDATE antecede_messages SET lacking = ?, state = CASE WHEN state = 2 THEN 2 "
+            "WHEN ? > 0 THEN 0 ELSE 1 END WHERE n = ? AND state <> 3",
+            (len(lacks), len(lacks), number),
+        )
+
+    # What every message goes through.
+
+    def offer(self, came: Came) -> str:
+        """Take a message; return its state, or ``"duplicate"``."""
+        return self._base.offer(came)
+
+    def begin(self, left: set[str], only: str | None = None) -> Taken | None:
+        """Open a transaction with a ready message that nobody else has."""
+        return self._base.take(left, only)
+
+    def execute(self, taken: Taken, statement: str, values: Sequence[Any]) -> Any:
+        """Run a statement of the user in the transaction of a message; return its cursor."""
+        return taken.link.execute(statement, values)
+
+    def finish(self, taken: Taken, sends: Sequence[Outgoing], now: float) -> None:
+        """Note that a message is done, keep what it sends, commit."""
+        rows = [(one.key, "\n".join(one.causes), *pack(one.body), one.time) for one in sends]
+        self._base.done(taken.link, taken, now, rows)
+
+    def abandon(self, taken: Taken) -> None:
+        """Roll back; the message is ready again."""
+        self._base.undo(taken.link)
+
+    def fail(self, taken: Taken, error: str, tries: int | None) -> bool:
+        """Roll back, count the failure; park after so many tries."""
+        self._base.undo(taken.link)
+        count = taken.failures + 1
+        is_last = tries is not None and count >= tries
+        with contextlib.suppress(StoreError), self._base.writing() as link:
+            # Where it stands if someone else has it by now, or has done it.
+            link.run(
+                "UPDATE antecede_messages SET failures = ?, reason = ?, "
+                "state = CASE WHEN ? = 1 THEN 2 ELSE 1 END WHERE key = ? AND state = 1",
+                (count, f"failed {count} times; the last: {error}", int(is_last), taken.key),
+            )
+            return is_last
+        return False
+
+    def causes_of(self, taken: Taken, key: str) -> tuple[str, ...]:
+        """Return the causes of another message, if it is known."""
+        self._base.settle(taken.link)
+        for table in ("antecede_messages", "antecede_outbox"):
+            statement = f"SELECT causes FROM {table} WHERE key = ?"
+            found = taken.link.run(statement, (key,)).fetchone()
+            if found is not None:
+                return _split(found[0])
+        return ()
+
+    def group(self) -> contextlib.AbstractContextManager[None]:
+        """Commit all that this thread does inside at its end, at once."""
+        return self._base.group()
+
+    # What time brings.
+
+    def keep_up(self, upkeep: Upkeep) -> Kept:
+        """Do what time brings: patience, forgetting, a clock that was set back."""
+        kept, now = Kept(), upkeep.now
+        with self._base.reading() as link:
+            ahead = _numbers(
+                link, "SELECT n FROM antecede_messages WHERE state IN (0, 2) AND came > ?", (now,)
+            )
+            overdue = (
+                link.run(
+                    "SELECT n, key FROM antecede_messages WHERE state = 0 AND came <= ? "
+                    f"AND reason <> 'released' ORDER BY came, n LIMIT {BATCH}",
+                    (upkeep.overdue,),
+                ).fetchall()
+                if upkeep.overdue is not None and upkeep.then != "wait"
+                else []
+            )
+        if ahead:
+            with self._base.writing() as link:
+                self._base.lock_rows(link, ahead)
+                link.run("UPDATE antecede_messages SET came = ? WHERE came > ?", (now, now))
+        for number, key in overdue:
+            with self._base.writing() as link, contextlib.suppress(UsageError):
+                if upkeep.then == "park":
+                    self._park_overdue(link, number, now)
+                    kept.parked.append(key)
+                else:
+                    kept.released += self._release(link, key, now)
+        if upkeep.forget is not None:
+            self._outdate(upkeep.forget)
+            kept.forgotten = self._forget(upkeep.forget)
+        return kept
+
+    def _park_overdue(self, link: Link, number: int, now: float) -> None:
+        self._base.lock_rows(link, [number])
+        lacks = [cause for _, cause in _lacks(link, [number])]
+        link.run(
+            "UPDATE antecede_messages SET state = 2, reason = 'waited ' || "
+            "CAST(CAST(? - came AS INTEGER) AS TEXT) || ? WHERE n = ? AND state = 0",
+            (now, f" s for {', '.join(lacks[:3])}", number),
+        )
+
+    def _outdate(self, before: float) -> None:
+        """Count causes that are not here as done, of messages that were sent before a time."""
+        query = "SELECT n FROM antecede_messages WHERE state = 0 AND sent < ?"
+        with self._base.reading() as link:
+            old = _numbers(link, query, (before,))
+        for number in old:
+            with self._base.writing() as link:
+                self._base.lock_rows(link, [number])
+                lacks = [cause for _, cause in _lacks(link, [number])]
+                here = _states(link, lacks)
+                self._waive(link, number, [cause for cause in lacks if cause not in here])
+
+    def _forget(self, before: float) -> int:
+        count = 0
+        for _ in range(100):  # The rest is forgotten the next time.
+            with self._base.writing() as link:
+                gone = link.run(
+                    "DELETE FROM antecede_messages WHERE n IN (SELECT n FROM antecede_messages "
+                    f"WHERE state = 3 ORDER BY handled LIMIT {BATCH}) AND done < ? "
+                    "RETURNING n, lacking",
+                    (before,),
+                ).fetchall()
+                for number in [number for number, lacking in gone if lacking]:  # in shadow mode
+                    link.run("DELETE FROM antecede_lacks WHERE n = ?", (number,))
+                link.run("DELETE FROM antecede_missed WHERE at < ?", (before,))
+                link.run("DELETE FROM antecede_outbox WHERE published < ?", (before,))
+            count += len(gone)
+            if len(gone) < BATCH:
+                break
+        return count
+
+    def missing(self, now: float, after: float) -> list[str]:
+        """Return causes that are not here and were waited for so long; note that they are asked."""
+        with self._base.writing() as link:
+            due = _numbers(
+                link,
+                "SELECT n FROM antecede_messages WHERE state = 0 AND came <= ? - ? * (1 << asked) "
+                f"ORDER BY came LIMIT {BATCH}",
+                (now, after),
+            )
+            self._base.lock_rows(link, due)
+            lacks = list(dict.fromkeys(cause for _, cause in _lacks(link, due)))
+            here = _states(link, lacks)
+            for number in due:
+                link.run("UPDATE antecede_messages SET asked = asked + 1 WHERE n = ?", (number,))
+        return [cause for cause in lacks if cause not in here]
+
+    # What a person does.
+
+    def release(self, key: str, now: float) -> None:
+        """Let a message go without the causes that are not here, after those that are."""
+        with self._base.writing() as link:
+            self._release(link, key, now)
+
+    def _release(self, link: Link, key: str, now: float) -> list[str]:
+        first = _held(link, key, (WAITING, PARKED))
+        ancestry = [first]
+        edge = [first]
+        while edge:
+            causes = [cause for _, cause in _lacks(link, edge)]
+            edge = [
+                number for number in _numbers_of(link, causes, WAITING) if number not in ancestry
+            ]
+            ancestry += edge
+        self._base.lock_rows(link, sorted(ancestry))
+        _held(link, key, (WAITING, PARKED))
+        released = []
+        for number in ancestry:
+            lacks = [cause for _, cause in _lacks(link, [number])]
+            states = _states(link, lacks)
+            gone = [c for c in lacks if states.get(c, PARKED) == PARKED]
+            own = link.run(
+                "SELECT key, unmet FROM antecede_messages WHERE n = ?", (number,)
+            ).fetchone()
+            for cause in gone:
+                if cause != own[0]:
+                    link.run(
+                        "INSERT INTO antecede_missed(key, at) VALUES (?, ?) "
+                        "ON CONFLICT(key) DO UPDATE SET at = excluded.at",
+                        (cause, now),
+                    )
+                    link.run("UPDATE antecede_messages SET late = 1 WHERE key = ?", (cause,))
+            unmet = "\n".join(joined(_split(own[1]), gone))
+            link.run(
+                "UPDATE antecede_messages SET unmet = ?, state = 0, reason = 'released' "
+                "WHERE n = ? AND state IN (0, 2)",
+                (unmet, number),
+            )
+            self._waive(link, number, gone)
+            if gone:
+                released.append(own[0])
+        return released
+
+    def _waive(self, link: Link, number: int, causes: list[str]) -> None:
+        """Let a message wait for some causes no longer; it is locked."""
+        count = 0
+        for cause in causes:
+            count += link.run(
+                "DELETE FROM antecede_lacks WHERE cause = ? AND n = ?", (cause, number)
+            ).rowcount
+        link.run(
+            "UPDATE antecede_messages SET lacking = lacking - ?, "
+            "state = CASE WHEN lacking = ? THEN 1 ELSE 0 END WHERE n = ? AND state = 0",
+            (count, count, number),
+        )
+
+    def park(self, key: str, reason: str) -> None:
+        """Keep a message for a person."""
+        with self._base.writing() as link:
+            number = _held(link, key, (WAITING, PARKED, READY))
+            self._base.lock_rows(link, [number])
+            _held(link, key, (WAITING, PARKED, READY))
+            link.run(
+                "UPDATE antecede_messages SET state = 2, reason = ? WHERE n = ?", (reason, number)
+            )
+
+    def retry(self, key: str, now: float) -> None:
+        """Treat a parked message as if it came now."""
+        with self._base.writing() as link:
+            number = _held(link, key, (WAITING, PARKED))
+            self._base.lock_rows(link, [number])
+            state, lacking = link.run(
+                "SELECT state, lacking FROM antecede_messages WHERE n = ?", (number,)
+            ).fetchone()
+            if state != PARKED:
+                msg = f"{key} is {STATES[state]}, not parked; only what is parked can be retried"
+                raise UsageError(msg)
+            link.run(
+                "UPDATE antecede_messages SET state = ?, came = ?, failures = 0, reason = '' "
+                "WHERE n = ?",
+                (WAITING if lacking else READY, now, number),
+            )
+            if lacking:
+                park_cycle(link, key)
+
+    # What people ask.
+
+    def waiting(self, now: float, limit: int | None) -> list[Waiting]:
+        """Return what waits, oldest first."""
+        with self._base.reading() as link:
+            rows = link.run(
+                "SELECT n, key, came FROM antecede_messages WHERE state = 0 "
+                "ORDER BY came, n LIMIT ?",
+                (1 << 62 if limit is None else limit,),
+            ).fetchall()
+            lacks: dict[int, list[str]] = {number: [] for number, _, _ in rows}
+            for number, cause in _lacks(link, list(lacks)):
+                lacks[number].append(cause)
+            states = _states(link, list({c for causes in lacks.values() for c in causes}))
+        return [
+            Waiting(
+                key,
+                came,
+                max(0.0, now - came),
+                {
+                    cause: STATES[states[cause]] if cause in states else "not here"
+                    for cause in sorted(lacks[number])
+                },
+            )
+            for number, key, came in rows
+        ]
+
+    def parked(self, limit: int | None) -> list[Parked]:
+        """Return what is parked, oldest first."""
+        with self._base.reading() as link:
+            rows = link.run(
+                "SELECT key, came, reason FROM antecede_messages WHERE state = 2 "
+                "ORDER BY n LIMIT ?",
+                (1 << 62 if limit is None else limit,),
+            ).fetchall()
+        return [Parked(*row) for row in rows]
+
+    def keys(self, name: str) -> list[str]:
+        """Return the keys of messages with this id that are not done."""
+        wanted = [f"{topic}/{name}" for topic in sorted(self.topics)]
+        with self._base.reading() as link:
+            states = _states(link, wanted)
+        return [key for key in wanted if states.get(key, DONE) != DONE]
+
+    def report(self) -> Report:
+        """Return what there is."""
+        with self._base.reading() as link:
+            counts = dict(
+                link.run("SELECT state, COUNT(*) FROM antecede_messages GROUP BY state").fetchall()
+            )
+            (outbox,) = link.run(
+                "SELECT COUNT(*) FROM antecede_outbox WHERE published IS NULL"
+            ).fetchone()
+            (released,) = link.run(
+                "SELECT COUNT(*) FROM antecede_messages WHERE unmet <> ''"
+            ).fetchone()
+            early, resolved, mean, longest = link.run(
+                "SELECT COUNT(*), COUNT(waited), AVG(waited), MAX(waited) "
+                "FROM antecede_messages WHERE early = 1"
+            ).fetchone()
+        return Report(
+            self.name, "", sorted(self.topics),
+            waiting=counts.get(WAITING, 0), ready=counts.get(READY, 0),
+            parked=counts.get(PARKED, 0), done=counts.get(DONE, 0), outbox=outbox,
+            released=released, early=early, early_unresolved=early - resolved,
+            early_seconds_mean=mean, early_seconds_max=longest,
+        )  # fmt: skip
+
+    # The outbox.
+
+    @contextlib.contextmanager
+    def outgoing(self, limit: int) -> Iterator[list[Outgoing]]:
+        """Give the sends that are not published, in order, to one relay at a time."""
+        with self._base.relaying() as link:
+            rows = (
+                []
+                if link is None
+                else link.run(
+                    "SELECT key, causes, form, body, made, n FROM antecede_outbox "
+                    "WHERE published IS NULL ORDER BY n LIMIT ?",
+                    (limit,),
+                ).fetchall()
+            )
+            yield [
+                Outgoing(key, _split(causes), unpack(form, body), made, number)
+                for key, causes, form, body, made, number in rows
+            ]
+
+    def published(self, sent: Sequence[Outgoing], now: float) -> None:
+        """Note that these were published."""
+        with self._base.writing() as link:
+            for one in sent:
+                link.run(
+                    "UPDATE antecede_outbox SET published = ?, body = NULL WHERE n = ?",
+                    (now, one.number),
+                )
+
+    # What the event log tells.
+
+    def handled(self) -> Iterator[Handled]:
+        """Return what is done, in the order of handling."""
+        last = 0
+        while True:
+            with self._base.reading() as link:
+                rows = link.run(
+                    "SELECT handled, key, causes, done, unmet FROM antecede_messages "
+                    f"WHERE state = 3 AND handled > ? ORDER BY handled LIMIT {BATCH}",
+                    (last,),
+                ).fetchall()
+            for _, key, causes, at, unmet in rows:
+                yield Handled(key, _split(causes), at, _split(unmet))
+            if not rows:
+                return
+            last = rows[-1][0]
+
+    def sent(self) -> Iterator[Outgoing]:
+        """Return what was sent, in order, without bodies."""
+        last = 0
+        while True:
+            with self._base.reading() as link:
+                rows = link.run(
+                    "SELECT n, key, causes, made FROM antecede_outbox WHERE n > ? "
+                    f"ORDER BY n LIMIT {BATCH}",
+                    (last,),
+                ).fetchall()
+            for number, key, causes, made in rows:
+                yield Outgoing(key, _split(causes), None, made, number)
+            if not rows:
+                return
+            last = rows[-1][0]
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._base.close()
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Return the keys in a column; a key has no line breaks."""
+    return tuple(text.split("\n")) if text else ()
+
+
+def _numbers(link: Link, query: str, values: Sequence[Any]) -> list[int]:
+    return [row[0] for row in link.run(query, values).fetchall()]
+
+
+def _chunks(values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Return values in parts that one statement can take, each with its question marks."""
+    for at in range(0, len(values), 500):
+        part = values[at : at + 500]
+        yield ", ".join("?" * len(part)), part
+
+
+def _states(link: Link, keys: Sequence[str]) -> dict[str, int]:
+    """Return the states of those of the keys that are known."""
+    found: dict[str, int] = {}
+    for marks, part in _chunks(keys):
+        query = f"SELECT key, state FROM antecede_messages WHERE key IN ({marks})"
+        found.update(link.run(query, part).fetchall())
+    return found
+
+
+def _numbers_of(link: Link, keys: Sequence[str], state: int) -> list[int]:
+    """Return the numbers of messages in a state."""
+    found: list[int] = []
+    for marks, part in _chunks(keys):
+        query = f"SELECT n FROM antecede_messages WHERE state = ? AND key IN ({marks})"
+        found += _numbers(link, query, [state, *part])
+    return found
+
+
+def _lacks(link: Link, numbers: Sequence[int]) -> list[tuple[int, str]]:
+    """Return the numbers of messages, each with a cause that it lacks."""
+    found: list[tuple[int, str]] = []
+    for marks, part in _chunks(numbers):
+        query = f"SELECT n, cause FROM antecede_lacks WHERE n IN ({marks}) ORDER BY n, cause"
+        found += link.run(query, part).fetchall()
+    return found
+
+
+def _held(link: Link, key: str, states: Sequence[int]) -> int:
+    """Return the number of a message that is in one of the states."""
+    row = link.run("SELECT n, state FROM antecede_messages WHERE key = ?", (key,)).fetchone()
+    if row is not None and row[1] in states:
+        return int(row[0])
+    raise UsageError(not_held(key, "not here" if row is None else STATES[row[1]]))
+
+
+UP: Final = (
+    "WITH RECURSIVE up(key) AS (SELECT l.cause FROM antecede_lacks l JOIN antecede_messages m "
+    "ON m.n = l.n WHERE m.key = ? AND m.state <> 3 UNION "
+    "SELECT l.cause FROM up JOIN antecede_messages m ON m.key = up.key AND m.state <> 3 "
+    "JOIN antecede_lacks l ON l.n = m.n) "
+)
+DOWN: Final = (
+    ", down(key) AS (SELECT m.key FROM antecede_lacks l JOIN antecede_messages m ON m.n = l.n "
+    "WHERE l.cause = ? AND m.state <> 3 UNION "
+    "SELECT m.key FROM down JOIN antecede_lacks l ON l.cause = down.key "
+    "JOIN antecede_messages m ON m.n = l.n AND m.state <> 3) "
+)
+
+
+def park_cycle(link: Link, key: str) -> bool:
+    """Park a message that waits for itself, and all that it does so through."""
+    awaited = link.run("SELECT 1 FROM antecede_lacks WHERE cause = ? LIMIT 1", (key,)).fetchone()
+    if awaited is None:
+        return False
+    if link.run(UP + "SELECT 1 FROM up WHERE key = ?", (key, key)).fetchone() is None:
+        return False
+    rows = link.run(
+        UP + DOWN + "SELECT up.key FROM up JOIN down ON down.key = up.key ORDER BY up.key",
+        (key, key),
+    ).fetchall()
+    cycle = [row[0] for row in rows]
+    for one in cycle:
+        link.run(
+            "UPDATE antecede_messages SET state = 2, reason = ? WHERE key = ? AND state <> 2",
+            (cycle_reason(one, cycle), one),
+        )
+    return True
+
+
+def refuse_other(version: int, place: str) -> None:
+    """Refuse tables of a version that this antecede does not know."""
+    if version > VERSION:
+        msg = (
+            f"the inbox {place!r} has tables of version {version}, this antecede knows "
+            f"{VERSION}; use the antecede that wrote it, or a later one"
+        )
+        raise StoreError(msg)

@@ -1,0 +1,558 @@
+"""SQLite as the database of an inbox: one writer at a time, many readers, no server.
+
+A message is taken by beginning the transaction in which it is handled. So handlers of one file run
+one after the other, and a process that dies has changed nothing. Every commit is on disk before it
+returns; :meth:`Sqlite.group` makes one commit of many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from antecede.errors import StoreError, UsageError
+from antecede.inbox.causes import DONE, READY, STATES, WAITING
+from antecede.inbox.records import Came, Taken
+from antecede.inbox.stores.sql import (
+    COLUMNS,
+    VERSION,
+    Link,
+    Row,
+    park_cycle,
+    refuse_other,
+    row_of,
+)
+
+#: Seconds to wait for another writer.
+PATIENCE: Final = 60.0
+
+READ: Final = "read"
+WRITE: Final = "write to"
+
+#: What leads from each version of the tables to the next.
+MIGRATIONS: Final = (
+    """
+CREATE TABLE antecede_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE antecede_messages(
+  n INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, causes TEXT NOT NULL, state INTEGER NOT NULL,
+  lacking INTEGER NOT NULL, came REAL NOT NULL, sent REAL NOT NULL, form INTEGER NOT NULL,
+  body BLOB, late INTEGER NOT NULL, early INTEGER NOT NULL, unmet TEXT NOT NULL DEFAULT '',
+  reason TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0,
+  asked INTEGER NOT NULL DEFAULT 0, waited REAL, handled INTEGER, done REAL);
+CREATE INDEX antecede_ready ON antecede_messages(failures, n) WHERE state = 1;
+CREATE INDEX antecede_waiting ON antecede_messages(came, n) WHERE state = 0;
+CREATE INDEX antecede_parked ON antecede_messages(n) WHERE state = 2;
+CREATE INDEX antecede_handled ON antecede_messages(handled) WHERE state = 3;
+CREATE INDEX antecede_early ON antecede_messages(n) WHERE early = 1;
+CREATE INDEX antecede_unmet ON antecede_messages(n) WHERE unmet <> '';
+CREATE TABLE antecede_lacks(cause TEXT, n INTEGER, PRIMARY KEY(cause, n)) WITHOUT ROWID;
+CREATE INDEX antecede_lacks_n ON antecede_lacks(n);
+CREATE TABLE antecede_missed(key TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE antecede_outbox(
+  n INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, causes TEXT NOT NULL,
+  form INTEGER NOT NULL, body BLOB, made REAL NOT NULL, published REAL);
+CREATE INDEX antecede_unpublished ON antecede_outbox(n) WHERE published IS NULL;
+""",
+)
+
+INSERT: Final = (
+    "INSERT INTO antecede_messages"
+    "(key, causes, state, lacking, came, sent, form, body, late, early)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, EXISTS (SELECT 1 FROM antecede_missed WHERE key = ?), ?)"
+    " ON CONFLICT(key) DO NOTHING"
+)
+TAKE: Final = (
+    f"SELECT {COLUMNS} FROM antecede_messages WHERE state = 1 ORDER BY failures, n LIMIT 1"
+)
+TAKE_ONE: Final = TAKE.replace("state = 1", "state = 1 AND key = ?")
+TAKE_OTHERS: Final = TAKE.replace(
+    "state = 1", "state = 1 AND key NOT IN (SELECT value FROM json_each(?))"
+)
+KNOWN: Final = "SELECT 1 FROM antecede_messages WHERE key = ?"
+FRESH: Final = (
+    "SELECT (SELECT state FROM antecede_messages WHERE key = ?), "
+    "(SELECT state FROM antecede_messages WHERE key = ?)"
+)
+INSERT_DONE: Final = (
+    "INSERT INTO antecede_messages(key, causes, state, lacking, came, sent, form, late, early, "
+    "handled, done) VALUES (?, ?, 3, 0, ?, ?, ?, EXISTS (SELECT 1 FROM antecede_missed "
+    "WHERE key = ?), 0, ?, ?) RETURNING EXISTS (SELECT 1 FROM antecede_lacks WHERE cause = key)"
+)
+INSERT_PENDING: Final = INSERT_DONE.partition(" RETURNING")[0]
+MARK: Final = (
+    "UPDATE antecede_messages SET state = 3, body = NULL, done = ?, handled = ? WHERE n = ? "
+    "RETURNING EXISTS (SELECT 1 FROM antecede_lacks WHERE cause = key)"
+)
+
+
+Run = Callable[..., sqlite3.Cursor]
+
+
+class SqliteLink:
+    """A connection."""
+
+    __slots__ = ("connection", "last_handled", "run", "seen")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.run: Run = connection.execute
+        self.last_handled = -1
+        self.seen = -1
+
+    def execute(self, statement: str, values: Sequence[Any]) -> Any:
+        """Run a statement of the user."""
+        return self.connection.execute(statement, values)
+
+
+class Sqlite:
+    """A file."""
+
+    is_exclusive = True
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            msg = f"there is no inbox {str(path)!r}; name the file of one"
+            raise UsageError(msg)
+        self._lock = threading.Lock()
+        self._grouped: int | None = None
+        #: In a group: a message that is ready, and not written before it is handled or left.
+        self._fresh: Came | None = None
+        #: In a group: messages that are done, as rows that are written together.
+        self._pending: dict[str, tuple[Any, ...]] = {}
+        #: In a group: whether no other message is ready; whether any lacks a cause or was missed.
+        self._is_dry = False
+        self._has_lacks = self._has_missed = True
+        self._relay = threading.Lock()
+        self._readers: list[SqliteLink] = []
+        self._pid = os.getpid()
+        self._writer: SqliteLink | None = None
+        with self._told("open"):
+            link = self._connect()
+            self._writer = link
+            try:
+                self._migrate(link, create=create)
+            except BaseException:
+                self.close()
+                raise
+
+    def _connect(self) -> SqliteLink:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        return SqliteLink(connection)
+
+    def _migrate(self, link: SqliteLink, *, create: bool) -> None:
+        """Make the tables, or bring them up to this version; refuse those of a later one."""
+        link.run("BEGIN IMMEDIATE")
+        try:
+            tables = link.run("SELECT 1 FROM sqlite_master WHERE name = 'antecede_meta'").fetchone()
+            version = 0
+            if tables is None:
+                self._require(create=create)
+            else:
+                row = link.run("SELECT value FROM antecede_meta WHERE name = 'version'").fetchone()
+                version = int(row[0])
+            refuse_other(version, str(self.path))
+            for step in MIGRATIONS[version:]:
+                for statement in step.split(";"):
+                    if statement.strip():
+                        link.run(statement)
+            link.run(
+                "INSERT INTO antecede_meta(name, value) VALUES ('version', ?) "
+                "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+                (str(VERSION),),
+            )
+        except BaseException:
+            link.run("ROLLBACK")
+            raise
+        link.run("COMMIT")
+
+    def _require(self, *, create: bool) -> None:
+        """Refuse a file that is something else, unless an inbox may be made in it."""
+        if not create:
+            msg = f"there is no inbox in {str(self.path)!r}; name the file of one"
+            raise UsageError(msg)
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """Say in one line what SQLite could not do, and what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._problem(doing, error) from error
+
+    def _problem(self, doing: str, error: sqlite3.Error) -> StoreError:
+        text = str(error)
+        if "full" in text:
+            advice = "make room, then offer again"
+        elif "locked" in text:
+            advice = "another program writes to it for long; try again"
+        elif "not a database" in text:
+            advice = "name another file"
+        elif "unable to open" in text:
+            advice = "check that its folder exists and may be written to"
+        else:
+            advice = "what was committed is still there; try again"
+        return StoreError(f"cannot {doing} the inbox {str(self.path)!r}: {text}; {advice}")
+
+    def _acquire(self) -> SqliteLink:
+        """Keep other writers of this process away; return the connection that writes."""
+        if self._pid != os.getpid():
+            msg = f"the inbox {str(self.path)!r} was opened before a fork; open it in each process"
+            raise UsageError(msg)
+        if self._grouped != threading.get_ident() and not self._lock.acquire(timeout=PATIENCE):
+            msg = (
+                f"the inbox {str(self.path)!r} is busy: a message has been open for "
+                f"{PATIENCE:.0f} s; leave its with block before you go on"
+            )
+            raise StoreError(msg)
+        if self._writer is None:
+            self._free()
+            msg = f"the inbox {str(self.path)!r} is closed; open it again"
+            raise UsageError(msg)
+        return self._writer
+
+    def _free(self) -> None:
+        if self._grouped != threading.get_ident():
+            self._lock.release()
+
+    def _begin(self, link: SqliteLink) -> None:
+        link.run("BEGIN IMMEDIATE" if self._grouped is None else "SAVEPOINT antecede")
+
+    def _commit(self, link: SqliteLink) -> None:
+        link.run("COMMIT" if self._grouped is None else "RELEASE antecede")
+
+    def _rollback(self, link: SqliteLink) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            if self._grouped is None:
+                if link.connection.in_transaction:
+                    link.run("ROLLBACK")
+            else:
+                link.run("ROLLBACK TO antecede")
+                link.run("RELEASE antecede")
+
+    def settle(self, link: Link) -> None:
+        """Write what a group has only in memory, before anything else looks."""
+        assert isinstance(link, SqliteLink)
+        if self._pending:
+            rows, self._pending = self._pending, {}
+            link.connection.executemany(INSERT_PENDING, rows.values())
+        came, self._fresh = self._fresh, None
+        self._is_dry = False
+        if came is not None:
+            self._insert(link, came, [])
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[SqliteLink]:
+        """Run what is inside in one transaction."""
+        link = self._acquire()
+        try:
+            with self._told(WRITE):
+                try:
+                    if self._grouped is not None:
+                        self.settle(link)
+                        self._has_lacks = self._has_missed = True
+                    self._begin(link)
+                    yield link
+                    self._commit(link)
+                except BaseException:
+                    self._rollback(link)
+                    raise
+        finally:
+            self._free()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[SqliteLink]:
+        """See one state of the file; a group sees its own."""
+        if self._grouped == threading.get_ident():
+            assert self._writer is not None
+            with self._told(READ):
+                self.settle(self._writer)
+                yield self._writer
+            return
+        if self._writer is None:
+            msg = f"the inbox {str(self.path)!r} is closed; open it again"
+            raise UsageError(msg)
+        with self._told(READ):
+            try:
+                link = self._readers.pop()
+            except IndexError:
+                link = self._connect()
+            try:
+                link.run("BEGIN")
+                yield link
+            finally:
+                if link.connection.in_transaction:
+                    link.run("ROLLBACK")
+                self._readers.append(link)
+
+    def offer(self, came: Came) -> str:
+        """Take a message; return its state, or ``"duplicate"``."""
+        link = self._acquire()
+        is_alone = self._grouped is None
+        run = link.run
+        try:
+            if is_alone:
+                run("BEGIN IMMEDIATE")
+            state = self._offer(link, came)
+            if is_alone:
+                run("COMMIT")
+        except BaseException as error:
+            if is_alone:
+                self._rollback(link)
+            if isinstance(error, sqlite3.Error):
+                raise self._problem(WRITE, error) from error
+            raise
+        finally:
+            self._free()
+        return state
+
+    def _offer(self, link: SqliteLink, came: Came) -> str:
+        if self._grouped is not None:
+            if self._fresh is not None:
+                self.settle(link)
+            if came.key in self._pending:
+                return "duplicate"
+            if not came.is_shadow and self._is_fresh(link, came):
+                self._fresh = came
+                return "ready"
+            self.settle(link)
+        needs = came.needs
+        return self._insert(link, came, self._lacking(link, came) if needs else needs)
+
+    def _is_fresh(self, link: SqliteLink, came: Came) -> bool:
+        """Tell whether a message is new and ready, and may be written when it is handled."""
+        needs, pending = came.needs, self._pending
+        if self._has_missed:
+            return False  # It may be late.
+        if len(needs) == 1 and needs[0] not in pending:
+            return bool(link.run(FRESH, (came.key, needs[0])).fetchone() == (None, DONE))
+        if len(needs) > 1 and not pending.keys() >= set(needs):
+            return False
+        return link.run(KNOWN, (came.key,)).fetchone() is None
+
+    def _insert(self, link: SqliteLink, came: Came, lacks: list[str]) -> str:
+        key, causes, _, form, body, now, sent, _, is_shadow = came
+        state = WAITING if lacks and not is_shadow else READY
+        count = len(lacks)
+        self._is_dry = self._is_dry and state != READY
+        cursor = link.run(
+            INSERT,
+            (
+                key,
+                "\n".join(causes),
+                state,
+                count,
+                now,
+                sent,
+                form,
+                body,
+                key,
+                is_shadow and count > 0,
+            ),
+        )
+        if cursor.rowcount == 0:
+            return "duplicate"
+        if lacks:
+            self._has_lacks = True
+            number = cursor.lastrowid
+            link.connection.executemany(
+                "INSERT INTO antecede_lacks(cause, n) VALUES (?, ?)",
+                [(cause, number) for cause in lacks],
+            )
+            if not is_shadow and park_cycle(link, key):
+                return "parked"
+        return STATES[state]
+
+    def _lacking(self, link: SqliteLink, came: Came) -> list[str]:
+        needs, is_old, is_shadow = came.needs, came.is_old, came.is_shadow
+        if len(needs) == 1:
+            query = "SELECT key, state, lacking FROM antecede_messages WHERE key = ?"
+        else:
+            marks = ", ".join("?" * len(needs))
+            query = f"SELECT key, state, lacking FROM antecede_messages WHERE key IN ({marks})"
+        here = {key: (state, lacking) for key, state, lacking in link.run(query, needs)}
+        found = []
+        for need in needs:
+            state, lacking = here.get(need, (DONE if is_old else WAITING, 0))
+            if state != DONE or (is_shadow and lacking):
+                found.append(need)
+        return found
+
+    def take(self, left: set[str], only: str | None) -> Row | None:
+        """Begin a transaction with the message that is ready and came first."""
+        query, values = TAKE, cast("tuple[str, ...]", ())
+        if only is not None:
+            query, values = TAKE_ONE, (only,)
+        elif left:
+            query, values = TAKE_OTHERS, (json.dumps(list(left)),)
+        link = self._acquire()
+        row = None
+        try:
+            if self._grouped is not None:
+                if (came := self._fresh) is not None and not values:
+                    link.run("SAVEPOINT antecede")
+                    row = Row(
+                        -1, came.key, came.causes, came.form, came.body, came.now, came.sent,
+                        unmet=(), late=False, failures=0, link=link,
+                    )  # fmt: skip
+                    return row
+                if self._fresh is not None:
+                    self.settle(link)
+                if self._is_dry and not values:
+                    return None
+            row = link.run(query, values).fetchone()
+            self._is_dry = row is None and not values
+            if row is not None:
+                self._begin(link)
+                if self._grouped is None:  # Another process may have been quicker.
+                    row = link.run(query, values).fetchone()
+                    if row is None:
+                        self._rollback(link)
+        except sqlite3.Error as error:
+            row = None
+            self._rollback(link)
+            raise self._problem(WRITE, error) from error
+        finally:
+            if row is None:
+                self._free()
+        return None if row is None else row_of(row, link)
+
+    def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
+        """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
+        assert isinstance(link, SqliteLink)
+        try:
+            handled = self._next_handled(link)
+            is_awaited = False
+            if taken.number < 0:
+                self._fresh = None
+                values = (taken.key, "\n".join(taken.causes), taken.came, taken.sent, taken.form,
+                          taken.key, handled, now)  # fmt: skip
+                if self._has_lacks:
+                    ((is_awaited,),) = link.run(INSERT_DONE, values)
+                else:
+                    self._pending[taken.key] = values
+            else:
+                ((is_awaited,),) = link.run(MARK, (now, handled, taken.number))
+            if sends:
+                link.connection.executemany(
+                    "INSERT INTO antecede_outbox(key, causes, form, body, made) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    sends,
+                )
+            if is_awaited:
+                self._is_dry = False
+                _wake(link, taken, now)
+            self._commit(link)
+        except BaseException as error:
+            self._rollback(link)
+            link.last_handled = -1
+            if isinstance(error, sqlite3.Error):
+                raise self._problem(WRITE, error) from error
+            raise
+        finally:
+            self._free()
+
+    def _next_handled(self, link: SqliteLink) -> int:
+        """Return the next number in the order of handling, which no other process has given."""
+        if self._grouped is not None and link.last_handled >= 0:
+            link.last_handled += 1
+            return link.last_handled
+        (seen,) = link.run("PRAGMA data_version").fetchone()
+        if seen != link.seen or link.last_handled < 0:
+            (last,) = link.run(
+                "SELECT MAX(handled) FROM antecede_messages WHERE state = 3"
+            ).fetchone()
+            link.last_handled, link.seen = max(last or 0, link.last_handled), seen
+        link.last_handled += 1
+        return link.last_handled
+
+    def undo(self, link: Link) -> None:
+        """Roll back, and never raise."""
+        assert isinstance(link, SqliteLink)
+        self._rollback(link)
+        self._free()
+
+    def lock_rows(self, link: Link, numbers: Iterable[int]) -> None:
+        """Do nothing: there is one writer."""
+
+    @contextlib.contextmanager
+    def relaying(self) -> Iterator[SqliteLink | None]:
+        """Keep other relays of this process away."""
+        with self._relay:
+            link = self._connect()
+            try:
+                with self._told(READ):
+                    yield link
+            finally:
+                link.connection.close()
+
+    @contextlib.contextmanager
+    def group(self) -> Iterator[None]:
+        """Commit all that this thread does inside at its end, at once."""
+        if self._grouped == threading.get_ident():
+            msg = "this group is in another; leave the inner one out"
+            raise UsageError(msg)
+        link = self._acquire()
+        try:
+            with self._told(WRITE):
+                link.run("BEGIN IMMEDIATE")
+                link.last_handled = -1
+                self._grouped = threading.get_ident()
+                self._is_dry = False
+                ((self._has_lacks, self._has_missed),) = link.run(
+                    "SELECT EXISTS (SELECT 1 FROM antecede_lacks), "
+                    "EXISTS (SELECT 1 FROM antecede_missed)"
+                )
+                try:
+                    yield
+                    self.settle(link)
+                    link.run("COMMIT")
+                except BaseException:
+                    link.last_handled = -1
+                    if link.connection.in_transaction:
+                        link.run("ROLLBACK")
+                    raise
+        finally:
+            self._fresh = self._grouped = None
+            self._pending = {}
+            self._lock.release()
+
+    def close(self) -> None:
+        """Close all connections."""
+        links = [link for link in (self._writer, *self._readers) if link is not None]
+        self._writer = None
+        self._readers.clear()
+        for link in links:
+            link.connection.close()
+
+
+def _wake(link: SqliteLink, taken: Taken, now: float) -> None:
+    """Let go what waited only for a message; in shadow mode also what was handled early."""
+    ((lacking,),) = link.run("SELECT lacking FROM antecede_messages WHERE key = ?", (taken.key,))
+    queue = [] if lacking else [taken.key]  # In shadow mode, it would itself still wait.
+    while queue:
+        cause = queue.pop()
+        rows = link.run(
+            "UPDATE antecede_messages SET lacking = lacking - 1, "
+            "state = CASE WHEN state = 0 AND lacking = 1 THEN 1 ELSE state END, "
+            "waited = CASE WHEN early = 1 AND lacking = 1 THEN MAX(0, ? - came) ELSE waited END "
+            "WHERE n IN (SELECT n FROM antecede_lacks WHERE cause = ?) "
+            "RETURNING key, state, lacking",
+            (now, cause),
+        ).fetchall()
+        link.run("DELETE FROM antecede_lacks WHERE cause = ?", (cause,))
+        queue += [key for key, state, lacking in rows if state == DONE and lacking == 0]

@@ -1,0 +1,459 @@
+"""Causal order over Kafka with aiokafka: a producer that stamps, a consumer that waits.
+
+Needs ``pip install 'antecede[kafka]'``. aiokafka does not tell the ids of topics, so a topic that
+was deleted and made anew is told by its name alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from aiokafka import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+    TopicPartition,
+)
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import IllegalStateError, KafkaError
+
+from antecede.errors import BrokerError, ContextEndedError, UsageError
+from antecede.logs import reader as reading
+from antecede.logs.events import Events
+from antecede.logs.gate import Metrics
+from antecede.logs.murmur import murmur2
+from antecede.logs.positions import HEADER, Context, Log, as_text, current
+from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, checked, log
+
+#: Seconds between two commits, and between two look-ups of the group's progress.
+PACE: Final = 0.01
+#: Seconds between two looks at the ends of logs.
+LOOK_PACE: Final = 0.5
+FETCHED_MAX: Final = 500
+_CONNECTION: Final = (
+    "bootstrap_servers",
+    "client_id",
+    "request_timeout_ms",
+    "retry_backoff_ms",
+    "security_protocol",
+    "ssl_context",
+    "sasl_",
+    "connections_max_idle_ms",
+)
+
+
+def _connection(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
+
+
+class Producer:
+    """A producer that stamps what it writes with what the running handler has seen and written.
+
+    Each write is acknowledged before ``send`` returns. ``config`` are the arguments of
+    ``AIOKafkaProducer``; ``horizon`` leaves out positions that are older than so many seconds, and
+    ``text`` writes the header as text.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
+    ) -> None:
+        if config.get("enable_idempotence", True) is not True:
+            msg = "enable_idempotence is off; order needs it: leave it out"
+            raise UsageError(msg)
+        if config.get("acks", "all") not in ("all", -1):
+            msg = f"acks is {config['acks']!r}; order needs 'all': leave it out"
+            raise UsageError(msg)
+        self.horizon, self.text = horizon, text
+        self._has_partitioner = "partitioner" in config
+        self._config = {**config, "enable_idempotence": True, "acks": "all"}
+        #: The client's own producer, once started.
+        self.client: AIOKafkaProducer | None = None
+
+    async def start(self) -> None:
+        """Connect."""
+        self.client = AIOKafkaProducer(**self._config)
+        await self.client.start()
+
+    async def close(self) -> None:
+        """Send what is left, and disconnect."""
+        if self.client is not None:
+            await self.client.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        context: Context | None = None,
+    ) -> int:
+        """Write a record as an effect of what the context has seen and written.
+
+        Returns its offset, once it is acknowledged.
+        """
+        if self.client is None:
+            msg = "the producer is not started; use it as `async with Producer(...)`"
+            raise UsageError(msg)
+        context = current() if context is None else context
+        while context.must_wait(None):
+            await asyncio.sleep(0.001)  # another task of the same context is writing
+        if partition is None:
+            partition = await self._partition(topic, key)
+        target, now = Log(topic, partition), time.time()
+        stamp = context.begin(target, horizon=self.horizon, now=now)
+        own = [(name, data) for name, data in headers if name != HEADER]
+        own.append((HEADER, as_text(stamp).encode() if self.text else stamp))
+        try:
+            sent = await self.client.send_and_wait(
+                topic,
+                value,
+                key,
+                partition=None if partition < 0 else partition,
+                headers=own,
+            )
+        except BaseException as error:
+            context.report(target, None, now, repr(error))
+            if isinstance(error, KafkaError):
+                msg = f"cannot write to {topic}: {error!r}"
+                raise BrokerError(msg) from error
+            raise
+        if sent.offset < 0:
+            context.report(target, None, now, "the broker does not tell its offset")
+            msg = f"the broker had a record of {topic} already and does not tell its offset"
+            raise ContextEndedError(msg)
+        context.report(target, sent.offset, time.time(), at=Log(topic, sent.partition))
+        return int(sent.offset)
+
+    async def _partition(self, topic: str, key: bytes | None) -> int:
+        """Return the partition that the client would choose; -1 if only it knows."""
+        assert self.client is not None
+        if key is None or self._has_partitioner:
+            return -1
+        try:
+            found = sorted(await self.client.partitions_for(topic))
+        except KafkaError as error:
+            msg = f"cannot write to topic {topic!r}: {error!r}; create it first"
+            raise BrokerError(msg) from error
+        return int(found[(murmur2(key) & 0x7FFFFFFF) % len(found)])
+
+
+class Record(reading.Record):
+    """A record of Kafka that its group may process now."""
+
+    __slots__ = ()
+
+    raw: ConsumerRecord[Any, Any]
+
+    @property
+    def value(self) -> Any:
+        """The record's value."""
+        return self.raw.value
+
+    @property
+    def key(self) -> Any:
+        """The record's key."""
+        return self.raw.key
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The record's headers, without that of the positions."""
+        return [(name, data) for name, data in self.raw.headers if name != HEADER]
+
+
+class Consumer:
+    """One instance of a group: hands out records after their causes.
+
+    ``config`` are the arguments of ``AIOKafkaConsumer``, with ``group_id``; the other parameters
+    are those of the consumer in :mod:`antecede.logs.confluent`.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: Sequence[str],
+        *,
+        order: Order = "enforce",
+        limit: float | None = None,
+        on_limit: OnLimit = "mark",
+        events: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._topics = checked(order, limit, on_limit, topics)
+        if not config.get("group_id"):
+            msg = "the config has no group_id; give the name of the consumer group"
+            raise UsageError(msg)
+        if config.get("enable_auto_commit", False):
+            msg = "enable_auto_commit is on; only what is processed may be committed: leave it out"
+            raise UsageError(msg)
+        self._group = str(config["group_id"])
+        self._config = {
+            "auto_offset_reset": "earliest",
+            **config,
+            "enable_auto_commit": False,
+        }
+        log_of_events = None if events is None else Events(events, self._group, self._topics)
+        self._reader: Reader[Record] = Reader(
+            self._topics, order=order, limit=limit, on_limit=on_limit, events=log_of_events
+        )
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._marks: dict[Place, int] = {}
+        self._remarks: set[str] = set()
+        self.client: AIOKafkaConsumer | None = None
+        self._admin: AIOKafkaAdminClient | None = None
+        self._ends: AIOKafkaConsumer | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
+        return self._reader.metrics
+
+    @property
+    def assigned(self) -> list[Log]:
+        """The logs that this instance has now."""
+        return self._reader.assigned
+
+    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
+        """Return, for each record that waits, for how many seconds and for which positions."""
+        return self._reader.waiting(time.monotonic())
+
+    async def start(self) -> None:
+        """Connect and join the group."""
+        self.client = AIOKafkaConsumer(**self._config)
+        self.client.subscribe(self._topics, listener=_Listener(self._assigned, self._revoked))
+        self._admin = AIOKafkaAdminClient(**_connection(self._config))
+        try:
+            await self._admin.start()
+            await self.client.start()
+        except BaseException:
+            await self.close()
+            raise
+        self._tasks = [
+            asyncio.create_task(self._guarded(work)) for work in (self._pump, self._look)
+        ]
+
+    async def _guarded(self, work: Callable[[], Any]) -> None:
+        """Hand an error of a background task to whoever iterates."""
+        try:
+            await work()
+        except Exception as error:
+            self._failure = error
+            self._wake.set()
+
+    def stop(self) -> None:
+        """End the iteration over records."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Commit what is processed, leave the group and disconnect."""
+        self.stop()
+        await reading.ended(self._tasks)
+        self._tasks = []
+        if self.client is not None:
+            self._reader.settle()
+            await self._commit()
+            await self.client.stop()
+        if self._admin is not None:
+            await self._admin.close()
+        if self._ends is not None:
+            await self._ends.stop()
+        if self._reader.events is not None:
+            self._reader.events.close()
+            self._reader.events = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Yield records until :meth:`stop`; several may be handled at the same time."""
+        while True:
+            if self._failure is not None:
+                msg = f"cannot read {', '.join(self._topics)}: {self._failure!r}"
+                raise BrokerError(msg) from self._failure
+            if self._closing:
+                return
+            self._wake.clear()
+            record = self._reader.take(time.monotonic())
+            if record is not None:
+                yield record
+            else:
+                await self._wake.wait()
+
+    def _finish(self, record: Record, is_done: bool) -> None:
+        self._reader.finish(record, is_done)
+        self._wake.set()
+
+    async def _pump(self) -> None:
+        """Fetch, mark how far it was fetched, commit, pause and resume."""
+        assert self.client is not None
+        reader, client = self._reader, self.client
+        while True:
+            is_urgent = reader.holds or reader.gate.has_news or not reader.is_idle
+            found = await client.getmany(
+                timeout_ms=int(1000 * PACE) if is_urgent else 100, max_records=FETCHED_MAX
+            )
+            for one, messages in found.items():
+                place = (one.topic, one.partition)
+                self._take_over(place)
+                for message in messages:
+                    reader.put(place, self._record(place, message))
+            await self._mark()
+            self._wake.set()
+            reader.settle()
+            await self._commit()
+            full, room = reader.pauses()
+            with suppress(IllegalStateError):
+                client.pause(*(TopicPartition(*place) for place in full))
+                client.resume(*(TopicPartition(*place) for place in room))
+
+    def _record(self, place: Place, message: ConsumerRecord[Any, Any]) -> Record:
+        header = next((data for name, data in reversed(message.headers) if name == HEADER), None)
+        moment = message.timestamp / 1000 if message.timestamp >= 0 else None
+        return Record(Log(*place), message.offset, message, header, moment, self._finish)
+
+    async def _mark(self) -> None:
+        """Say how far each log was fetched (rule G): what is below and was not seen is empty."""
+        assert self.client is not None
+        for one in self.client.assignment():
+            place = (one.topic, one.partition)
+            try:
+                position = await asyncio.wait_for(self.client.position(one), PACE)
+            except (KafkaError, ValueError, TimeoutError):
+                continue  # a rebalance, or not known yet
+            if self._marks.get(place) != position:
+                self._marks[place] = position
+                self._reader.put(place, position)
+
+    async def _look(self) -> None:
+        """Ask for the progress of the others, and for the ends of logs that may have been cut."""
+        gate, metrics, looked = self._reader.gate, self.metrics, 0.0
+        assert self._admin is not None
+        while True:
+            await asyncio.sleep(PACE)
+            now = time.monotonic()
+            wanted = gate.ask() if self._reader.holds else set()
+            doubts: set[Log] = set()
+            if self._reader.holds and now - looked > LOOK_PACE:
+                looked, doubts = now, gate.doubts(now)
+            try:
+                if wanted:
+                    metrics.look_ups += 1
+                    gate.learn(await self._published([(k.topic, k.partition) for k in wanted]))
+                if doubts:
+                    metrics.look_ups += 1
+                    gate.ends(await self._end_offsets(doubts), now)
+            except (KafkaError, TimeoutError) as error:
+                metrics.failed_look_ups += 1
+                self._remark(f"a look-up failed and is repeated: {error!r}")
+            if self._reader.holds:
+                self._wake.set()
+
+    async def _published(self, places: Sequence[Place]) -> dict[Log, int | None]:
+        assert self._admin is not None
+        partitions = [TopicPartition(*place) for place in places]
+        found = await self._admin.list_consumer_group_offsets(self._group, partitions=partitions)
+        published: dict[Log, int | None] = {}
+        for one, answer in found.items():
+            if answer.offset < 0:
+                continue
+            published[Log(one.topic, one.partition)] = answer.offset
+            if answer.metadata != MARK:
+                self.metrics.foreign_commits += 1
+                self._remark(
+                    f"the commit of {one.topic}/{one.partition} was not made by antecede; an "
+                    "instance that commits what it has only fetched lets effects start early: stop "
+                    "old instances of this group"
+                )
+        return published
+
+    async def _end_offsets(self, doubts: set[Log]) -> dict[Log, int]:
+        """Return the ends of logs, beyond open transactions; what is not known is not claimed."""
+        if self._ends is None:
+            self._ends = AIOKafkaConsumer(**_connection(self._config))
+            await self._ends.start()
+        found: dict[Log, int] = {}
+        for one in doubts:
+            place = TopicPartition(one.topic, one.partition)
+            found[one] = (await self._ends.end_offsets([place]))[place]
+        return found
+
+    def _remark(self, text: str) -> None:
+        """Log a warning, once."""
+        if text not in self._remarks and len(self._remarks) < 1000:
+            self._remarks.add(text)
+            log.warning("%s", text)
+
+    async def _commit(self) -> None:
+        assert self.client is not None
+        gate = self._reader.gate
+        found = gate.publish()
+        if not found:
+            return
+        self.metrics.commits += 1
+        offsets = {TopicPartition(k.topic, k.partition): (n, MARK) for k, n in found.items()}
+        try:
+            await self.client.commit(offsets)
+        except (KafkaError, ValueError):  # a rebalance: it is said again if the log is still ours
+            self.metrics.failed_commits += 1
+            gate.not_published(found)
+
+    async def _assigned(self, partitions: set[TopicPartition]) -> None:
+        places = [(one.topic, one.partition) for one in partitions]
+        for place in places:
+            self._take_over(place)
+        if places:
+            with suppress(KafkaError, TimeoutError):  # what is fetched first will tell
+                self._reader.gate.learn(await self._published(places))
+
+    def _take_over(self, place: Place) -> None:
+        """Take over a log, before the first await: the client fetches while it tells us.
+
+        What is fetched and dropped would be committed over, and so be lost.
+        """
+        assert self.client is not None
+        is_ours = TopicPartition(*place) in self.client.assignment()
+        if is_ours and Log(*place) not in self._reader.assigned:
+            self._marks.pop(place, None)
+            self._reader.assign(*place, None)
+
+    async def _revoked(self, partitions: set[TopicPartition]) -> None:
+        self._reader.settle()
+        await self._commit()
+        for one in partitions:
+            self._reader.revoke(one.topic, one.partition)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
+    """Hands the group's changes to the consumer."""
+
+    def __init__(self, assigned: Callable[[Any], Any], revoked: Callable[[Any], Any]) -> None:
+        self._assigned, self._revoked = assigned, revoked
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Take over logs."""
+        await self._assigned(assigned)
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Give logs back."""
+        await self._revoked(revoked)

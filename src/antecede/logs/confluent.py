@@ -1,0 +1,731 @@
+"""Causal order over Kafka with confluent-kafka: a producer that stamps, a consumer that waits.
+
+Needs ``pip install 'antecede[kafka]'``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka import Producer as Writer
+from confluent_kafka.admin import AdminClient
+
+from antecede.errors import BrokerError, UsageError
+from antecede.logs import reader as reading
+from antecede.logs.events import Events
+from antecede.logs.gate import Metrics
+from antecede.logs.murmur import murmur2
+from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
+from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, checked, log
+
+#: Seconds between two commits, and between two look-ups of the group's progress.
+PACE: Final = 0.01
+#: Seconds between two looks at the end of a log, and at topics that may have been made anew.
+LOOK_PACE: Final = 0.5
+#: Seconds after which a producer asks again how many partitions a topic has, and which it is.
+TOPIC_AGE_MAX: Final = 60.0
+#: Seconds to wait for a broker.
+PATIENCE: Final = 30.0
+#: Records that are taken from the client at once, while others are ready to be handled.
+FETCHED_MAX: Final = 500
+#: Seconds after which the client is polled although there is still something to hand out.
+POLL_PACE: Final = 0.05
+#: The client chooses the partition of a record without a key; we change it after so many records.
+STICKY: Final = 64
+
+_CRC = {"consistent", "consistent_random"}
+_MURMUR = {"murmur2", "murmur2_random"}
+#: Errors after which nothing can come any more.
+_FINAL = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError._FATAL,
+)
+
+
+def _clients(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a client of another kind may be given of a consumer's or producer's config."""
+    words = ("bootstrap.servers", "client.", "security.", "sasl.", "ssl.", "socket.", "broker.")
+    plain = ("log_level", "debug", "logger", "error_cb", "oauth_cb", "stats_cb")
+    return {k: v for k, v in config.items() if k.startswith(words) or k in plain}
+
+
+def _ids(admin: AdminClient, topics: Sequence[str]) -> dict[str, bytes]:
+    """Return the tags of topics, as far as the broker tells their ids."""
+    cluster = admin.list_topics(topics[0], timeout=PATIENCE)
+    if cluster.controller_id not in cluster.brokers:
+        return {}  # a cluster without a controller, such as a mock cluster, has no ids either
+    found = {}
+    answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=PATIENCE)
+    for topic, answer in answers.items():
+        try:
+            found[topic] = tag_of(answer.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
+            if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
+                found[topic] = b""
+                continue
+            raise
+    return found
+
+
+class _Topic:
+    """What a producer knows of a topic."""
+
+    def __init__(self, partitions: int, tag: bytes, now: float) -> None:
+        self.partitions, self.tag, self.since = partitions, tag, now
+        self.last: dict[int, int] = {}  # the last offset that was acknowledged in each partition
+        self.sticky, self.left = 0, 0
+
+
+class Producer:
+    """A producer that stamps what it writes with what the running handler has seen and written.
+
+    It is idempotent and waits for all replicas, because a stamp names final offsets. Partitions are
+    chosen as the client would; with a partitioner other than ``consistent``, ``murmur2`` and their
+    ``_random`` forms, each write of a context waits for the one before it.
+
+    Parameters
+    ----------
+    config
+        The client's own configuration.
+    horizon
+        Leave out positions that are older than so many seconds. Order then holds for groups that
+        lag less than that.
+    text
+        Write the header as text, for systems in which somebody reads all headers as text.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
+    ) -> None:
+        wanted = {"enable.idempotence": True, "acks": "all"}
+        allowed = {"enable.idempotence": (True, "true"), "acks": ("all", -1, "-1")}
+        for name, values in allowed.items():
+            if config.get(name, wanted[name]) not in values:
+                msg = f"{name} is {config[name]!r}; order needs {wanted[name]!r}: leave it out"
+                raise UsageError(msg)
+        if horizon is not None and not 0 < horizon < 1e9:
+            msg = f"horizon is {horizon!r}; expected seconds greater than 0, or None"
+            raise UsageError(msg)
+        config = {"linger.ms": 0, **config, **wanted}
+        self.horizon, self.text = horizon, text
+        self._transactional = "transactional.id" in config
+        self._partitioner = str(config.get("partitioner", "consistent_random"))
+        #: The client's own producer, for whatever is not offered here.
+        self.client = Writer(config)
+        self._plain = _clients(config)
+        self._admin = AdminClient(self._plain)
+        self._topics: dict[str, _Topic] = {}
+        if self._transactional:
+            self.client.init_transactions(PATIENCE)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None = None,
+        timestamp: int | None = None,
+        context: Context | None = None,
+        on_delivery: Callable[[Any, Message], None] | None = None,
+    ) -> None:
+        """Write a record, as an effect of all that the context has seen and written.
+
+        It waits for earlier writes of the context to other logs (rule W), not for this one: the end
+        of the handler does, or :meth:`flush`.
+        """
+        context = current() if context is None else context
+        known = self._topic(topic)
+        if isinstance(key, str):
+            key = key.encode()
+        if partition is None:
+            partition = self._partition(known, key)
+        target = Log(topic, partition, known.tag)
+        if context.must_wait(target):
+            self._wait(context, target)
+        now = time.time()
+        stamp = context.begin(target, horizon=self.horizon, now=now)
+        own = headers.items() if isinstance(headers, Mapping) else headers or ()
+        stamped = [(name, data) for name, data in own if name != HEADER]
+        stamped.append((HEADER, as_text(stamp).encode() if self.text else stamp))
+
+        def told(error: KafkaError | None, message: Message) -> None:
+            self._told(context, target, known, error, message)
+            if on_delivery is not None:
+                on_delivery(error, message)
+
+        options: dict[str, Any] = {"headers": stamped, "on_delivery": told}
+        if timestamp is not None:
+            options["timestamp"] = timestamp
+        if partition >= 0:
+            options["partition"] = partition
+        context.settled_by(self.settle)
+        try:
+            self._produce(topic, value, key, options)
+        except BaseException:
+            context.report(target, None, now, "it was not handed to the client")
+            raise
+        self.client.poll(0)
+
+    def _produce(self, topic: str, value: Any, key: Any, options: dict[str, Any]) -> None:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.client.produce(topic, value=value, key=key, **options)
+            except BufferError:  # the client's queue is full: let it send
+                if time.monotonic() > until:
+                    raise
+                self.client.poll(0.05)
+            except KafkaException as error:
+                msg = f"cannot write to {topic}: {error.args[0].str()}"
+                raise BrokerError(msg) from error
+            else:
+                return
+
+    def _told(
+        self,
+        context: Context,
+        target: Log,
+        known: _Topic,
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
+        """Take in the client's report on a write, in whichever thread polls it."""
+        now = time.time()
+        if error is not None:
+            context.report(target, None, now, error.str())
+            return
+        partition, offset = message.partition(), message.offset()
+        if partition is None or offset is None or offset < 0:
+            # The broker had it already and does not say where: the end of the log is safe, too.
+            context.report(target, *self._end_of(target, now))
+            return
+        at = Log(target.topic, partition, known.tag)
+        if offset <= known.last.get(partition, -1):
+            known.since = float("-inf")  # It went back: the topic was made anew. Ask for its id.
+            tag = self._topic(target.topic).tag
+            at = Log(target.topic, partition, tag)
+        known.last[partition] = offset
+        context.report(target, offset, now, at=at)
+
+    def _end_of(self, target: Log, now: float) -> tuple[int | None, float, str]:
+        client = Client({**self._plain, "group.id": "antecede-ends"})
+        try:
+            _, end = client.get_watermark_offsets(
+                TopicPartition(target.topic, target.partition), timeout=PATIENCE
+            )
+        except KafkaException as error:
+            return None, now, f"written, but its place is not known: {error}"
+        finally:
+            client.close()
+        return end - 1, now, ""
+
+    def _topic(self, topic: str) -> _Topic:
+        known, now = self._topics.get(topic), time.monotonic()
+        if known is not None and now - known.since < TOPIC_AGE_MAX:
+            return known
+        try:
+            found = self.client.list_topics(topic, timeout=PATIENCE).topics[topic]
+            tag = b"" if found.error else _ids(self._admin, [topic]).get(topic, b"")
+        except KafkaException as error:
+            msg = f"cannot write to topic {topic!r}: {error.args[0].str()}"
+            raise BrokerError(msg) from error
+        if found.error is not None:
+            msg = f"cannot write to topic {topic!r}: {found.error.str()}; create it first"
+            raise BrokerError(msg)
+        if known is None or known.tag != tag:
+            self._topics[topic] = known = _Topic(len(found.partitions), tag, now)
+        known.partitions, known.since = len(found.partitions), now
+        return known
+
+    def _partition(self, known: _Topic, key: bytes | None) -> int:
+        """Return the partition that the client would choose; -1 if we cannot know."""
+        if not key and not (key is not None and self._partitioner in ("consistent", "murmur2")):
+            if self._partitioner not in _CRC | _MURMUR:
+                return -1
+            if known.left <= 0:
+                known.left, known.sticky = STICKY, known.sticky + 1
+            known.left -= 1
+            return known.sticky % known.partitions
+        assert key is not None
+        if self._partitioner in _CRC:
+            return zlib.crc32(key) % known.partitions
+        if self._partitioner in _MURMUR:
+            return (murmur2(key) & 0x7FFFFFFF) % known.partitions
+        return -1
+
+    def _wait(self, context: Context, target: Log | None) -> None:
+        until = time.monotonic() + PATIENCE
+        while context.must_wait(target):
+            self.client.poll(0.01)
+            if time.monotonic() > until + PATIENCE * 9:
+                msg = f"a write was not acknowledged within {PATIENCE * 10:g} s; look at the broker"
+                raise BrokerError(msg)
+
+    def settle(self, context: Context | None = None) -> None:
+        """Wait until all writes of a context are acknowledged; handlers do it at their end."""
+        self._wait(current() if context is None else context, None)
+
+    def flush(self, timeout: float = PATIENCE) -> None:
+        """Wait until everything is acknowledged."""
+        left = self.client.flush(timeout)
+        if left:
+            msg = f"{left} writes were not acknowledged within {timeout:g} s; look at the broker"
+            raise BrokerError(msg)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write all that follows in one transaction; it is aborted if the block fails."""
+        if not self._transactional:
+            msg = "a transaction needs transactional.id in the producer's config"
+            raise UsageError(msg)
+        self.client.begin_transaction()
+        try:
+            yield
+            self.settle()
+        except BaseException:
+            self.client.abort_transaction(PATIENCE)
+            raise
+        self.client.commit_transaction(PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.flush() if kind is None else self.client.flush(1)
+
+
+class Record(reading.Record):
+    """A record of Kafka that its group may process now."""
+
+    __slots__ = ()
+
+    raw: Message
+
+    @property
+    def value(self) -> Any:
+        """The record's value."""
+        return self.raw.value()
+
+    @property
+    def key(self) -> Any:
+        """The record's key."""
+        return self.raw.key()
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The record's headers, without that of the positions."""
+        found: Any = self.raw.headers() or ()
+        return [(name, data) for name, data in found if name != HEADER]
+
+
+def _header_of(message: Message) -> bytes | None:
+    headers = message.headers()
+    if headers:
+        for name, data in reversed(headers):
+            if name == HEADER:
+                return data.encode() if isinstance(data, str) else bytes(data or b"")
+    return None
+
+
+def _time_of(message: Message) -> float | None:
+    kind, milliseconds = message.timestamp()
+    return milliseconds / 1000 if kind else None
+
+
+class Consumer:
+    """One instance of a group: hands out records after their causes.
+
+    Parameters
+    ----------
+    config
+        The client's own configuration, with ``group.id``.
+    topics
+        The names of the topics that the group reads; the same for all of its instances.
+    order
+        ``"enforce"``; ``"shadow"``: count what came early, wait for nothing; ``"off"``.
+    limit
+        How many seconds a record waits at most; None: for ever.
+    on_limit
+        What happens then: ``"mark"`` hands it out with ``unmet``; ``"raise"`` raises first.
+    events
+        A file to write the event log to that ``antecede audit`` reads.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: Sequence[str],
+        *,
+        order: Order = "enforce",
+        limit: float | None = None,
+        on_limit: OnLimit = "mark",
+        events: str | os.PathLike[str] | None = None,
+    ) -> None:
+        names = checked(order, limit, on_limit, topics)
+        self._config = _checked_config(config)
+        self.group = str(config["group.id"])
+        log_of_events = None if events is None else Events(events, self.group, names)
+        self._reader: Reader[Record] = Reader(
+            names, order=order, limit=limit, on_limit=on_limit, events=log_of_events
+        )
+        self._finish = self._reader.finish
+        self._topics = names
+        self._closing = False
+        self._closed = False
+        self._due = self._polled = self._looked = 0.0
+        self._looker = _Looker(self._config)
+        self._remarks: set[str] = set()
+        self.client = Client({**self._config, "on_commit": self._on_commit})
+        self._identify(time.monotonic())
+        self.client.subscribe(
+            names, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    @property
+    def metrics(self) -> Metrics:
+        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
+        return self._reader.metrics
+
+    @property
+    def assigned(self) -> list[Log]:
+        """The logs that this instance has now."""
+        return self._reader.assigned
+
+    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
+        """Return, for each record that waits, for how many seconds and for which positions."""
+        return self._reader.waiting(time.monotonic())
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield records until :meth:`close` or :meth:`stop`."""
+        while not self._closing:
+            record = self.poll(1.0)
+            if record is not None:
+                yield record
+
+    def poll(self, timeout: float = 1.0) -> Record | None:
+        """Return a record that may start now; None if there is none for ``timeout`` seconds.
+
+        Records of different partitions may be handled at the same time, in any thread. Only one
+        thread calls ``poll``.
+        """
+        if self._closed:
+            msg = "the consumer is closed; make a new one"
+            raise UsageError(msg)
+        reader, begin = self._reader, time.monotonic()
+        now, until = begin, begin + timeout
+        while True:
+            if now - self._polled > POLL_PACE:
+                self._fetch(0)
+            record = reader.take(now)
+            self._tend(now)
+            if record is not None or now > until or self._closing:
+                return record
+            wait = max(0.0, until - now)
+            if reader.holds or reader.gate.has_news:
+                wait = min(wait, PACE)
+            self._fetch(min(wait, 0.1))
+            now = time.monotonic()
+
+    def stop(self) -> None:
+        """End the iteration over records, from any thread or a signal handler."""
+        self._closing = True
+
+    def close(self) -> None:
+        """Commit what is processed, leave the group and close the client."""
+        if self._closed:
+            return
+        self._closing = self._closed = True
+        self._looker.close()
+        self._reader.settle()
+        self._commit(waits=True)
+        self.client.close()
+        if self._reader.events is not None:
+            self._reader.events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tend(self, now: float) -> None:
+        """Do what is due: commit, look up, pause and resume."""
+        reader, gate = self._reader, self._reader.gate
+        if now < self._due:
+            return
+        self._due = now + PACE
+        self._commit(waits=False)  # rule C: also, and above all, while something waits
+        full, room = reader.pauses()
+        if full:
+            self.client.pause([TopicPartition(*place) for place in full])
+        if room:
+            self.client.resume([TopicPartition(*place) for place in room])
+        for answer in self._looker.answers():
+            self._learn(answer)
+        if not reader.holds or self._looker.is_asking:
+            return
+        doubts: set[Log] = set()
+        if now - self._looked > LOOK_PACE:
+            self._looked = now
+            doubts = gate.doubts(now)
+            if gate.strangers():
+                self._identify(now)
+        wanted = gate.ask()
+        if wanted or doubts:
+            self._looker.ask(wanted, doubts, now)
+
+    def _learn(self, answer: _Answer) -> None:
+        gate, metrics = self._reader.gate, self.metrics
+        metrics.look_ups += answer.count
+        if answer.failure:
+            metrics.failed_look_ups += 1
+            self._remark(f"a look-up failed and is repeated: {answer.failure}")
+        gate.learn(answer.published)
+        gate.ends(answer.ends, answer.asked)
+        for place in answer.foreign:
+            metrics.foreign_commits += 1
+            self._remark(
+                f"the commit of {place} was not made by antecede; an instance that commits what it "
+                "has only fetched lets effects start early: stop old instances of this group"
+            )
+
+    def _remark(self, text: str) -> None:
+        """Log a warning, once."""
+        if text not in self._remarks and len(self._remarks) < 1000:
+            self._remarks.add(text)
+            log.warning("%s", text)
+
+    def _identify(self, now: float) -> None:
+        """Ask for the ids of the topics, to tell them from topics that were deleted."""
+        try:
+            self._reader.gate.identify(self._looker.tags(self._topics), now)
+        except KafkaException as error:
+            self._remark(f"cannot ask for the ids of topics: {error.args[0].str()}")
+
+    def _fetch(self, wait: float) -> None:
+        """Take records from the client one by one.
+
+        Its ``consume`` may return records of before a rebalance that it served in the same call;
+        to commit over them would lose them.
+        """
+        reader = self._reader
+        put, finish, poll = reader.put, self._finish, self.client.poll
+        for _ in range(FETCHED_MAX):
+            message = poll(wait)
+            if message is None:
+                break
+            wait = 0
+            error = message.error()
+            place: Place = (message.topic(), message.partition())  # type: ignore[assignment] # both
+            offset: int = message.offset()  # type: ignore[assignment] # it has one
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                self._failed(error)
+                continue
+            if reader.goes_back(place, offset):
+                self._identify(time.monotonic())
+            if error is not None:
+                put(place, offset)
+                continue
+            record = Record(
+                Log(*place), offset, message, _header_of(message), _time_of(message), finish
+            )
+            put(place, record)
+        self._polled = time.monotonic()
+
+    def _failed(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() in _FINAL:
+            msg = f"cannot read {', '.join(self._topics)}: {error.str()}"
+            raise BrokerError(msg)
+        self.metrics.errors += 1
+        self._remark(f"the client reports {error.name()}: {error.str()}")
+
+    def _commit(self, *, waits: bool) -> None:
+        gate = self._reader.gate
+        found = gate.publish()
+        if not found:
+            return
+        self.metrics.commits += 1
+        offsets = [
+            TopicPartition(place.topic, place.partition, offset, MARK)
+            for place, offset in found.items()
+        ]
+        try:
+            if waits:
+                self.client.commit(offsets=offsets, asynchronous=False)
+            else:
+                self.client.commit(offsets=offsets, asynchronous=True)
+        except KafkaException:
+            self.metrics.failed_commits += 1
+            gate.not_published(found)
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        bad = [p for p in partitions if error is not None or p.error is not None]
+        if bad:
+            self.metrics.failed_commits += 1
+            gate = self._reader.gate
+            gate.not_published([gate.log(p.topic, p.partition) for p in bad])
+
+    def _assigned(self, client: Client, partitions: list[TopicPartition]) -> None:
+        self._identify(time.monotonic())
+        committed: dict[Place, int | None] = {}
+        try:
+            for found in client.committed(partitions, timeout=PATIENCE):
+                if found.error is None and found.offset >= 0:
+                    committed[found.topic, found.partition] = found.offset
+        except KafkaException as error:  # what is fetched first will tell
+            self._remark(f"cannot read the group's commits: {error.args[0].str()}")
+        for one in partitions:
+            place = (one.topic, one.partition)
+            self._reader.assign(*place, committed.get(place))
+
+    def _revoked(self, client: Client, partitions: list[TopicPartition]) -> None:
+        self._reader.settle()
+        self._commit(waits=True)
+        self._lost(client, partitions)
+
+    def _lost(self, _: Client, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            self._reader.revoke(one.topic, one.partition)
+
+
+def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the client's configuration; refuse what would break the order."""
+    if not config.get("group.id"):
+        msg = "the config has no group.id; give the name of the consumer group"
+        raise UsageError(msg)
+    for name in ("enable.auto.commit", "enable.auto.offset.store"):
+        if config.get(name, False) not in (False, "false"):
+            msg = (
+                f"{name} is {config[name]!r}; only what is processed may be committed: leave it out"
+            )
+            raise UsageError(msg)
+    needed = {
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+    }
+    return {"auto.offset.reset": "earliest", **config, **needed}
+
+
+class _Answer:
+    """What a look-up found: progress of the group, ends of logs, commits of others."""
+
+    def __init__(self, asked: float) -> None:
+        self.asked = asked
+        self.count = 0
+        self.published: dict[Log, int | None] = {}
+        self.ends: dict[Log, int] = {}
+        self.foreign: list[Log] = []
+        self.failure = ""
+
+
+class _Looker:
+    """Asks the broker in a thread of its own, with a client of its own: questions block."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        plain = {k: v for k, v in config.items() if not k.startswith("group.instance")}
+        # Ends are looked at beyond open transactions, which may hold what is waited for.
+        self._client = Client({**plain, "isolation.level": "read_uncommitted"})
+        self._admin = AdminClient(_clients(config))
+        self._questions: SimpleQueue[tuple[set[Log], set[Log], float] | None] = SimpleQueue()
+        self._answers: deque[_Answer] = deque()
+        self._is_asking = False
+        self._thread: threading.Thread | None = None
+
+    def tags(self, topics: Sequence[str]) -> dict[str, bytes]:
+        """Return the tags of topics."""
+        return _ids(self._admin, topics)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is under way: one at a time."""
+        return self._is_asking
+
+    def ask(self, wanted: set[Log], doubts: set[Log], now: float) -> None:
+        """Ask how far the group has come in some logs, and where others end."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, daemon=True, name="antecede-look-ups"
+            )
+            self._thread.start()
+        self._is_asking = True
+        self._questions.put((wanted, doubts, now))
+
+    def answers(self) -> Iterator[_Answer]:
+        """Yield what has been answered."""
+        while self._answers:
+            yield self._answers.popleft()
+
+    def close(self) -> None:
+        """End the thread and the client."""
+        self._questions.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        self._client.close()
+
+    def _work(self) -> None:
+        while (question := self._questions.get()) is not None:
+            self._answers.append(self._answer(*question))
+            time.sleep(PACE)
+            self._is_asking = False
+
+    def _answer(self, wanted: set[Log], doubts: set[Log], asked: float) -> _Answer:
+        answer = _Answer(asked)
+        try:
+            if wanted:
+                answer.count += 1
+                by_place = {(one.topic, one.partition): one for one in wanted}
+                asked_for = [TopicPartition(*place) for place in by_place]
+                for found in self._client.committed(asked_for, timeout=PATIENCE):
+                    place = by_place[found.topic, found.partition]
+                    if found.error is None and found.offset >= 0:
+                        answer.published[place] = found.offset
+                        if found.metadata != MARK:
+                            answer.foreign.append(place)
+            for place in doubts:
+                answer.count += 1
+                answer.ends[place] = self._end_of(place)
+        except KafkaException as error:
+            answer.failure = error.args[0].str()
+        return answer
+
+    def _end_of(self, place: Log) -> int:
+        one = TopicPartition(place.topic, place.partition)
+        try:
+            _, end = self._client.get_watermark_offsets(one, timeout=PATIENCE)
+        except KafkaException as error:
+            gone = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)
+            if error.args[0].code() in (*gone, KafkaError._UNKNOWN_TOPIC):
+                return 0  # there is no such log any more
+            raise
+        return int(end)

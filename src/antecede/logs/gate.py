@@ -1,0 +1,357 @@
+"""The gate: may a group start a record now? What to wait for, to look up, and to publish.
+
+One gate serves one instance of a group. It knows how far the group has come in each log: from what
+this instance processed, and from what the others have published. A record starts when the group has
+come as far in every log it reads as the record's sender had. There is no I/O, no clock and no
+thread here; times are seconds that the caller passes in.
+
+Rules
+-----
+P: an instance publishes only what is processed. G: it publishes progress over offsets that hold no
+record for it. C: it publishes before it waits. S: a waiting record stops only its own log. W and T
+are the sender's, in :mod:`antecede.logs.positions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from antecede.logs.positions import Log, Positions
+
+#: After so many seconds of waiting, it is asked whether a log reaches a position at all.
+DOUBT_AFTER: Final = 1.0
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What an instance has counted since it started."""
+
+    #: Records that were handed out, some of them more than once.
+    records: int = 0
+    #: Records that came before a cause of theirs was processed.
+    early: int = 0
+    #: Seconds that records have waited, all together.
+    waited: float = 0.0
+    #: Records that were handed out after the limit, although a cause was missing.
+    gave_up: int = 0
+    #: Positions that their log does not reach: it was cut, or deleted and made anew.
+    lost: int = 0
+    #: Questions to the broker about the group's progress.
+    look_ups: int = 0
+    #: Questions that failed; each is asked again.
+    failed_look_ups: int = 0
+    commits: int = 0
+    failed_commits: int = 0
+    #: Records whose header could not be read.
+    refused: int = 0
+    #: Commits of this group that were made by something else than antecede.
+    foreign_commits: int = 0
+    #: Errors that the client reported and went on after.
+    errors: int = 0
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.keys():
+            raise KeyError(name)
+        value: float = getattr(self, name)
+        return value
+
+    @staticmethod
+    def keys() -> list[str]:
+        """Return the names of the figures."""
+        return [field.name for field in fields(Metrics)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Head:
+    """A record that waits: what it needs, and what of that is not there yet."""
+
+    log: Log
+    offset: int
+    needs: dict[Log, int]
+    since: float
+    missing: dict[Log, int]
+    lost: dict[Log, int]
+
+
+class Ready(NamedTuple):
+    """A record that waited and may start; ``unmet`` are positions that it does not wait for."""
+
+    key: Hashable
+    unmet: dict[Log, int]
+    gave_up: bool
+
+
+class Gate:
+    """Decides which records an instance may start, and what it must publish and look up.
+
+    Parameters
+    ----------
+    topics
+        What the group reads. Positions in other topics do not count.
+    ordered
+        One instance at a time processes a log, in its order (partitions of Kafka), so that a record
+        need not wait for its own log. Otherwise (a consumer of JetStream that instances share) it
+        waits there too.
+    shadow
+        Count what came early, and wait for nothing.
+    limit
+        How many seconds a record waits at most; None: for ever.
+    """
+
+    def __init__(
+        self,
+        topics: Collection[str],
+        *,
+        ordered: bool = True,
+        shadow: bool = False,
+        limit: float | None = None,
+    ) -> None:
+        self.topics = frozenset(topics)
+        self.ordered = ordered
+        self.shadow = shadow
+        self.limit = limit
+        self.metrics = Metrics()
+        #: Per log: every visible record below this offset is processed by the group.
+        self.progress: dict[Log, int] = {}
+        self.mine: set[Log] = set()
+        #: The tag of each topic, as far as the broker told its id.
+        self.tags: dict[str, bytes] = {}
+        self.heads: dict[Hashable, Head] = {}
+        self._watch: dict[Log, list[tuple[int, int, Hashable]]] = {}
+        self._serial = 0
+        self._woken: dict[Hashable, None] = {}
+        self._dirty: set[Log] = set()
+
+    def log(self, topic: str, partition: int) -> Log:
+        """Return a log by the name and number that clients use, with the tag that is known."""
+        return Log(topic, partition, self.tags.get(topic, b""))
+
+    # What the group has come to.
+
+    def assign(self, log: Log, committed: int | None) -> None:
+        """Take over a log that the group has published ``committed`` for."""
+        self.mine.add(log)
+        known = self.progress.get(log, -1)
+        published = -1 if committed is None else committed
+        self._advance(log, published)
+        if known > published:
+            self._dirty.add(log)  # processed here before, but that commit was lost: say it again
+
+    def revoke(self, log: Log) -> None:
+        """Give a log back. What is known of it stays true: processed is processed."""
+        self.mine.discard(log)
+        self._dirty.discard(log)
+        if self.ordered:
+            self.drop(log)
+
+    def reached(self, log: Log, offset: int) -> None:
+        """Note that all below ``offset`` is done in a log of this instance (rule G).
+
+        Its next visible record is there, or its end; what lies between holds nothing for us:
+        markers and aborted records of transactions, compacted, deleted or filtered ones.
+        """
+        if self._advance(log, offset):
+            self._dirty.add(log)
+
+    def done(self, log: Log, offset: int) -> None:
+        """Note that the record at ``offset`` and all before it in its log are processed."""
+        if offset >= self.progress.get(log, -1):
+            self._advance(log, offset + 1)
+            self._dirty.add(log)
+
+    def learn(self, published: Mapping[Log, int | None]) -> None:
+        """Take in what the broker says that the group has published."""
+        for log, offset in published.items():
+            if offset is not None:
+                self._advance(log, offset)
+
+    def publish(self) -> dict[Log, int]:
+        """Return what is to be published now; do it before you wait (rule C)."""
+        found = {log: self.progress[log] for log in self._dirty if log in self.mine}
+        self._dirty.clear()
+        return found
+
+    def not_published(self, logs: Iterable[Log]) -> None:
+        """Note that publishing failed, as in a rebalance: it is said again."""
+        self._dirty.update(log for log in logs if log in self.mine)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to publish."""
+        return bool(self._dirty)
+
+    # What the broker says of logs.
+
+    def ends(self, ends: Mapping[Log, int], asked: float) -> None:
+        """Stop waiting for positions beyond the end of their log: it was cut or made anew.
+
+        ``asked`` is when the question was asked. Only records that waited already then are judged
+        by the answer.
+        """
+        for key, head in self.heads.items():
+            if head.since > asked:
+                continue
+            for log in [k for k, n in head.missing.items() if k in ends and n > ends[k]]:
+                self._lose(head, log)
+                self._woken[key] = None
+
+    def identify(self, tags: Mapping[str, bytes], asked: float) -> None:
+        """Take in the tags of topics. A topic of another tag is gone, and with it its records."""
+        for topic, tag in tags.items():
+            if self.tags.get(topic) != tag:
+                self.tags[topic] = tag
+                for log in [k for k in self.progress if k.topic == topic and k.tag != tag]:
+                    del self.progress[log]
+                self.mine = {self.log(*k[:2]) if k.topic == topic else k for k in self.mine}
+        for key, head in self.heads.items():
+            for log in [k for k in head.missing if k.topic in tags]:
+                self._woken[key] = None
+                if head.since <= asked and log.tag and log.tag != self.tags[log.topic]:
+                    self._lose(head, log)
+
+    def _lose(self, head: Head, log: Log) -> None:
+        self.metrics.lost += 1
+        position = head.missing.pop(log)
+        for need in [k for k, n in head.needs.items() if k[:2] == log[:2] and n == position]:
+            head.lost[need] = head.needs.pop(need)
+
+    # Records.
+
+    def missing(self, log: Log, needs: Mapping[Log, int]) -> dict[Log, int]:
+        """Return the positions that the group has not come to yet."""
+        known = self.progress
+        found: dict[Log, int] = {}
+        for need, position in needs.items():
+            if known.get(need, -1) >= position or need.topic not in self.topics:
+                continue
+            if self.ordered and need[:2] == log[:2]:
+                continue
+            tag = self.tags.get(need.topic, b"")
+            if need.tag and tag and need.tag != tag:
+                found[need] = position  # gone, or newer than what we know: that must be asked
+                continue
+            mine = Log(need.topic, need.partition, tag)
+            if known.get(mine, -1) < position:
+                found[mine] = max(position, found.get(mine, 0))
+        return found
+
+    def offer(
+        self,
+        log: Log,
+        offset: int,
+        needs: Mapping[Log, int],
+        now: float,
+        key: Hashable = None,
+    ) -> dict[Log, int] | None:
+        """Return None if a record may start now; otherwise what is missing, and it waits.
+
+        A gate that is a shadow returns what is missing too, but nothing waits. ``ready`` names the
+        record by ``key``, or by its log if records of a log come one after the other.
+        """
+        if self.ordered and offset > self.progress.get(log, -1):
+            self._advance(log, offset)
+            self._dirty.add(log)
+        missing = self.missing(log, needs)
+        if not missing:
+            return None
+        self.metrics.early += 1
+        if not self.shadow:
+            key = log if key is None else key
+            self.heads[key] = Head(log, offset, dict(needs), now, missing, {})
+            self._wait(key, missing)
+        return missing
+
+    def ready(self, now: float) -> list[Ready]:
+        """Return the records that waited and may start now, each once."""
+        found: list[Ready] = []
+        while self._woken:
+            key, _ = self._woken.popitem()
+            head = self.heads.get(key)
+            if head is None:
+                continue
+            head.missing = self.missing(head.log, head.needs)
+            if head.missing:
+                self._wait(key, head.missing)
+            else:
+                self._leave(key, now)
+                found.append(Ready(key, head.lost, gave_up=False))
+        if self.limit is not None:
+            for key, head in list(self.heads.items()):  # those that have waited longest come first
+                if now - head.since < self.limit:
+                    break
+                self._leave(key, now)
+                self.metrics.gave_up += 1
+                found.append(Ready(key, head.lost | head.missing, gave_up=True))
+        return found
+
+    def drop(self, key: Hashable) -> None:
+        """Forget a record that waits, because it is given back."""
+        self.heads.pop(key, None)
+
+    def ask(self) -> set[Log]:
+        """Return the logs whose published progress waiting records need, and others have."""
+        return {
+            log
+            for head in self.heads.values()
+            for log in head.missing
+            if not (self.ordered and log in self.mine)
+            and log.tag == self.tags.get(log.topic, b"")  # of another one, nothing is published
+        }
+
+    def doubts(self, now: float) -> set[Log]:
+        """Return the logs that have been waited for so long that their ends should be looked at."""
+        return {
+            log
+            for head in self.heads.values()
+            if now - head.since >= DOUBT_AFTER
+            for log in head.missing
+        }
+
+    def strangers(self) -> set[str]:
+        """Return the topics of which a waiting record knows another tag than we do."""
+        return {
+            log.topic
+            for head in self.heads.values()
+            for log in head.missing
+            if log.tag and log.tag != self.tags.get(log.topic, b"")
+        }
+
+    def _wait(self, key: Hashable, missing: dict[Log, int]) -> None:
+        """Wake a record when the first log that it lacks has come far enough."""
+        log, position = next(iter(missing.items()))
+        self._serial += 1
+        heappush(self._watch.setdefault(log, []), (position, self._serial, key))
+
+    def _leave(self, key: Hashable, now: float) -> None:
+        head = self.heads.pop(key)
+        self.metrics.waited += max(0.0, now - head.since)
+
+    def _advance(self, log: Log, offset: int) -> bool:
+        if offset <= self.progress.get(log, -1):
+            return False
+        self.progress[log] = offset
+        watch = self._watch.get(log)
+        if watch is not None:
+            while watch and watch[0][0] <= offset:
+                self._woken[heappop(watch)[2]] = None
+            if not watch:
+                del self._watch[log]
+        return True
+
+
+def union(parts: Iterable[Mapping[Log, int]]) -> Positions:
+    """Return the greatest position of each log."""
+    found = Positions()
+    for part in parts:
+        found.merge(part)
+    return found

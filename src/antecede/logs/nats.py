@@ -1,0 +1,517 @@
+"""Causal order over NATS JetStream with nats-py: a producer that stamps, a consumer that waits.
+
+Needs ``pip install 'antecede[nats]'``. A stream is a log. The instances of a group share one
+durable consumer per stream, so a stream is not processed in its order: a record waits for what it
+follows in its own stream too, and the group's progress is the consumer's acknowledgement floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import nats
+from nats.errors import Error as NatsError
+from nats.js.api import AckPolicy, ConsumerConfig
+from nats.js.errors import NotFoundError
+
+from antecede.errors import BrokerError, CauseMissingError, UsageError
+from antecede.logs import reader as reading
+from antecede.logs.events import Events
+from antecede.logs.gate import Gate, Metrics
+from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
+from antecede.logs.reader import OnLimit, Order, checked, log
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
+
+#: Seconds between two look-ups of the group's progress.
+PACE: Final = 0.01
+#: Messages of a stream that an instance has at a time.
+HOLD_MAX: Final = 256
+FETCHED_MAX: Final = 64
+#: Seconds to wait for the server.
+PATIENCE: Final = 30.0
+#: Seconds until the outcome of a write counts as unknown, and its handler fails.
+PUBLISH_PATIENCE: Final = 10.0
+#: Seconds until a message that was given back comes again.
+BACK_AFTER: Final = 0.5
+TAG_AGE_MAX: Final = 60.0
+_OURS: Final = ("durable", "filters", "ack_wait")
+_FAILURES: Final = (NatsError, TimeoutError, OSError)
+
+Key = tuple[str, int]
+
+
+async def _connect(config: Mapping[str, Any]) -> Client:
+    """Connect, and go on trying if the connection breaks later."""
+    options = {key: value for key, value in config.items() if key not in _OURS}
+    options = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2, **options}
+
+    async def told(error: Exception) -> None:
+        log.info("nats: %r", error)
+
+    options.setdefault("error_cb", told)
+    try:
+        return await nats.connect(**options)
+    except _FAILURES as error:
+        msg = f"cannot connect to NATS at {config.get('servers')!r}: {error!r}"
+        raise BrokerError(msg) from error
+
+
+def _header_of(message: Msg) -> bytes | None:
+    text = (message.headers or {}).get(HEADER)
+    return None if text is None else text.encode()
+
+
+class _Streams:
+    """The tags of streams, which tell a stream from a deleted one of the same name."""
+
+    def __init__(self, stream: JetStreamContext) -> None:
+        self._stream = stream
+        self._known: dict[str, tuple[bytes, float]] = {}
+
+    async def tag(self, name: str, *, fresh: bool = False) -> bytes:
+        """Return a stream's tag; empty if the server does not tell."""
+        known = self._known.get(name)
+        if known is not None and not fresh and time.monotonic() - known[1] < TAG_AGE_MAX:
+            return known[0]
+        info = await self._stream.stream_info(name)
+        tag = tag_of(info.created.isoformat() if info.created else None)
+        self._known[name] = (tag, time.monotonic())
+        return tag
+
+
+class Producer:
+    """A producer that stamps what it publishes with what the running handler has seen and written.
+
+    ``config`` are the arguments of ``nats.connect``; ``horizon`` leaves out positions that are
+    older than so many seconds.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None) -> None:
+        self.horizon = horizon
+        self._config = dict(config)
+        self.client: Client | None = None
+        self._stream: JetStreamContext | None = None
+        self._streams: _Streams | None = None
+        self._last: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Connect."""
+        self.client = await _connect(self._config)
+        self._stream = self.client.jetstream(timeout=PATIENCE)
+        self._streams = _Streams(self._stream)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self.client is not None:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        subject: str,
+        value: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        context: Context | None = None,
+    ) -> int:
+        """Publish a message as an effect of what the context has seen and written.
+
+        Returns its number in its stream, once it is acknowledged.
+        """
+        if self._stream is None or self._streams is None:
+            msg = "the producer is not started; use it as `async with Producer(...)`"
+            raise UsageError(msg)
+        context = current() if context is None else context
+        while context.must_wait(None):
+            await asyncio.sleep(0.001)  # another task of the same context is writing
+        target, now = Log(subject, -1), time.time()
+        stamp = context.begin(target, own=True, horizon=self.horizon, now=now)
+        stamped = {**(headers or {}), HEADER: as_text(stamp)}
+        try:
+            ack = await self._stream.publish(
+                subject, value, headers=stamped, timeout=PUBLISH_PATIENCE
+            )
+            is_back = ack.seq <= self._last.get(ack.stream, 0) and not ack.duplicate
+            tag = await self._streams.tag(ack.stream, fresh=is_back)
+        except BaseException as error:
+            context.report(target, None, now, repr(error))
+            if isinstance(error, _FAILURES):
+                msg = f"cannot publish to {subject!r}: {error!r}"
+                raise BrokerError(msg) from error
+            raise
+        self._last[ack.stream] = max(ack.seq, 0 if is_back else self._last.get(ack.stream, 0))
+        context.report(target, ack.seq, time.time(), at=Log(ack.stream, 0, tag))
+        return int(ack.seq)
+
+
+class Record(reading.Record):
+    """A message of a stream that its group may process now."""
+
+    __slots__ = ()
+
+    raw: Msg
+
+    @property
+    def subject(self) -> str:
+        """The message's subject."""
+        return str(self.raw.subject)
+
+    @property
+    def value(self) -> bytes:
+        """The message's data."""
+        return bytes(self.raw.data)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The message's headers, without that of the positions."""
+        return {k: v for k, v in (self.raw.headers or {}).items() if k != HEADER}
+
+
+class Consumer:
+    """One instance of a group: hands out messages after their causes.
+
+    Parameters
+    ----------
+    config
+        The arguments of ``nats.connect``, and ``durable``: the name of the group's durable
+        consumers, which are made if they are not there; ``filters``: for some streams, the subject
+        that the group reads; ``ack_wait``: seconds until an unfinished message of an instance that
+        is gone comes again (30).
+    topics
+        The names of the streams.
+    order, limit, on_limit, events
+        As those of the consumer in :mod:`antecede.logs.confluent`.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: Sequence[str],
+        *,
+        order: Order = "enforce",
+        limit: float | None = None,
+        on_limit: OnLimit = "mark",
+        events: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._topics = checked(order, limit, on_limit, topics)
+        if not config.get("durable"):
+            msg = "the config has no durable; give the name of the group's durable consumers"
+            raise UsageError(msg)
+        self._config = dict(config)
+        self._group = str(config["durable"])
+        self._filters: dict[str, str] = dict(config.get("filters") or {})
+        self._ack_wait = float(config.get("ack_wait", 30.0))
+        self._order, self._on_limit = order, on_limit
+        self._gate = Gate(self._topics, ordered=False, shadow=order != "enforce", limit=limit)
+        self._events = None
+        if events is not None:
+            self._events = Events(events, self._group, self._topics)
+        self._records: dict[str, dict[int, Record]] = {name: {} for name in self._topics}
+        self._held: dict[Key, Record] = {}
+        self._ready: deque[Record] = deque()
+        self._finished: deque[tuple[Record, bool]] = deque()
+        self._floors: dict[Log, int] = {}
+        self._wake = asyncio.Event()
+        self._work = asyncio.Event()
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.client: Client | None = None
+        self._stream: JetStreamContext | None = None
+        self._streams: _Streams | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
+        return self._gate.metrics
+
+    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
+        """Return, for each message that waits, for how many seconds and for which positions."""
+        now = time.monotonic()
+        return {
+            f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
+            for head in self._gate.heads.values()
+        }
+
+    async def start(self) -> None:
+        """Connect, and make the durable consumers that are not there."""
+        self.client = await _connect(self._config)
+        self._stream = self.client.jetstream(timeout=PATIENCE)
+        self._streams = _Streams(self._stream)
+        try:
+            for name in self._topics:
+                await self._require_durable(name)
+            await self._identify()
+        except BaseException:
+            await self.client.close()
+            raise
+        works: list[Callable[[], Any]] = [self._tend, self._beat]
+        works += [partial(self._pull, name) for name in self._topics]
+        self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
+
+    async def _require_durable(self, name: str) -> None:
+        assert self._stream is not None
+        subject = self._filters.get(name)
+        try:
+            info = await self._stream.consumer_info(name, self._group)
+        except NotFoundError:
+            try:
+                await self._stream.stream_info(name)
+            except NotFoundError:
+                msg = f"there is no stream {name!r}; create it first"
+                raise UsageError(msg) from None
+            made = ConsumerConfig(
+                durable_name=self._group,
+                ack_policy=AckPolicy.EXPLICIT,
+                ack_wait=self._ack_wait,
+                filter_subject=subject,
+            )
+            info = await self._stream.add_consumer(name, made)
+        if info.config.ack_policy not in (AckPolicy.EXPLICIT, "explicit"):
+            msg = (
+                f"consumer {self._group!r} of stream {name!r} acknowledges {info.config.ack_policy}"
+                "; order needs one that acknowledges each message: ack_policy explicit"
+            )
+            raise UsageError(msg)
+        self._ack_wait = min(self._ack_wait, info.config.ack_wait or self._ack_wait)
+        if info.config.filter_subject:
+            self._filters[name] = info.config.filter_subject
+
+    async def _identify(self) -> None:
+        assert self._streams is not None
+        asked, tags = time.monotonic(), {}
+        for name in self._topics:
+            with suppress(*_FAILURES):
+                tags[name] = await self._streams.tag(name, fresh=True)
+        self._gate.identify(tags, asked)
+
+    async def _guarded(self, work: Callable[[], Any]) -> None:
+        """Hand an error of a background task to whoever iterates."""
+        try:
+            await work()
+        except Exception as error:
+            self._failure = error
+            self._wake.set()
+
+    def stop(self) -> None:
+        """End the iteration over records."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Acknowledge what is processed, give the rest back and disconnect."""
+        self.stop()
+        await reading.ended(self._tasks)
+        self._tasks = []
+        if self.client is not None:
+            with suppress(*_FAILURES):
+                await self._acknowledge()
+                for records in self._records.values():
+                    for record in records.values():
+                        await record.raw.nak()
+            with suppress(*_FAILURES):
+                await self.client.close()
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Yield records until :meth:`stop`; several may be handled at the same time."""
+        while True:
+            if self._failure is not None:
+                if isinstance(self._failure, CauseMissingError):
+                    failure, self._failure = self._failure, None
+                    raise failure
+                msg = f"cannot read {', '.join(self._topics)}: {self._failure!r}"
+                raise BrokerError(msg) from self._failure
+            if self._closing:
+                return
+            self._wake.clear()
+            if self._ready:
+                self.metrics.records += 1
+                yield self._ready.popleft()
+            else:
+                await self._wake.wait()
+
+    def _finish(self, record: Record, is_done: bool) -> None:
+        self._finished.append((record, is_done))
+        self._work.set()
+
+    async def _pull(self, name: str) -> None:
+        """Fetch a stream's messages, as many as there is room for."""
+        assert self._stream is not None
+        pull = await self._stream.pull_subscribe_bind(self._group, name)
+        while True:
+            here = self._records[name]
+            room = HOLD_MAX - len(here)
+            if room <= 0 and any((name, number) not in self._held for number in here):
+                await asyncio.sleep(PACE)  # handlers make room
+                continue
+            try:
+                found = await pull.fetch(max(1, min(FETCHED_MAX, room)), timeout=1)
+            except TimeoutError:
+                continue
+            except _FAILURES as error:
+                self.metrics.errors += 1
+                log.info("cannot fetch from %s: %r; trying again", name, error)
+                await asyncio.sleep(0.2)
+                continue
+            for message in found:
+                await self._arrived(name, message)
+            if room <= 0:
+                await asyncio.sleep(0.1)
+
+    async def _arrived(self, name: str, message: Msg) -> None:
+        details = message.metadata
+        number = details.sequence.stream
+        here = self._records[name]
+        if number in here:  # it comes again although we have it: answer to the newer one
+            here[number].raw = message
+            return
+        place = self._gate.log(name, 0)
+        moment = details.timestamp.timestamp()
+        record = Record(place, number, message, _header_of(message), moment, self._finish)
+        record.attempts = max(0, details.num_delivered - 1)
+        here[number] = record
+        if self._order == "off":
+            self._start(record)
+            return
+        missing = self._gate.offer(place, number, record.needs, time.monotonic(), (name, number))
+        record.early = missing is not None
+        if record.fault:
+            self.metrics.refused += 1
+            log.warning("%s is handed out without waiting: %s", record, record.fault)
+        if missing is None or self._gate.shadow:
+            self._start(record)
+            return
+        self._held[name, number] = record
+        self._work.set()
+        if len(here) > HOLD_MAX:
+            await self._give_back(name)
+
+    async def _give_back(self, name: str) -> None:
+        """Give the youngest waiting message of a stream back: the oldest can start first."""
+        number = max(number for stream, number in self._held if stream == name)
+        record = self._held.pop((name, number))
+        del self._records[name][number]
+        self._gate.drop((name, number))
+        with suppress(*_FAILURES):
+            await record.raw.nak(delay=BACK_AFTER)
+
+    def _start(self, record: Record) -> None:
+        self._ready.append(record)
+        self._wake.set()
+
+    async def _tend(self) -> None:
+        """Acknowledge what is finished; look up what is waited for; start what is ready."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            try:
+                await self._acknowledge()
+                if self._held:
+                    await self._look_up()
+            except _FAILURES as error:
+                self.metrics.failed_look_ups += 1
+                log.info("a look-up failed and is repeated: %r", error)
+                await asyncio.sleep(0.1)
+            for key, unmet, gave_up in self._gate.ready(time.monotonic()):
+                self._start_held(key, unmet, gave_up=gave_up)  # type: ignore[arg-type] # as offered
+            if self._held or self._finished:
+                self._work.set()
+                await asyncio.sleep(PACE)
+
+    def _start_held(self, key: Key, unmet: dict[Log, int], *, gave_up: bool) -> None:
+        record = self._held.pop(key)
+        record.unmet = unmet
+        self._start(record)
+        if not unmet:
+            return
+        shown = ", ".join(f"{k} {n}" for k, n in sorted(unmet.items()))
+        why = "the limit is over" if gave_up else "their log does not reach them"
+        log.warning("%s starts without positions %s: %s", record, shown, why)
+        if gave_up and self._on_limit == "raise":
+            self._failure = CauseMissingError(
+                f"record {record} has waited for {self._gate.limit:g} s for {shown}"
+            )
+
+    async def _acknowledge(self) -> None:
+        while self._finished:
+            record, is_done = self._finished[0]
+            if is_done:
+                await record.raw.ack()
+                self.metrics.commits += 1
+                if self._events is not None:
+                    self._events.processed(record.log, record.offset, record.needs)
+            else:
+                await record.raw.nak(delay=BACK_AFTER)
+            self._finished.popleft()
+            self._records[record.log.topic].pop(record.offset, None)
+
+    async def _look_up(self) -> None:
+        """Ask for the floor of each stream that somebody waits for, and look into its gaps."""
+        assert self._stream is not None
+        gate = self._gate
+        if gate.strangers():
+            await self._identify()
+        for place in gate.ask():
+            asked = time.monotonic()
+            self.metrics.look_ups += 1
+            info = await self._stream.consumer_info(place.topic, self._group)
+            floor = (info.ack_floor.stream_seq if info.ack_floor else 0) + 1
+            gate.learn({place: floor})
+            wanted = [h.missing[place] for h in gate.heads.values() if place in h.missing]
+            if wanted and floor < min(wanted) and self._floors.get(place) == floor:
+                await self._look_into_gap(place, floor, asked)
+            self._floors[place] = floor
+
+    async def _look_into_gap(self, place: Log, floor: int, asked: float) -> None:
+        """Find the next message that the group would get from the floor on (rule G).
+
+        What lies between is hidden by a filter, deleted or expired.
+        """
+        assert self._stream is not None
+        self.metrics.look_ups += 1
+        state = (await self._stream.stream_info(place.topic)).state
+        subject = self._filters.get(place.topic, ">")
+        try:
+            found = await self._stream.get_msg(place.topic, seq=floor, subject=subject, next=True)
+            reached = int(found.seq or floor)
+        except NotFoundError:
+            reached = state.last_seq + 1
+        self._gate.learn({place: reached})
+        if self._gate.doubts(asked):
+            self._gate.ends({place: state.last_seq + 1}, asked)
+
+    async def _beat(self) -> None:
+        """Tell the server that messages are still being worked on."""
+        while True:
+            await asyncio.sleep(self._ack_wait / 3)
+            with suppress(*_FAILURES):
+                for records in list(self._records.values()):
+                    for record in list(records.values()):
+                        await record.raw.in_progress()

@@ -1,0 +1,482 @@
+"""Positions: what a record's sender had seen of each log, its bytes, and the context it comes from.
+
+A log is a totally ordered sequence of records: a partition of a topic, or a stream of JetStream. A
+position in it is the offset of the next record: everything below it is in the past. ``Positions``
+has one per log and travels in a header. A ``Context`` collects them while a handler runs, and keeps
+rule W: what it wrote to other logs is acknowledged before it writes again. There is no I/O, no
+clock and no thread here.
+
+The header
+----------
+One byte: the version, 1, plus 16 if ages follow. Then the topics in the order of their names as
+UTF-8 bytes, each: how many bytes its name shares with the name before it; twice the length of the
+rest, plus 1 if a tag follows; the rest; the tag (3 bytes); the number of partitions; and for each
+partition in order its number (minus the previous one and 1), its offset and, with ages, its age in
+seconds. All numbers are varints of 7 bits, low bits first. Every set of positions has exactly one
+such form, and no other is read. Where headers are text, the same bytes travel as base64 with the
+letters of URLs, without padding; it begins with A or E, so that readers tell the two apart.
+
+A tag tells a topic from one of the same name that was deleted: 3 bytes of a hash of the id that the
+broker gave it. It is left out where the broker tells no id, and then names alone decide.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+from base64 import b64decode, urlsafe_b64encode
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from antecede.errors import ContextEndedError, HeaderError, UsageError
+
+HEADER: Final = "antecede-positions"
+"""The name of the header."""
+VERSION: Final = 1
+WITH_AGES: Final = 16
+ENTRIES_MAX: Final = 4096
+BYTES_MAX: Final = 1 << 16
+NAME_BYTES_MAX: Final = 255
+PARTITION_MAX: Final = (1 << 31) - 1
+OFFSET_MAX: Final = (1 << 63) - 1
+TAG_BYTES: Final = 3
+_KNOWN_MAX: Final = 1 << 10
+
+_TEXT_BEGINS: Final = frozenset(b"AE")
+
+#: Logs that headers named, by topic and tag: reading them again makes no new ones.
+_known: dict[tuple[bytes, bytes], dict[int, Log]] = {}
+
+
+def as_text(header: bytes) -> str:
+    """Return the form of a header for systems whose headers are text."""
+    return urlsafe_b64encode(header).decode().rstrip("=")
+
+
+def _from_text(data: bytes) -> bytes:
+    try:
+        return b64decode(data + b"=" * (-len(data) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise HeaderError(_fault(data, "it is torn")) from None
+
+
+class Log(NamedTuple):
+    """A totally ordered sequence of records; ``tag`` is empty where the broker tells no id."""
+
+    topic: str
+    partition: int = 0
+    tag: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+def tag_of(identity: object) -> bytes:
+    """Return the tag of a topic or stream from what the broker calls it; empty for nothing."""
+    if not identity:
+        return b""
+    return hashlib.blake2b(str(identity).encode(), digest_size=TAG_BYTES).digest()
+
+
+class Positions(dict[Log, int]):
+    """For each log the offset of the next record: everything below it is in the past.
+
+    ``ages`` says, if the header that was read did, how many seconds before that header the record
+    below each position was written at the latest.
+    """
+
+    ages: dict[Log, int] | None = None
+
+    def advance(self, log: Log, offset: int) -> None:
+        """Move the position in a log forwards; a lower one changes nothing."""
+        if offset > self.get(log, 0):
+            self[log] = offset
+
+    def merge(self, other: Mapping[Log, int]) -> None:
+        """Take the greater position of each log."""
+        for log, offset in other.items():
+            if offset > self.get(log, 0):
+                self[log] = offset
+
+    def encode(self) -> bytes:
+        """Return the header's bytes; refuse more than a header may hold."""
+        if len(self) > ENTRIES_MAX:
+            raise UsageError(_too_many(len(self)))
+        ages = self.ages
+        topics: dict[tuple[bytes, bytes], list[tuple[int, int, int]]] = {}
+        for log, offset in self.items():
+            age = 0 if ages is None else ages.get(log, 0)
+            entry = (log.partition, offset, age)
+            topics.setdefault((log.topic.encode(), log.tag), []).append(entry)
+        out = bytearray([VERSION if ages is None else VERSION | WITH_AGES])
+        before = b""
+        for name, tag in sorted(topics):
+            shared = _shared(before, name)
+            _put(out, shared)
+            _put(out, (len(name) - shared) << 1 | bool(tag))
+            out += name[shared:] + tag
+            entries = topics[name, tag]
+            _put(out, len(entries))
+            last = -1
+            for partition, offset, age in sorted(entries):
+                _put(out, partition - last - 1)
+                _put(out, offset)
+                if ages is not None:
+                    _put(out, age)
+                last = partition
+            before = name
+        if len(out) > BYTES_MAX:
+            msg = f"positions of {len(out):,} bytes do not fit into a header of {BYTES_MAX:,}"
+            raise UsageError(msg)
+        return bytes(out)
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> Self:
+        """Return the positions of a header; none if there is no header.
+
+        Raises
+        ------
+        HeaderError
+            The bytes are torn, too many, of another version, or not in the one right form.
+        """
+        found = cls()
+        if data is None:
+            return found
+        size = len(data)
+        if size > 2 * BYTES_MAX:
+            raise HeaderError(_fault(data, f"it has more than {BYTES_MAX:,} bytes"))
+        if size and data[0] in _TEXT_BEGINS:
+            data = _from_text(data)
+            size = len(data)
+        if not size or data[0] & ~WITH_AGES != VERSION:
+            version = data[0] & ~WITH_AGES if size else None
+            raise HeaderError(_fault(data, f"its version is {version}, not {VERSION}"))
+        if size > BYTES_MAX:
+            raise HeaderError(_fault(data, f"it has more than {BYTES_MAX:,} bytes"))
+        if data[0] & WITH_AGES:
+            found.ages = {}
+        try:
+            _read(data, found)
+        except IndexError:
+            raise HeaderError(_fault(data, "it is torn")) from None
+        except ValueError as error:  # UnicodeDecodeError is one too
+            reason = "a name is not UTF-8" if isinstance(error, UnicodeError) else str(error)
+            raise HeaderError(_fault(data, reason)) from None
+        return found
+
+
+def _read(data: bytes, found: Positions) -> None:
+    """Read topics and their positions. Numbers of one byte are read in place: most are."""
+    at, size, before = 1, len(data), (b"", b"")
+    ages = found.ages
+    while at < size:
+        logs, at, before = _read_name(data, at, before)
+        count = data[at]
+        at += 1
+        if count > 127:
+            count, at = _get(data, at - 1)
+        if not 0 < count <= ENTRIES_MAX - len(found):
+            msg = "a topic has no positions" if not count else f"it has more than {ENTRIES_MAX:,}"
+            raise ValueError(msg)
+        partition = -1
+        for _ in range(count):
+            step = data[at]
+            at += 1
+            if step > 127:
+                step, at = _get(data, at - 1)
+            partition += step + 1
+            offset, at = _get(data, at)
+            if not 0 < offset <= OFFSET_MAX or partition > PARTITION_MAX:
+                msg = f"offset {offset} of partition {partition} is impossible"
+                raise ValueError(msg)
+            log = logs.get(partition)
+            if log is None:
+                log = Log(before[0].decode(), partition, before[1])
+                if len(logs) < ENTRIES_MAX:
+                    logs[partition] = log
+            found[log] = offset
+            if ages is not None:
+                ages[log], at = _get(data, at)
+
+
+def _read_name(
+    data: bytes, at: int, before: tuple[bytes, bytes]
+) -> tuple[dict[int, Log], int, tuple[bytes, bytes]]:
+    """Return the known logs of a topic, where its entries begin, and its name and tag as bytes."""
+    shared, rest = data[at], data[at + 1]
+    at += 2
+    if shared > 127 or rest > 127:
+        shared, at = _get(data, at - 2)
+        rest, at = _get(data, at)
+    end = at + (rest >> 1)
+    last = before[0]
+    name = last[:shared] + data[at:end]
+    tag = b""
+    if rest & 1:
+        tag, end = data[end : end + TAG_BYTES], end + TAG_BYTES
+    if end > len(data) or shared > len(last):
+        raise IndexError
+    key = (name, tag)
+    if shared < len(last) and shared < len(name) and name[shared] == last[shared]:
+        msg = "names share more than it says"
+        raise ValueError(msg)
+    if not name or key <= before:
+        msg = "its topics are not in order"
+        raise ValueError(msg)
+    logs = _known.get(key)
+    if logs is None:
+        if len(name) > NAME_BYTES_MAX:
+            msg = f"a name has more than {NAME_BYTES_MAX} bytes"
+            raise ValueError(msg)
+        name.decode()
+        logs = {}
+        if len(_known) < _KNOWN_MAX:
+            _known[key] = logs
+    return logs, end, key
+
+
+def _put(out: bytearray, number: int) -> None:
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+
+
+def _get(data: bytes, at: int) -> tuple[int, int]:
+    """Return the varint at a place, and the place after it."""
+    number = data[at]
+    if number < 128:
+        return number, at + 1
+    byte = data[at + 1]
+    at += 2
+    number += (byte << 7) - 128
+    shift = 7
+    while byte > 127:
+        byte = data[at]
+        at += 1
+        shift += 7
+        if shift > 63:
+            msg = "a number has more than 64 bits"
+            raise ValueError(msg)
+        number += (byte - 1) << shift
+    if not byte:
+        msg = "a number has more bytes than it needs"
+        raise ValueError(msg)
+    return number, at
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return how many bytes two names begin with in common."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _too_many(count: int) -> str:
+    return (
+        f"{count:,} positions do not fit into a header, which has room for {ENTRIES_MAX:,}; handle "
+        "each request in a context of its own, or give the producer a horizon"
+    )
+
+
+def _fault(data: bytes, reason: str) -> str:
+    shown = data[:24].hex() + ("..." if len(data) > 24 else "")
+    return (
+        f"a header {HEADER!r} of {len(data):,} bytes cannot be read: {reason}; it begins {shown}; "
+        "look for a producer of another version, or for something that changes headers"
+    )
+
+
+class Context:
+    """What a handler has seen and written so far, for the headers of what it writes next."""
+
+    __slots__ = ("_in_flight", "_reports", "_settlers", "ended", "seen", "times")
+
+    def __init__(self) -> None:
+        self.seen = Positions()
+        #: When the record below each position was written, at the latest, where that is known.
+        self.times: dict[Log, float] = {}
+        #: Why nothing may be written in this context any more; None while all is well.
+        self.ended: str | None = None
+        self._in_flight: Counter[Log] = Counter()
+        # Clients report from whichever thread polls them; the owner takes the reports in.
+        self._reports: deque[tuple[Log, Log, int | None, float, str]] = deque()
+        self._settlers: dict[int, Callable[[Context], None]] = {}
+
+    @property
+    def context(self) -> Context:
+        """The context itself: whatever is current has one."""
+        return self
+
+    def read(
+        self, log: Log, offset: int, needs: Mapping[Log, int], time: float | None = None
+    ) -> None:
+        """Note that the record at ``offset`` was read, which was written at ``time``.
+
+        Its own needs are noted too: positions are transitive (rule T).
+        """
+        ages = needs.ages if isinstance(needs, Positions) else None
+        seen, times = self.seen, self.times
+        for other, position in needs.items():
+            if position > seen.get(other, 0):
+                seen[other] = position
+                if time is not None:
+                    times[other] = time - (ages.get(other, 0) if ages else 0)
+        if offset >= seen.get(log, 0):
+            seen[log] = offset + 1
+            if time is not None:
+                times[log] = time
+
+    def merge(self, stored: Mapping[Log, int] | bytes | None) -> None:
+        """Take in what shared state has seen: positions, or their bytes, as a row keeps them."""
+        found = Positions.decode(stored) if isinstance(stored, bytes | None) else stored
+        for log, position in found.items():
+            if position > self.seen.get(log, 0):
+                self.seen[log] = position
+                self.times.pop(log, None)
+
+    def encode(self) -> bytes:
+        """Return all that was seen and acknowledged so far, to be kept with shared state."""
+        self.take_reports()
+        return self.seen.encode()
+
+    def must_wait(self, log: Log | None) -> bool:
+        """Tell whether a write to ``log`` must wait for acknowledgements (rule W).
+
+        None, or partition -1, stands for a log that the client chooses only when it writes.
+        """
+        self.take_reports()
+        unknown = log is None or log.partition < 0
+        return any(unknown or other != log for other in self._in_flight)
+
+    def begin(self, log: Log, *, own: bool = False, **age: float | None) -> bytes:
+        """Return the header of a write to ``log``, which is in flight from now on.
+
+        A log that one instance at a time processes in order implies its own position; ``own`` keeps
+        it. With ``horizon`` and ``now``, positions that are older than the horizon are left out,
+        and the others tell their age.
+        """
+        if self.must_wait(log):
+            msg = f"a write to {log} would overtake one that is not acknowledged; wait for it first"
+            raise UsageError(msg)
+        if self.ended is not None:
+            msg = (
+                f"nothing can be written after a write whose outcome is unknown: {self.ended}; "
+                "let the handler fail, and the record is handled again"
+            )
+            raise ContextEndedError(msg)
+        header = self._chosen(None if own else log, **age).encode()
+        self._in_flight[log] += 1
+        return header
+
+    def _chosen(
+        self, without: Log | None, *, horizon: float | None = None, now: float | None = None
+    ) -> Positions:
+        """Return the positions that a header names."""
+        if horizon is None or now is None:
+            return Positions({k: v for k, v in self.seen.items() if k != without})
+        times = self.times
+        chosen = Positions()
+        chosen.ages = {}
+        for log, position in self.seen.items():
+            age = max(0, int(now - times.get(log, now)))
+            if log != without and age <= horizon:
+                chosen[log] = position
+                chosen.ages[log] = age
+        return chosen
+
+    def report(
+        self, log: Log, offset: int | None, time: float, error: str = "", at: Log | None = None
+    ) -> None:
+        """Report how a write ended, from any thread; without an offset its outcome is unknown.
+
+        ``at`` is the log that it went to, if that differs from what was known at the beginning.
+        """
+        self._reports.append((log, at or log, offset, time, error))
+
+    def take_reports(self) -> None:
+        """Take in what clients have reported since."""
+        while self._reports:
+            log, at, offset, time, error = self._reports.popleft()
+            self._in_flight[log] -= 1
+            if self._in_flight[log] <= 0:
+                del self._in_flight[log]
+            if offset is None:
+                self.ended = self.ended or f"{at}: {error}"
+            elif offset >= self.seen.get(at, 0):
+                self.seen[at] = offset + 1
+                self.times[at] = time
+
+    def settled_by(self, settle: Callable[[Context], None]) -> None:
+        """Let ``settle`` wait for this context's writes when its handler ends."""
+        self._settlers.setdefault(id(getattr(settle, "__self__", settle)), settle)
+
+    def settle(self) -> None:
+        """Wait until every write is acknowledged; raise if one failed."""
+        for settle in self._settlers.values():
+            settle(self)
+        self.take_reports()
+        if self.ended is not None:
+            msg = (
+                f"the handler's writes are not all there: {self.ended}; its record is not completed"
+            )
+            raise ContextEndedError(msg)
+
+
+class Scope(Protocol):
+    """What can be current: a context, or a record that has one."""
+
+    @property
+    def context(self) -> Context:
+        """The context."""
+
+
+SCOPE: ContextVar[Scope | None] = ContextVar("antecede-scope", default=None)
+
+
+def current() -> Context:
+    """Return the context of the running handler; outside of one, the task's or thread's own."""
+    found = SCOPE.get()
+    if found is None:
+        found = Context()
+        SCOPE.set(found)
+    return found.context
+
+
+@contextmanager
+def context() -> Iterator[Context]:
+    """Begin with an empty past: for a request, a job, or anything that no record has caused."""
+    found = Context()
+    token = SCOPE.set(found)
+    try:
+        yield found
+        found.settle()
+    finally:
+        SCOPE.reset(token)
+
+
+@contextmanager
+def handling(record: Any, store: Mapping[Log, int] | bytes | None = None) -> Iterator[Context]:
+    """Handle a record together with shared state that has positions of its own.
+
+    ``store`` are the positions that were kept with a row, a key or a table, or their bytes. What
+    the handler writes then comes after everything that whoever wrote that state had seen. Keep
+    ``context.encode()`` with the state in the same transaction. The record is completed at the end
+    unless it is being handled already.
+    """
+    is_entered = SCOPE.get() is record
+    if is_entered:
+        found: Context = record.context
+        found.merge(store)
+        yield found
+        return
+    with record:
+        found = record.context
+        found.merge(store)
+        yield found

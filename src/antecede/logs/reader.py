@@ -1,0 +1,381 @@
+"""What the adapters of ordered logs share: records, their queues, and which to hand out next.
+
+A reader has a queue per log that this instance was given. It hands out at most one record of a log
+at a time, each after its causes; the next of that log follows when it is finished. It does no I/O:
+an adapter puts in what its client fetched, and does what the reader says: commit, pause, look up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args
+
+from antecede.errors import CauseMissingError, HeaderError, UsageError
+from antecede.logs.events import Events
+from antecede.logs.gate import Gate, Metrics
+from antecede.logs.positions import SCOPE, Context, Log, Positions, Scope
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+Order = Literal["enforce", "shadow", "off"]
+OnLimit = Literal["mark", "raise"]
+Place = tuple[str, int]
+
+#: What an instance writes beside its commits, so that others can tell them from foreign ones.
+MARK: Final = "antecede"
+#: Fetching a log pauses when so many records of it are queued, and goes on at a quarter of that.
+QUEUE_MAX: Final = 500
+_NO_NEEDS: Final = Positions()
+
+log = logging.getLogger("antecede.logs")
+
+
+class Record:
+    """A record that its group may process now: ``with record:`` handles it.
+
+    Inside, producers stamp what they write as caused by it. At the end the record is completed, and
+    its offset will be committed; if the handler fails, the record is handed out again.
+    """
+
+    __slots__ = (
+        "_context",
+        "_finish",
+        "_needs",
+        "_token",
+        "attempts",
+        "early",
+        "epoch",
+        "fault",
+        "header",
+        "log",
+        "offset",
+        "raw",
+        "time",
+        "unmet",
+    )
+
+    def __init__(
+        self,
+        place: Log,
+        offset: int,
+        raw: Any,
+        header: bytes | None,
+        time: float | None,
+        finish: Callable[[Any, bool], None],
+    ) -> None:
+        self.log = place
+        self.offset = offset
+        #: The record as the client gave it.
+        self.raw = raw
+        self.header = header
+        #: When it was written, by the broker's clock or the producer's; None if that is not known.
+        self.time = time
+        #: Why its header cannot be read; empty if it can. Such a record waits for nothing.
+        self.fault = ""
+        #: The positions that it did not wait for: the limit was over, or their log was cut.
+        self.unmet: dict[Log, int] = {}
+        #: Whether a cause was missing when it came.
+        self.early = False
+        #: How often its handler has failed.
+        self.attempts = 0
+        self.epoch = 0
+        self._needs: Positions | None = None
+        self._context: Context | None = None
+        self._token: Token[Scope | None] | None = None
+        self._finish = finish
+
+    @property
+    def topic(self) -> str:
+        """The topic, or the stream."""
+        return self.log.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition; 0 in a stream."""
+        return self.log.partition
+
+    @property
+    def needs(self) -> Positions:
+        """The positions that it waits for, as its header names them; none without a header."""
+        if self._needs is None:
+            if self.header is None:
+                self._needs = _NO_NEEDS
+            else:
+                try:
+                    self._needs = Positions.decode(self.header)
+                except HeaderError as error:
+                    self.fault, self._needs = str(error), _NO_NEEDS
+        return self._needs
+
+    @property
+    def context(self) -> Context:
+        """What its handler has seen and written so far."""
+        if self._context is None:
+            self._context = Context()
+            self._context.read(self.log, self.offset, self.needs, self.time)
+        return self._context
+
+    def __enter__(self) -> Self:
+        if self._token is not None:
+            msg = f"record {self} is being handled already; handle each record once"
+            raise UsageError(msg)
+        self._token = SCOPE.set(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            SCOPE.reset(token)
+        is_done = False
+        try:
+            if kind is None:
+                if self._context is not None:
+                    self._context.settle()
+                is_done = True
+        finally:
+            self._context = None
+            self._finish(self, is_done)
+
+    def complete(self) -> None:
+        """Count the record as processed without handling it: a dead letter, for instance."""
+        self._finish(self, True)
+
+    def __str__(self) -> str:
+        return f"{self.log}@{self.offset}"
+
+
+async def ended(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: one that just got a result may miss it the first time."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=1)
+
+
+R = TypeVar("R", bound=Record)
+
+
+def checked(order: str, limit: float | None, on_limit: str, topics: object) -> list[str]:
+    """Return the topics; refuse options that mean nothing."""
+    if order not in get_args(Order):
+        msg = f"order is {order!r}; expected one of {', '.join(get_args(Order))}"
+        raise UsageError(msg)
+    if on_limit not in get_args(OnLimit):
+        msg = f"on_limit is {on_limit!r}; expected one of {', '.join(get_args(OnLimit))}"
+        raise UsageError(msg)
+    if limit is not None and (isinstance(limit, bool) or not 0 < limit < 1e9):
+        msg = f"limit is {limit!r}; expected seconds greater than 0, or None to wait for ever"
+        raise UsageError(msg)
+    if isinstance(topics, str) or not hasattr(topics, "__iter__"):
+        msg = f"topics is {topics!r}; give a list of names, as in ['orders', 'payments']"
+        raise UsageError(msg)
+    names = list(topics)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        msg = f"topics is {names!r}; give the names of one topic or more"
+        raise UsageError(msg)
+    patterns = [name for name in names if name.startswith("^")]
+    if patterns:
+        msg = (
+            f"topic {patterns[0]!r} is a pattern; name the topics, because every instance of a "
+            "group must know them all"
+        )
+        raise UsageError(msg)
+    return names
+
+
+class Reader(Generic[R]):
+    """The queues of one instance, and the gate in front of them."""
+
+    def __init__(
+        self,
+        topics: list[str],
+        *,
+        order: Order,
+        limit: float | None,
+        on_limit: OnLimit,
+        events: Events | None,
+    ) -> None:
+        self.gate = Gate(topics, shadow=order != "enforce", limit=limit)
+        self.order = order
+        self.on_limit = on_limit
+        self.events = events
+        self._queues: dict[Place, deque[R | tuple[Log, int]]] = {}
+        self._epochs: dict[Place, int] = {}
+        self._next: dict[Place, int] = {}
+        self._busy: dict[Place, R] = {}
+        self._held: dict[Place, R] = {}
+        self._open: dict[Place, None] = {}
+        self._ready: deque[R] = deque()
+        self._full: set[Place] = set()
+        # Handlers may end in any thread; the consumer's own thread takes in what they finished.
+        self._finished: deque[tuple[R, bool]] = deque()
+
+    @property
+    def metrics(self) -> Metrics:
+        """What this instance has counted."""
+        return self.gate.metrics
+
+    @property
+    def assigned(self) -> list[Log]:
+        """The logs that this instance has."""
+        return [self.gate.log(*place) for place in list(self._queues)]
+
+    @property
+    def holds(self) -> bool:
+        """Whether a record waits for a cause."""
+        return bool(self._held)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to hand out, now or once handlers have ended."""
+        return not (self._ready or self._open or self._finished)
+
+    def assign(self, topic: str, partition: int, committed: int | None) -> None:
+        """Take over a log."""
+        place = (topic, partition)
+        self._queues[place] = deque()
+        self._epochs[place] = self._epochs.get(place, 0) + 1
+        self._next[place] = committed or 0
+        self.gate.assign(self.gate.log(topic, partition), committed)
+
+    def revoke(self, topic: str, partition: int) -> None:
+        """Give a log back, and all of it that is queued, waits or is being handled."""
+        place = (topic, partition)
+        self._queues.pop(place, None)
+        self._busy.pop(place, None)
+        self._held.pop(place, None)
+        self._open.pop(place, None)
+        self._full.discard(place)
+        self._ready = deque(r for r in self._ready if (r.log.topic, r.log.partition) != place)
+        self.gate.drop(place)
+        self.gate.revoke(self.gate.log(topic, partition))
+
+    def goes_back(self, place: Place, offset: int) -> bool:
+        """Tell whether a log goes on before where it was: it was cut, or made anew.
+
+        Ask for the ids of topics then, before the record is put in.
+        """
+        return offset < self._next.get(place, 0)
+
+    def put(self, place: Place, item: R | int) -> None:
+        """Queue a record, or the offset that a log was read up to: its end, for instance."""
+        queue = self._queues.get(place)
+        if queue is None:
+            return  # fetched before a rebalance; whoever has the log now gets it again
+        found = self.gate.log(*place)
+        if isinstance(item, int):
+            self._next[place] = item
+            queue.append((found, item))
+        else:
+            self._next[place] = item.offset + 1
+            item.log = found
+            queue.append(item)
+        if place not in self._busy and place not in self._held:
+            self._open[place] = None
+
+    def pauses(self) -> tuple[list[Place], list[Place]]:
+        """Return the logs to stop fetching, and those to go on with."""
+        full = [p for p, q in self._queues.items() if len(q) > QUEUE_MAX and p not in self._full]
+        room = [p for p in self._full if len(self._queues[p]) <= QUEUE_MAX // 4]
+        self._full.update(full)
+        self._full.difference_update(room)
+        return full, room
+
+    def take(self, now: float) -> R | None:
+        """Return a record that may start now."""
+        self.settle()
+        if self._open:
+            for place in list(self._open):
+                self._look_at(place, now)
+        if self._held:
+            for key, unmet, gave_up in self.gate.ready(now):
+                self._start_held(key, unmet, gave_up=gave_up)  # type: ignore[arg-type] # a place
+        if not self._ready:
+            return None
+        self.gate.metrics.records += 1
+        return self._ready.popleft()
+
+    def finish(self, record: R, is_done: bool) -> None:
+        """Note that a record's handler ended, from any thread."""
+        self._finished.append((record, is_done))
+
+    def settle(self) -> None:
+        """Take in what handlers have finished."""
+        while self._finished:
+            record, is_done = self._finished.popleft()
+            place = (record.log.topic, record.log.partition)
+            is_ours = self._busy.get(place) is record
+            if is_done:
+                # Also if another instance has the log now: what is processed is processed.
+                self.gate.done(record.log, record.offset)
+                if self.events is not None:
+                    self.events.processed(record.log, record.offset, record.needs)
+                if is_ours:
+                    del self._busy[place]
+                    if self._queues[place]:
+                        self._open[place] = None
+            elif is_ours:
+                record.attempts += 1
+                self._ready.append(record)
+
+    def waiting(self, now: float) -> dict[str, tuple[float, dict[Log, int]]]:
+        """Return, for each record that waits, for how long and for which positions."""
+        return {
+            f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
+            for head in self.gate.heads.values()
+        }
+
+    def _look_at(self, place: Place, now: float) -> None:
+        """Take the next record of a log from its queue."""
+        self._open.pop(place, None)
+        queue, gate = self._queues[place], self.gate
+        while queue:
+            item = queue.popleft()
+            if isinstance(item, tuple):
+                gate.reached(*item)
+                continue
+            missing = None
+            if self.order != "off":
+                missing = gate.offer(item.log, item.offset, item.needs, now, place)
+                if item.fault:
+                    self._refuse(item)
+            item.early = missing is not None
+            if missing is not None and not gate.shadow:
+                self._held[place] = item
+            else:
+                self._busy[place] = item
+                self._ready.append(item)
+            return
+
+    def _start_held(self, place: Place, unmet: dict[Log, int], *, gave_up: bool) -> None:
+        record = self._held.pop(place)
+        record.unmet = unmet
+        shown = ""
+        if unmet:
+            shown = ", ".join(f"{k} {n}" for k, n in sorted(unmet.items()))
+            why = "the limit is over" if gave_up else "their log does not reach them"
+            log.warning("%s starts without positions %s: %s", record, shown, why)
+        self._busy[place] = record
+        self._ready.append(record)
+        if gave_up and self.on_limit == "raise":
+            msg = (
+                f"record {record} has waited for {self.gate.limit:g} s for {shown}; look at the "
+                "instances that read these logs, or skip it with on_limit='mark'"
+            )
+            raise CauseMissingError(msg)
+
+    def _refuse(self, record: R) -> None:
+        self.metrics.refused += 1
+        if self.metrics.refused == 1:
+            log.warning("%s is handed out without waiting: %s", record, record.fault)

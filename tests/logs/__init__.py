@@ -1,0 +1,1 @@
+"""Tests of antecede.logs: the core, a model of its rules, and adapters on brokers."""

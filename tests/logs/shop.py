@@ -1,0 +1,536 @@
+"""A shop over a broker: workers in processes that are killed, and an oracle that knows no offset.
+
+An order leads to a payment, a payment to a shipment; now and then an order comes with a gift, which
+is written beside it. The group ``shop`` does that; ``view`` reads everything, and ``plain`` the
+same with ``order="off"``. Workers write what they start, end and send, by name. The oracle has only
+that.
+
+``python -m tests.logs.shop --client confluent --seconds 600`` is the soak; ``make soak`` runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from antecede.logs.positions import context
+from antecede.logs.reader import Order
+from tests.logs.brokers import QUICK, Kafka, mock_cluster
+from tests.nats_server import NatsServer
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPICS = ["orders", "payments", "shipments"]
+GROUPS: dict[str, tuple[list[str], Order]] = {
+    "shop": (["orders", "payments"], "enforce"),
+    "view": (TOPICS, "enforce"),
+    "plain": (TOPICS, "off"),
+}
+Rows = list[dict[str, Any]]
+
+
+def effects(group: str, name: str) -> list[tuple[str, str]]:
+    """Return what a group writes when it handles a message: topics and names."""
+    kind, _, number = name.partition("-")
+    if group == "shop" and kind == "order":
+        return [("payments", f"payment-{number}")]
+    if group == "shop" and kind == "payment":
+        return [("shipments", f"shipment-{number}")]
+    return []
+
+
+def delay(name: str, source: random.Random) -> float:
+    """Return how long a handler takes; orders are slow now and then, which is all it needs."""
+    if name.startswith("order"):
+        return 0.25 if source.random() < 0.02 else source.expovariate(1 / 0.006)
+    return source.expovariate(1 / 0.002)
+
+
+class Diary:
+    """What a process did, one JSON line per event, in one write: a kill loses nothing.
+
+    The machine's monotonic clock can be compared between processes.
+    """
+
+    def __init__(self, folder: Path, process: str, group: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = os.open(folder / f"{process}.diary", flags, 0o644)
+        self._head = {"process": process, "group": group}
+
+    def add(self, kind: str, message: str, **more: object) -> None:
+        row = {"t": time.monotonic_ns(), **self._head, "kind": kind, "message": message, **more}
+        os.write(self._file, json.dumps(row).encode() + b"\n")
+
+
+# The oracle.
+
+
+def diaries(folder: Path) -> Rows:
+    """Return all that happened, by time; a line that a kill tore is left out."""
+    found: Rows = []
+    for path in folder.glob("*.diary"):
+        for line in path.read_bytes().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+    return sorted(found, key=lambda row: row["t"])
+
+
+def judge(rows: Rows) -> dict[str, dict[str, Any]]:
+    """Return for each group what it processed before a cause, what it lost, what came again."""
+    parents: dict[str, set[str]] = {}
+    topic: dict[str, str] = {}
+    for row in rows:
+        if row["kind"] == "send":
+            parents.setdefault(row["message"], set()).update(row["after"])
+            topic[row["message"]] = row["topic"]
+    past: dict[str, frozenset[str]] = {}
+
+    def ancestors(name: str) -> frozenset[str]:
+        if name not in past:
+            direct = parents.get(name, set())
+            past[name] = frozenset(direct).union(*map(ancestors, direct))
+        return past[name]
+
+    report: dict[str, dict[str, Any]] = {}
+    for group, (topics, order) in GROUPS.items():
+        ended: set[str] = set()
+        early: dict[str, str] = {}
+        starts = 0
+        for row in rows:
+            name = row["message"]
+            if row["group"] != group or name not in topic:
+                continue
+            if row["kind"] == "start":
+                starts += 1
+                lacking = {n for n in ancestors(name) if topic[n] in topics} - ended
+                if lacking:
+                    early.setdefault(name, min(lacking))
+            elif row["kind"] == "end":
+                ended.add(name)
+        expected = {name for name, where in topic.items() if where in topics}
+        report[group] = {
+            "order": order,
+            "messages": len(expected),
+            "lost": len(expected - ended),
+            "again": starts - len(ended),
+            "violations": len(early),
+            "examples": dict(list(early.items())[:3]),
+        }
+    return report
+
+
+# The workers.
+
+
+class Stopping:
+    """Whether the process was asked to end."""
+
+    def __init__(self, *calls: Callable[[], object]) -> None:
+        self.calls = list(calls)
+        self.is_set = False
+        signal.signal(signal.SIGTERM, lambda *_: self.set())
+
+    def set(self) -> None:
+        self.is_set = True
+        for call in self.calls:
+            call()
+
+
+def work_confluent(servers: str, folder: Path, group: str, process: str) -> dict[str, Any]:
+    from antecede.logs.confluent import Consumer, Producer
+
+    source, diary = random.Random(process), Diary(folder, process, group)
+    topics, order = GROUPS[group]
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+    config = {**QUICK, "bootstrap.servers": servers, "group.id": group}
+    events = folder / f"{group}.jsonl"
+    with Consumer(config, topics, order=order, events=events) as consumer:
+        Stopping(consumer.stop)
+        diary.add("ready", "")
+        for record in consumer:
+            name = record.value.decode()
+            with record:
+                diary.add("start", name)
+                time.sleep(delay(name, source))
+                after = [name]
+                for topic, effect in effects(group, name):
+                    diary.add("send", effect, after=list(after), topic=topic)
+                    producer.send(topic, effect, key=effect)
+                    after.append(effect)
+                producer.settle()
+                diary.add("end", name)
+        return consumer.metrics.as_dict()
+
+
+async def work_aiokafka(servers: str, folder: Path, group: str, process: str) -> dict[str, Any]:
+    from antecede.logs.aiokafka import Consumer, Producer
+
+    source, diary = random.Random(process), Diary(folder, process, group)
+    topics, order = GROUPS[group]
+    config = {
+        "bootstrap_servers": servers,
+        "group_id": group,
+        "session_timeout_ms": 6000,
+        "heartbeat_interval_ms": 300,
+        "fetch_max_wait_ms": 10,
+    }
+    events = folder / f"{group}.jsonl"
+    async with (
+        Producer({"bootstrap_servers": servers}) as producer,
+        Consumer(config, topics, order=order, events=events) as consumer,
+    ):
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, consumer.stop)
+        diary.add("ready", "")
+
+        async def handle(record: Any) -> None:
+            name = record.value.decode()
+            with record:
+                diary.add("start", name)
+                await asyncio.sleep(delay(name, source))
+                after = [name]
+                for topic, effect in effects(group, name):
+                    diary.add("send", effect, after=list(after), topic=topic)
+                    await producer.send(topic, effect.encode(), key=effect.encode())
+                    after.append(effect)
+                diary.add("end", name)
+
+        async with asyncio.TaskGroup() as tasks:
+            async for record in consumer:
+                tasks.create_task(handle(record))
+        return consumer.metrics.as_dict()
+
+
+async def work_nats(servers: str, folder: Path, group: str, process: str) -> dict[str, Any]:
+    from antecede.logs.nats import Consumer, Producer
+
+    source, diary = random.Random(process), Diary(folder, process, group)
+    topics, order = GROUPS[group]
+    events = folder / f"{group}.jsonl"
+    config = {"servers": servers, "durable": group, "ack_wait": 5.0}
+    async with (
+        Producer({"servers": servers}) as producer,
+        Consumer(config, topics, order=order, events=events) as consumer,
+    ):
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, consumer.stop)
+        diary.add("ready", "")
+
+        async def handle(record: Any) -> None:
+            name = record.value.decode()
+            try:
+                with record:
+                    diary.add("start", name)
+                    await asyncio.sleep(delay(name, source))
+                    after = [name]
+                    for topic, effect in effects(group, name):
+                        diary.add("send", effect, after=list(after), topic=topic)
+                        await producer.send(f"{topic}.x", effect.encode())
+                        after.append(effect)
+                    diary.add("end", name)
+            except Exception as error:  # noqa: BLE001 - the server was killed: it is handled again
+                diary.add("failed", name, why=repr(error))
+
+        async with asyncio.TaskGroup() as tasks:
+            async for record in consumer:
+                tasks.create_task(handle(record))
+        return consumer.metrics.as_dict()
+
+
+def work(client: str, servers: str, folder: Path, group: str, process: str) -> None:
+    """Be a worker until SIGTERM; leave what was counted."""
+    if client == "confluent":
+        found = work_confluent(servers, folder, group, process)
+    else:
+        work_async = work_aiokafka if client == "aiokafka" else work_nats
+        found = asyncio.run(work_async(servers, folder, group, process))
+    (folder / f"{process}.metrics").write_text(json.dumps(found))
+
+
+# The driver.
+
+
+class Server(Protocol):
+    """A broker that can be killed and started again."""
+
+    def kill(self) -> None: ...
+
+    def start(self) -> None: ...
+
+
+class Shop:
+    """Starts workers, kills them, and writes orders."""
+
+    def __init__(self, client: str, servers: str, folder: Path, instances: int, seed: int) -> None:
+        self.client, self.servers, self.folder = client, servers, folder
+        self.random = random.Random(seed)
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        self.instances = instances
+        self.number = 0
+        self.kills = self.stops = self.server_kills = self.orders = 0
+
+    def start(self, group: str) -> None:
+        process = f"{group}-{self.number}"
+        self.number += 1
+        words = [sys.executable, "-m", "tests.logs.shop", "--work", group, process]
+        words += ["--client", self.client, "--servers", self.servers, "--folder", str(self.folder)]
+        environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        with (self.folder / f"{process}.errors").open("wb") as errors:
+            self.workers[process] = subprocess.Popen(
+                words, cwd=ROOT, env=environment, stderr=errors, stdin=subprocess.DEVNULL
+            )
+
+    def disturb(self) -> None:
+        """Kill a worker or ask it to end, and start another in its place."""
+        process = self.random.choice(sorted(self.workers))
+        worker = self.workers.pop(process)
+        if self.random.random() < 0.7:
+            worker.kill()
+            self.kills += 1
+        else:
+            worker.terminate()
+            self.stops += 1
+        worker.wait(60)
+        self.start(process.rpartition("-")[0])
+
+    def ready(self) -> bool:
+        rows = diaries(self.folder)
+        return {r["process"] for r in rows if r["kind"] == "ready"} >= set(self.workers)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.terminate()
+        for worker in self.workers.values():
+            try:
+                worker.wait(60)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return what the workers that ended by themselves have counted, by group."""
+        found: dict[str, dict[str, float]] = {}
+        for path in self.folder.glob("*.metrics"):
+            group = found.setdefault(path.stem.rpartition("-")[0], {})
+            for name, value in json.loads(path.read_text()).items():
+                group[name] = round(group.get(name, 0) + value, 3)
+        return found
+
+    async def drive(
+        self,
+        send: Callable[[str, str], Any],
+        *,
+        seconds: float,
+        rate: float,
+        every: float,
+        server: Server | None = None,
+        patience: float = 180.0,
+    ) -> dict[str, dict[str, Any]]:
+        """Write orders for some seconds, disturb now and then, and wait until all is processed."""
+        diary = Diary(self.folder, "driver", "driver")
+        for group in GROUPS:
+            for _ in range(self.instances):
+                self.start(group)
+        until = time.monotonic() + patience
+        while not self.ready() and time.monotonic() < until:  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(0.2)
+        await self._sell(send, diary, seconds, rate, every, server)
+        end = time.monotonic() + patience
+        while True:
+            await asyncio.sleep(1)
+            rows = diaries(self.folder)
+            shipped = {r["message"] for r in rows if r["kind"] == "send"}
+            if time.monotonic() > end:
+                break
+            if len([name for name in shipped if name.startswith("shipment")]) < self.orders:
+                continue
+            if not any(one["lost"] for one in judge(rows).values()):
+                break
+        self.close()
+        return judge(diaries(self.folder))
+
+    async def _sell(
+        self,
+        send: Callable[[str, str], Any],
+        diary: Diary,
+        seconds: float,
+        rate: float,
+        every: float,
+        server: Server | None,
+    ) -> None:
+        """Write orders, and disturb now and then."""
+        begin = last = time.monotonic()
+        while time.monotonic() - begin < seconds:
+            number, self.orders = self.orders, self.orders + 1
+            names = [("orders", f"order-{number}")]
+            if number % 3 == 0:
+                names.append(("payments", f"gift-{number}"))
+            with context():
+                after: list[str] = []
+                for topic, name in names:
+                    diary.add("send", name, after=list(after), topic=topic)
+                    await send(topic, name)
+                    after.append(name)
+            if every and time.monotonic() - last > every:
+                last = time.monotonic()
+                if server is not None and self.random.random() < 0.3:
+                    self.server_kills += 1
+                    server.kill()
+                    await asyncio.sleep(self.random.random() * 2)
+                    server.start()
+                else:
+                    await asyncio.to_thread(self.disturb)
+            await asyncio.sleep(self.random.expovariate(rate))
+
+
+async def run(
+    client: str,
+    folder: Path,
+    *,
+    seconds: float,
+    instances: int = 3,
+    rate: float = 20.0,
+    every: float = 15.0,
+    broker: str = "real",
+    seed: int = 1,
+    patience: float = 180.0,
+) -> tuple[dict[str, dict[str, Any]], Shop]:
+    """Run the shop over a broker; return the oracle's report."""
+    options: dict[str, Any] = {
+        "seconds": seconds,
+        "rate": rate,
+        "every": every,
+        "patience": patience,
+    }
+    if client == "nats":
+        return await _run_nats(folder, instances, seed, options)
+    if broker == "mock":
+        with mock_cluster(*TOPICS) as servers:
+            return await _run_kafka(client, servers, folder, instances, seed, options)
+    with Kafka(folder / "broker") as kafka:
+        kafka.create(*TOPICS)
+        return await _run_kafka(client, kafka.servers, folder, instances, seed, options)
+
+
+async def _run_kafka(
+    client: str, servers: str, folder: Path, instances: int, seed: int, options: dict[str, Any]
+) -> tuple[dict[str, dict[str, Any]], Shop]:
+    from antecede.logs.confluent import Producer
+
+    shop = Shop(client, servers, folder, instances, seed)
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+
+    async def send(topic: str, name: str) -> None:
+        producer.send(topic, name, key=name)
+
+    try:
+        return await shop.drive(send, **options), shop
+    finally:
+        shop.close()
+
+
+async def _run_nats(
+    folder: Path, instances: int, seed: int, options: dict[str, Any]
+) -> tuple[dict[str, dict[str, Any]], Shop]:
+    import nats
+    from nats.js.api import AckPolicy, ConsumerConfig
+
+    from antecede.logs.nats import Producer
+
+    with NatsServer(folder / "broker") as server:
+        client = await nats.connect(server.url())
+        stream = client.jetstream(timeout=30)
+        for topic in TOPICS:
+            await stream.add_stream(name=topic, subjects=[f"{topic}.>"])
+        for group, (topics, _) in GROUPS.items():
+            for topic in topics:
+                await stream.add_consumer(
+                    topic,
+                    ConsumerConfig(durable_name=group, ack_policy=AckPolicy.EXPLICIT, ack_wait=5),
+                )
+        await client.close()
+        shop = Shop("nats", server.url(), folder, instances, seed)
+        async with Producer({"servers": server.url()}) as producer:
+
+            async def send(topic: str, name: str) -> None:
+                while True:  # the same name again is the same message
+                    try:
+                        await producer.send(f"{topic}.x", name.encode())
+                    except Exception:  # noqa: BLE001 - the server was killed
+                        await asyncio.sleep(0.2)
+                    else:
+                        return
+
+            try:
+                return await shop.drive(send, server=server, **options), shop
+            finally:
+                shop.close()
+
+
+def faults(report: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what the report shows that must not be."""
+    found = []
+    for group, row in report.items():
+        if row["lost"]:
+            found.append(f"{group} lost {row['lost']}")
+        if row["order"] == "enforce" and row["violations"]:
+            found.append(f"{group} processed {row['violations']} before a cause: {row['examples']}")
+        if row["order"] == "off" and not row["violations"]:
+            found.append(f"{group} broke no order, so the run shows nothing")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--client", default="confluent", choices=["confluent", "aiokafka", "nats"])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--rate", type=float, default=20)
+    parser.add_argument("--every", type=float, default=15, help="seconds between kills")
+    parser.add_argument("--instances", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--broker", default="real", choices=["real", "mock"])
+    parser.add_argument("--work", nargs=2, metavar=("GROUP", "PROCESS"), help="be a worker")
+    parser.add_argument("--servers", default="")
+    parser.add_argument("--folder", type=Path)
+    asked = parser.parse_args()
+    if asked.work:
+        work(asked.client, asked.servers, asked.folder, *asked.work)
+        return 0
+    folder = Path(asked.folder or tempfile.mkdtemp(prefix="antecede-shop-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    report, shop = asyncio.run(
+        run(
+            asked.client,
+            folder,
+            seconds=asked.seconds,
+            instances=asked.instances,
+            rate=asked.rate,
+            every=asked.every,
+            broker=asked.broker,
+            seed=asked.seed,
+        )
+    )
+    for group, row in report.items():
+        print(group, row, shop.metrics().get(group, {}))
+    print(
+        f"{shop.orders} orders, {shop.kills} workers killed, {shop.stops} stopped, "
+        f"{shop.server_kills} kills of the server; diaries in {folder}"
+    )
+    bad = faults(report)
+    print("; ".join(bad) if bad else "causes first, nothing lost")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""On the mock cluster, which any machine can run: shared databases, partitioners, the demo."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecede.cli.main import app
+from antecede.logs.murmur import murmur2
+from antecede.logs.positions import Log, Positions, context, handling
+from tests.logs.brokers import QUICK, mock_cluster
+
+pytest.importorskip("confluent_kafka", reason="needs confluent-kafka")
+
+
+def consumer(servers: str, group: str, topics: list[str], **options: Any) -> Any:
+    from antecede.logs.confluent import Consumer
+
+    config = {**QUICK, "bootstrap.servers": servers, "group.id": group}
+    return Consumer(config, topics, **options)
+
+
+def handled(found: Any, count: int, handle: Callable[[Any], None]) -> None:
+    for seen, record in enumerate(found, start=1):
+        handle(record)
+        if seen == count:
+            return
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_causality_through_a_database_that_two_instances_share(
+    tmp_path: Path, *, keeps: bool
+) -> None:
+    """One handles a deposit and changes a row; the other reads the row, and writes a statement.
+
+    The statement follows from the deposit, which no handler's context can see: the row tells it.
+    """
+    from antecede.logs.confluent import Producer
+
+    database = sqlite3.connect(tmp_path / "bank.db")
+    database.execute("create table account (id primary key, balance, positions blob)")
+    database.execute("insert into account values (7, 0, null)")
+    database.commit()
+    with mock_cluster("deposits", "requests", "statements") as servers:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+
+        def deposit(record: Any) -> None:
+            (stored,) = database.execute("select positions from account").fetchone()
+            with database, handling(record, store=stored) as scope:
+                kept = scope.encode() if keeps else None
+                database.execute("update account set balance = balance + 5, positions = ?", (kept,))
+
+        def state(record: Any) -> None:
+            balance, stored = database.execute("select balance, positions from account").fetchone()
+            with handling(record, store=stored):
+                producer.send("statements", str(balance), key="7")
+
+        with context():
+            producer.send("deposits", "5", key="7")
+        with consumer(servers, "one", ["deposits"]) as one:
+            handled(one, 1, deposit)
+        with context():
+            producer.send("requests", "statement", key="7")
+        with consumer(servers, "two", ["requests"]) as two:
+            handled(two, 1, state)
+        found: list[Positions] = []
+
+        def look(record: Any) -> None:
+            with record:
+                found.append(record.needs)
+
+        with consumer(servers, "view", ["statements"]) as view:
+            handled(view, 1, look)
+    part = zlib.crc32(b"7") % 4
+    expected = {Log("requests", part): 1} | ({Log("deposits", part): 1} if keeps else {})
+    assert found == [expected]
+
+
+@pytest.mark.parametrize("kind", ["consistent_random", "murmur2_random"])
+def test_partitions_are_those_that_the_client_would_choose(kind: str) -> None:
+    from confluent_kafka import Producer as Plain
+
+    from antecede.logs.confluent import Producer
+
+    with mock_cluster("keys") as servers:
+        config = {"bootstrap.servers": servers, "partitioner": kind, "log_level": 0}
+        ours, theirs = Producer(config), Plain(config)
+        found: dict[str, list[int]] = {}
+
+        def told(error: object, message: Any) -> None:
+            assert error is None
+            found.setdefault(message.value().decode(), []).append(message.partition())
+
+        for number in range(50):
+            name = f"key{number}" * (number % 5 + 1)
+            with context():
+                ours.send("keys", name, key=name, on_delivery=told)
+            theirs.produce("keys", name, name, on_delivery=told)
+        theirs.flush()
+    assert len(found) == 50
+    assert all(len(places) == 2 and len(set(places)) == 1 for places in found.values())
+
+
+def test_murmur2_is_that_of_kafka() -> None:
+    """The values are those of the tests of Kafka's Java client."""
+    values = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
+    values |= {b"a-little-bit-long-string": -985981536}
+    assert {data: (murmur2(data) ^ 1 << 31) - (1 << 31) for data in values} == values
+
+
+def test_writes_to_several_logs_are_serial_and_stamped(tmp_path: Path) -> None:
+    from antecede.logs.confluent import Producer
+
+    with mock_cluster("a", "b") as servers:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0}, text=True)
+        with context():
+            producer.send("a", "1", partition=0)
+            producer.send("a", "2", partition=0)
+            producer.send("b", "3", partition=1)
+        events = tmp_path / "events.jsonl"
+        seen: list[tuple[str, dict[str, int]]] = []
+
+        def look(record: Any) -> None:
+            with record:
+                needs = {str(log): position for log, position in record.needs.items()}
+                seen.append((record.value.decode(), needs))
+
+        with consumer(servers, "g", ["a", "b"], events=events) as found:
+            handled(found, 3, look)
+    assert seen == [("1", {}), ("2", {}), ("3", {"a/0": 2})]
+    rows = [json.loads(line) for line in events.read_text().splitlines()]
+    assert [r["message"] for r in rows if r["process"] == "g"] == ["a/0@0", "a/0@1", "b/1@0"]
+
+
+def test_the_demo_breaks_order_and_then_keeps_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(SystemExit) as ended:
+        app(["demo", "kafka", "--orders", "60", "--out", str(tmp_path / "out"), "--json"])
+    assert ended.value.code == 0
+    runs = json.loads(capsys.readouterr().out)["result"]["runs"]
+    without, order = runs["without order"], runs["with order"]
+    assert without["too_early"] > 0
+    assert without["verdict"] == "broken"
+    assert order["too_early"] == order["violations"] == 0
+    assert order["verdict"] == "ordered"
+    assert order["metrics"]["early"] > 0
+    assert (tmp_path / "out" / "index.html").exists()
