@@ -49,7 +49,6 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.registry import register
 from antecede.endpoint.relays import Chained
-from antecede.endpoint.rules import Own
 from antecede.endpoint.view import View
 
 
@@ -77,19 +76,14 @@ class Central(Chained):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Take the first member if no relay is named."""
         options["relay"] = as_member("relay", options["relay"], members)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Hand the message to the relay, or, as the relay, to everybody."""
         for dest in others if self.me == self._relay else (self._relay,):
             self.post(dest, message)
-        return None
 
     def check(self, packet: Packet) -> str:
-        """Refuse what does not come by way of the relay."""
         message, source = packet.content, packet.source_no
         if self.me == self._relay:
             is_right = message.sender == source and message.dests != 1 << source

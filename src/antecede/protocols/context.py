@@ -71,7 +71,6 @@ class ContextWire(Wire):
         return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
         view = self.view
         code, at = read_varint(data, at)
         gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
@@ -82,22 +81,18 @@ class ContextWire(Wire):
             sender += gap + 1
             seq = message.seq + (far + 1 >> 1) if far & 1 else message.seq - (far >> 1)
             if sender >= view.n or not 1 <= seq <= COUNT_MAX:
-                msg = "names messages that nobody sent"
-                raise PeerError(msg)
+                raise PeerError("names messages that nobody sent")
             if sender == message.sender and seq >= message.seq:
-                msg = "knows of later messages of its sender"
-                raise PeerError(msg)
+                raise PeerError("knows of later messages of its sender")
             keys.append(seq << view.shift | sender)
         return keys, at
 
     def spell(self, packet: Packet) -> object:
-        """Return sorted pairs (process, number)."""
         members, shift, low = self.view.members, self.view.shift, self.view.low
         keys = cast("list[int]", packet.content.control)
         return tuple(sorted([(members[key & low], key >> shift) for key in keys]))
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return one pair for each predecessor."""
         count = len(cast("list[int]", packet.content.control))
         return ControlSize(count, 0, PAIR_BYTES * count)
 
@@ -127,23 +122,19 @@ class Context(Rules):
         self._leaves: dict[int, int] = {}
         """By sender, the key of a message that no other one here followed."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Attach the message to all leaves; then it is the only one."""
         message.control = [key for _, key in sorted(self._leaves.items())]
         self._leaves = {self.me: message.seq << self.view.shift | self.me}
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
         for key in cast("list[int]", packet.content.control):
             if key & self.low == self.me and key >> self.view.shift > self.made:
                 return "" if self.is_stale else knows_too_much(self.made)
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the predecessors, except one of our own: that is here."""
         low, me = self.low, self.me
         return [key for key in cast("list[int]", packet.content.control) if key & low != me]
 
@@ -157,17 +148,14 @@ class Context(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a predecessor is this message, or a later one of its sender."""
         low, shift = self.low, self.view.shift
         keys = cast("list[int]", packet.content.control)
         return any(key & low == sender and key >> shift >= seq for key in keys)
 
     def state(self) -> State:
-        """Return the leaves."""
         return {"leaves": sorted(self._leaves.values())}
 
     def load(self, state: Fields) -> None:
-        """Take over the leaves."""
         view = self.view
         for key in state.numbers("leaves"):
             sender = key & view.low

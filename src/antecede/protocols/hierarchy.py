@@ -65,7 +65,7 @@ from antecede.endpoint.messages import (
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import register, rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
-from antecede.endpoint.rules import Own, Rules, State, Wire
+from antecede.endpoint.rules import Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -133,49 +133,41 @@ class HierarchyWire(ChainWire):
         return b"\0" if inner is None else varint(inner.seq) + self._inner.put(inner)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
         number, at = read_count(data, at)
         if not number:
             return None, at
         tree = self.tree
         mask = tree.ranks(message.dests, message.sender)
         if not mask or not message.seq:
-            msg = "is for no other cluster, or is not a message"
-            raise PeerError(msg)
+            raise PeerError("is for no other cluster, or is not a message")
         sender = tree.rank[tree.root[message.sender]]
         inner = new_message(tree.inner, sender, number, mask, b"", None)
         inner.control, at = self._inner.get(data, at, inner)
         return inner, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return what the inner protocol says to one root, or the message before."""
         if packet.content.control is None:
             return super().put_own(packet)
         return self._inner.put_own(self.tree.as_inner(packet))
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read it."""
         if packet.content.control is None:
             return super().get_own(data, at, packet)
         tree, inner = self.tree, cast("Message", packet.content.control)
         rank = tree.rank.get(packet.dest_no, -1)
         if tree.rank.get(packet.source_no) != inner.sender or not inner.dests >> max(rank, 0) & 1:
-            msg = "is not between the representatives that its message is for"
-            raise PeerError(msg)
+            raise PeerError("is not between the representatives that its message is for")
         if rank < 0:
-            msg = "has control for a process that is no representative"
-            raise PeerError(msg)
+            raise PeerError("has control for a process that is no representative")
         return self._inner.get_own(data, at, tree.as_inner(packet))
 
     def spell(self, packet: Packet) -> object:
-        """Return the number and the inner control, or None."""
         inner = cast("Message | None", packet.content.control)
         if inner is None:
             return None
         return inner.seq, self._inner.spell(self.tree.as_inner(packet))
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return what representatives carry; within a cluster that is nothing."""
         if packet.content.control is None:
             return ControlSize(0, 0, 0)
         entries, dests, model_bytes = self._inner.measure(self.tree.as_inner(packet))
@@ -229,16 +221,12 @@ class Hierarchy(Chained):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse clusters that overlap, and an unknown inner protocol."""
         options["clusters"] = _trees(options["clusters"], members)
         as_choice("inner", options["inner"], INNERS)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Let the message go its way, up and down."""
         self._pass_on(message, self.me)
-        return None
 
     def _pass_on(self, message: Message, source: int) -> None:
         """Pass a message on to where it has destinations, except where it came from."""
@@ -270,7 +258,6 @@ class Hierarchy(Chained):
         self.outbox += [(tree.roots[rank], carried, own.get(rank)) for rank in others]
 
     def check(self, packet: Packet) -> str:
-        """Refuse what does not come from where it should."""
         message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
         below = tree.below[me]
         if message.control is not None:
@@ -307,14 +294,12 @@ class Hierarchy(Chained):
         return [self._outer(key) for key in self._inner.needs(self._tree.as_inner(packet))]
 
     def blocker(self, packet: Packet) -> int:
-        """Return one of these."""
         if self._inner is None or packet.content.control is None:
             return super().blocker(packet)
         key = self._inner.blocker(self._tree.as_inner(packet))
         return FREE if key == FREE else self._outer(key)
 
     def missing(self, packet: Packet) -> list[int]:
-        """Return those that are not reached."""
         if self._inner is None or packet.content.control is None:
             return super().missing(packet)
         return [self._outer(key) for key in self._inner.missing(self._tree.as_inner(packet))]
@@ -326,13 +311,11 @@ class Hierarchy(Chained):
         return key >> low.bit_length() << self._shift | self._offset + (key & low)
 
     def key(self, packet: Packet) -> int:
-        """Return the packet's place on its channel, or the key of its inner message."""
         if self._inner is None or packet.content.control is None:
             return super().key(packet)
         return self._outer(self._inner.key(self._tree.as_inner(packet)))
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before, or the root and the number of its message that is missing."""
         if self._inner is None or packet.content.control is None:
             return super().wanted(packet, key)
         return self._wanted_above(packet, key)
@@ -352,7 +335,6 @@ class Hierarchy(Chained):
         return Need(self.view.members[root], number, "relayed")
 
     def follows(self, packet: Packet, other: Packet) -> bool:
-        """Tell whether another packet is before one on its channel, or among the roots."""
         one, two = other.content.control, packet.content.control
         if self._inner is None or one is None or two is None:
             return one is None and two is None and super().follows(packet, other)
@@ -360,7 +342,6 @@ class Hierarchy(Chained):
         return self._inner.follows(tree.as_inner(packet), tree.as_inner(other))
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Pass a message on."""
         message, source = packet.content, packet.source_no
         if self._inner is None or message.control is None:
             places = super().taken(packet)
@@ -382,11 +363,9 @@ class Hierarchy(Chained):
             self._inner.gone(self._tree.rank[source])
 
     def kept_entries(self) -> int | None:
-        """Return what the inner protocol keeps."""
         return None if self._inner is None else self._inner.kept_entries()
 
     def state(self) -> State:
-        """Return the channels' state, and that of the inner protocol."""
         inner = self._inner
         return super().state() | {
             "taken": list(self._taken),
@@ -394,7 +373,6 @@ class Hierarchy(Chained):
         }
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
         super().load(state)
         self._taken = state.numbers("taken", len(self._taken))
         inner, rules = state.take("inner"), self._inner

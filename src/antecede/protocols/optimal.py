@@ -119,7 +119,6 @@ class OptimalWire(LogWire):
         return spelt(self.view, tops, with_needs(packet, log))
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return the entries carried and the destinations left in them."""
         tops, log = cast("Control", packet.content.control)
         return _size(count(self.view, tops, with_needs(packet, log)), with_needs(packet, log))
 
@@ -171,14 +170,12 @@ class Optimal(Rules):
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
-        """Return the class that the options ask for."""
         if view.options["differential"]:
             return Differential
         return Remarks if any(view.options.values()) else cls
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse what is not a flag, and flags that exclude each other."""
         for name, value in options.items():
             as_flag(name, value)
         if options["differential"] and (options["hardware_multicast"] or options["lookahead"]):
@@ -188,9 +185,7 @@ class Optimal(Rules):
             )
             raise UsageError(msg)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5)."""
         if self._heard:
             self._merge()
@@ -204,7 +199,6 @@ class Optimal(Rules):
         return needs
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
         tops = cast("Control", packet.content.control)[0]
         if tops[self.me] >> self.shift > self.made and not self.is_stale:
             return knows_too_much(self.made)
@@ -256,7 +250,6 @@ class Optimal(Rules):
         self._tops, self._log, self._is_known = tops, log, False
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the sender of a packet knew of a message."""
         return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
 
     def kept(self) -> object:
@@ -264,11 +257,9 @@ class Optimal(Rules):
         return spelt(self.view, *self._settled())
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit part of the log."""
         return explicit(self.view, self._settled()[1])
 
     def kept_entries(self) -> int:
-        """Return the entries of the log."""
         return count(self.view, *self._settled())
 
     def _settled(self) -> Control:
@@ -303,9 +294,7 @@ class Remarks(Optimal):
         self._is_hardware = bool(view.options["hardware_multicast"])
         self._looks_ahead = bool(view.options["lookahead"])
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5); hardware sends the log as it was, to all."""
         before = self._log.copy()
         needs = super().stamp(message, others, event, after)
@@ -384,15 +373,12 @@ class DifferentialWire(Wire):
     """The changes to O_M that one copy brings."""
 
     def put(self, message: Message) -> bytes:
-        """Return nothing: copies share nothing."""
         return b""
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read nothing."""
         return None, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return the entries that are gone, and those that are new or changed."""
         is_all, gone, fresh = cast("Change", packet.own)
         out = [varint(len(gone) << 1 | is_all), varint(len(fresh))]
         last = -1
@@ -406,7 +392,6 @@ class DifferentialWire(Wire):
         return b"".join(out)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read them."""
         code, at = read_varint(data, at)
         count, at = read_varint(data, at)
         gone: list[int] = []
@@ -433,14 +418,14 @@ class DifferentialWire(Wire):
         if any(
             not view.low < key < COUNT_MAX << view.shift or key & view.low >= view.n for key in keys
         ):
-            msg = "has entries of messages that nobody sent"
-            raise PeerError(msg)
+            raise PeerError("has entries of messages that nobody sent")
         later = [
             k for k in keys if k & view.low == message.sender and k >> view.shift >= message.seq
         ]
         if later or any(mask >> view.n for mask in fresh.values()) or (code & 1 and gone):
-            msg = "knows of later messages of its sender, or of destinations that are not members"
-            raise PeerError(msg)
+            raise PeerError(
+                "knows of later messages of its sender, or of destinations that are not members"
+            )
 
     def spell(self, packet: Packet) -> object:
         """Return O_M, or ("diff", what is gone, what is new or changed)."""
@@ -477,9 +462,7 @@ class Differential(Optimal):
         self._last_sent: list[Entries] = [{} for _ in range(view.n)]
         self._last_received: list[Entries] = [{} for _ in range(view.n)]
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), then leave out what the channel has carried."""
         needs = super().stamp(message, others, event, after)
         assert needs is not None
@@ -502,7 +485,6 @@ class Differential(Optimal):
         self._merge()
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
         _, _, fresh = cast("Change", packet.own)
         low = self.view.low
         newest = max([key for key in fresh if key & low == self.me], default=0)
@@ -534,7 +516,6 @@ class Differential(Optimal):
         return place, key >> self.view.shift + 1
 
     def key(self, packet: Packet) -> int:
-        """Return the key that others wait for."""
         return packet.content.seq << self.view.shift + 1 | packet.content.sender
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
@@ -567,7 +548,6 @@ class Differential(Optimal):
         }
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
         super().load(state)
         view = self.view
         anything = [COUNT_MAX << view.shift] * (view.low + 1)

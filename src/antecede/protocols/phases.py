@@ -105,13 +105,11 @@ class PhasesWire(Wire):
         return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read a word, or stamps."""
         if not message.seq:
             code, at = read_varint(data, at)
             last, at = read_count(data, at)
             if code >> 1 > COUNT_MAX:
-                msg = "has a stamp that is too high"
-                raise PeerError(msg)
+                raise PeerError("has a stamp that is too high")
             return (bool(code & 1), code >> 1, last), at
         stamp, at = read_count(data, at, 1)
         stamps = []
@@ -119,15 +117,12 @@ class PhasesWire(Wire):
             code, at = read_varint(data, at)
             stamps.append(stamp - code if code else 0)
             if code >= stamp:
-                msg = "has a stamp that is not above those of its past"
-                raise PeerError(msg)
+                raise PeerError("has a stamp that is not above those of its past")
         if message.dests | 1 << message.sender not in self.groups:
-            msg = "is for processes that are not a group"
-            raise PeerError(msg)
+            raise PeerError("is for processes that are not a group")
         return (stamp, stamps), at
 
     def spell(self, packet: Packet) -> object:
-        """Return (stamp, stamps by group), ("ask", stamp) or ("promise", stamp)."""
         if not packet.content.seq:
             is_promise, stamp, _ = cast("Word", packet.content.control)
             return ("promise" if is_promise else "ask"), stamp
@@ -135,7 +130,6 @@ class PhasesWire(Wire):
         return stamp, tuple(stamps)
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return one integer for the stamp and one for each group."""
         count = 1 + len(self.masks) if packet.content.seq else 1
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
@@ -201,12 +195,9 @@ class Phases(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Take one group of all if there are none."""
         options["groups"] = as_groups(options["groups"], members)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Take the next stamp, and tell the highest to each group."""
         self._clock += 1
         message.control = self._clock, self._stamps.copy()
@@ -216,7 +207,6 @@ class Phases(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse stamps that would use up the clock."""
         control = cast("tuple[int, int]", packet.content.control)
         stamp = control[0] if packet.content.seq else control[1]
         if stamp > self._clock + JUMP_MAX:
@@ -308,7 +298,6 @@ class Phases(Rules):
         return keys
 
     def blocker(self, packet: Packet) -> int:
-        """Return the first of these that is missing."""
         message, source, shift, reached = (
             packet.content,
             packet.source_no,
@@ -356,7 +345,6 @@ class Phases(Rules):
         return source, *places
 
     def key(self, packet: Packet) -> int:
-        """Return the key that others wait for."""
         return packet.content.seq << self._shift | packet.content.sender
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
@@ -372,7 +360,6 @@ class Phases(Rules):
         return packet.source_no, self._before(packet)
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return a message, or the stamp that a member must have promised."""
         place = key & self.low
         if self._heard <= place < self._channel:
             return Need(self.view.members[place - self._heard], key >> self._shift, "stamp")
@@ -389,7 +376,6 @@ class Phases(Rules):
         self.reached[place] = COUNT_MAX << self._shift | place
 
     def state(self) -> State:
-        """Return the clock, the stamps, whom we asked, and our last message to each."""
         return {
             "clock": self._clock,
             "stamps": list(self._stamps),
@@ -399,7 +385,6 @@ class Phases(Rules):
         }
 
     def load(self, state: Fields) -> None:
-        """Take over all that."""
         n = self.view.n
         self._clock = state.number("clock")
         self._stamps = state.numbers("stamps", len(self._stamps), most=self._clock)

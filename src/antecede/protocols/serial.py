@@ -67,7 +67,6 @@ from antecede.endpoint.numbers import get_column, put_column, read_count, read_v
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import (
     NOBODY,
-    Own,
     Rules,
     State,
     Wire,
@@ -91,7 +90,6 @@ class SerialWire(Wire):
         self._carries_all = view.options["entries"] == "all"
 
     def put(self, message: Message) -> bytes:
-        """Return a token, if there is one."""
         if message.control is None:
             return b"" if message.seq else b"\0"
         token = sorted(cast("Token", message.control).items())
@@ -105,7 +103,6 @@ class SerialWire(Wire):
         return b"".join((head, gaps, senders, ages))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read it."""
         if message.seq and not self._carries_all:
             return None, at
         code, at = read_varint(data, at)
@@ -121,22 +118,20 @@ class SerialWire(Wire):
         for gap, sender, age in zip(gaps, senders, ages, strict=True):
             dest += gap + 1
             if max(dest, sender) >= self.view.n or sender == dest or age >= newest:
-                msg = "has entries of processes that are not members, or of messages of nobody"
-                raise PeerError(msg)
+                raise PeerError(
+                    "has entries of processes that are not members, or of messages of nobody"
+                )
             token[dest] = newest - age << shift | sender
         if count < 0 or min(ages, default=newest):
-            msg = "has no token, or no entry is the newest"
-            raise PeerError(msg)
+            raise PeerError("has no token, or no entry is the newest")
         return token, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return the entry of one destination, 0 if there is none."""
         if self._carries_all or not packet.content.seq:
             return b""
         return varint(cast("int | None", packet.own) or 0)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read it; what a message waits for is not itself, nor a later one."""
         if not packet.content.seq:
             return None, at
         key: int | None = None
@@ -150,19 +145,18 @@ class SerialWire(Wire):
             sender, seq = key & self.view.low, key >> self.view.shift
             is_later = sender == packet.source_no and seq >= packet.content.seq
             if sender == packet.dest_no or is_later:
-                msg = "waits for a message of its destination, for itself, or for a later one"
-                raise PeerError(msg)
+                raise PeerError(
+                    "waits for a message of its destination, for itself, or for a later one"
+                )
         return (None if self._carries_all else key), at
 
     def _get_key(self, data: bytes, at: int) -> tuple[int, int]:
         key, at = read_varint(data, at)
         if key & self.view.low >= self.view.n or not 1 <= key >> self.view.shift <= COUNT_MAX:
-            msg = "names a message that nobody sent"
-            raise PeerError(msg)
+            raise PeerError("names a message that nobody sent")
         return key, at
 
     def spell(self, packet: Packet) -> object:
-        """Return a pair (sender, number), entries (destination, sender, number), or a wish."""
         members, shift, low = self.view.members, self.view.shift, self.view.low
         token = cast("Token | None", packet.content.control)
         if token is not None:
@@ -175,7 +169,6 @@ class SerialWire(Wire):
         return () if key is None else (members[key & low], key >> shift)
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return the pairs carried."""
         token = cast("Token | None", packet.content.control)
         count = len(token) if token is not None else int(packet.own is not None)
         return ControlSize(count, 0, PAIR_BYTES * count)
@@ -221,25 +214,19 @@ class Serial(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse an unknown word."""
         as_choice("entries", options["entries"], CARRIED)
 
     def admit(self, others: tuple[int, ...]) -> None:
-        """Refuse what would have to wait if too much does."""
         if self._token is None:
             self._check_queue(1)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
-        """Send if the token is here, else wish for it."""
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         self._queue.append(message)
         if self._token is not None:
             self._send_queue(self._token)
         else:
             self._wish()
         self.queued = len(self._queue)
-        return None
 
     def _wish(self) -> None:
         if self.me != self._home and not self._has_asked:
@@ -263,7 +250,6 @@ class Serial(Rules):
         self.queued = 0
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent, and a token from strangers."""
         message, view = packet.content, self.view
         token = cast("Token | None", message.control)
         if not message.seq and token is None:
@@ -276,7 +262,6 @@ class Serial(Rules):
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the latest message to this process before this one."""
         if not packet.content.seq:
             return NOBODY
         key = cast("int | None", packet.own)
@@ -312,7 +297,6 @@ class Serial(Rules):
             self._say(dest, token)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the message waited for is this one, or a later one of its sender."""
         low, shift = self.view.low, self.view.shift
         return any(key & low == sender and key >> shift >= seq for key in self.needs(packet))
 
@@ -334,7 +318,6 @@ class Serial(Rules):
             self._wish()
 
     def state(self) -> State:
-        """Return what waits, the token if it is here, and who wishes for it."""
         token, lent = self._token, self._lent
         return {
             "queue": [saved_message(message) for message in self._queue],
@@ -347,7 +330,6 @@ class Serial(Rules):
         }
 
     def load(self, state: Fields) -> None:
-        """Take over all that."""
         n = self.view.n
         self._queue = [load_message(self, state, "queue", one) for one in state.list("queue")]
         self.queued = len(self._queue)

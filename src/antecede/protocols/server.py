@@ -71,8 +71,9 @@ class ServerWire(Wire):
         width = data[at]
         keys, at = get_clocks(data, at + 1, width & 3, self.view, message.seq)
         if width > 3 or keys[message.sender] >> self.view.shift >= message.seq:
-            msg = "knows of later messages of its sender, or has lanes of an unknown width"
-            raise PeerError(msg)
+            raise PeerError(
+                "knows of later messages of its sender, or has lanes of an unknown width"
+            )
         return keys, at
 
     def spell(self, packet: Packet) -> object:
@@ -81,7 +82,6 @@ class ServerWire(Wire):
         return tuple([key >> self.view.shift for key in keys])
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return ``n`` integers."""
         return ControlSize(self.view.n, 0, CLOCK_BYTES * self.view.n)
 
 
@@ -115,12 +115,9 @@ class Server(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Take the first member if no server is named."""
         options["server"] = as_member("server", options["server"], members)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """V_m is V_i as it was; then a request counts."""
         message.control = self._latest.copy()
         if others == (self._server,):
@@ -128,7 +125,6 @@ class Server(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of requests that this process has not made."""
         mine = cast("list[int]", packet.content.control)[self.me]
         if mine >> self.view.shift > self.made and not self.is_stale:
             return knows_too_much(self.made)
@@ -157,7 +153,6 @@ class Server(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the sender of a packet knew of a request."""
         return cast("list[int]", packet.content.control)[sender] >> self.view.shift >= seq
 
     def state(self) -> State:

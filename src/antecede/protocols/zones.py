@@ -58,7 +58,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -84,14 +84,12 @@ class ZonesWire(Wire):
         return b"".join((varint(zone), BYTE[width], varint(most), column))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
         zone, at = read_varint(data, at)
         members, width = self.zones[zone], data[at]
         most, at = read_count(data, at + 1, 1)
         below, at = get_column(data, at, len(members), width)
         if not message.seq or min(below) or max(below) > most:
-            msg = "has counts below 0, none that is the highest, or no message"
-            raise PeerError(msg)
+            raise PeerError("has counts below 0, none that is the highest, or no message")
         return (zone, [most - count for count in below]), at
 
     def spell(self, packet: Packet) -> object:
@@ -99,7 +97,6 @@ class ZonesWire(Wire):
         return tuple(cast("Control", packet.content.control)[1])
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return one integer for each member of the zone."""
         count = len(cast("Control", packet.content.control)[1])
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
@@ -144,17 +141,13 @@ class Zones(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse zones that do not form a tree."""
         options["zones"] = zones = as_parts("zones", options["zones"], members)
         _check_tree(zones)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Broadcast in each of our zones."""
         for zone in self._counts:
             self._spread(zone, message)
-        return None
 
     def _spread(self, zone: int, old: Message) -> None:
         """Broadcast in one zone, as a message of this process."""
@@ -220,15 +213,12 @@ class Zones(Rules):
         return counts[self._zones[zone].index(other.source_no)] >= other.n
 
     def newest(self, sender: int) -> int:
-        """Return the number of a sender's last message here."""
         return self._newest[sender]
 
     def state(self) -> State:
-        """Return how much was sent in each zone, and what came last of each."""
         return {"counts": list(self._counts.values()), "newest": list(self._newest)}
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
         counts = state.numbers("counts", len(self._counts))
         self._counts = dict(zip(self._counts, counts, strict=True))
         self._newest = state.numbers("newest", self.view.n)
