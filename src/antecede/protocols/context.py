@@ -41,12 +41,13 @@ References
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.numbers import get_column, put_column, read_varint, varint
+from antecede.endpoint.numbers import folded, get_column, put_column, read_varint, unfolded, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
@@ -57,21 +58,14 @@ class ContextWire(Wire):
     """The ids of predecessors, at most one of each sender."""
 
     def put(self, message: Message) -> bytes:
-        """Return how many there are, the gaps between their senders, and how far each is from us.
-
-        Distances forwards are odd, those backwards even.
-        """
-        shift, low, seq = self.view.shift, self.view.low, message.seq
+        """Return how many there are, the gaps between their senders, and how far each is from us."""
         keys = cast("list[int]", message.control)
-        senders = [key & low for key in keys]
-        ahead = [(key >> shift) - seq for key in keys]
-        gaps = [sender - before - 1 for before, sender in zip([-1, *senders], senders)]  # noqa: B905
-        one, names = put_column(gaps)
-        two, numbers = put_column([2 * far - 1 if far > 0 else -2 * far for far in ahead])
+        senders = [key & self.view.low for key in keys]
+        one, names = put_column([sender - last - 1 for last, sender in pairwise((-1, *senders))])
+        two, numbers = put_column([folded((k >> self.view.shift) - message.seq) for k in keys])
         return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        view = self.view
         code, at = read_varint(data, at)
         gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
         codes, at = get_column(data, at, code >> 4, code & 3)
@@ -79,18 +73,16 @@ class ContextWire(Wire):
         sender = -1
         for gap, far in zip(gaps, codes, strict=True):
             sender += gap + 1
-            seq = message.seq + (far + 1 >> 1) if far & 1 else message.seq - (far >> 1)
-            if sender >= view.n or not 1 <= seq <= COUNT_MAX:
+            seq = message.seq + unfolded(far)
+            if sender >= self.view.n or not 1 <= seq <= COUNT_MAX:
                 raise PeerError("names messages that nobody sent")
             if sender == message.sender and seq >= message.seq:
                 raise PeerError("knows of later messages of its sender")
-            keys.append(seq << view.shift | sender)
+            keys.append(seq << self.view.shift | sender)
         return keys, at
 
     def spell(self, packet: Packet) -> object:
-        members, shift, low = self.view.members, self.view.shift, self.view.low
-        keys = cast("list[int]", packet.content.control)
-        return tuple(sorted([(members[key & low], key >> shift) for key in keys]))
+        return tuple(sorted(map(self.view.id, cast("list[int]", packet.content.control))))
 
     def measure(self, packet: Packet) -> ControlSize:
         count = len(cast("list[int]", packet.content.control))
@@ -148,23 +140,18 @@ class Context(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        low, shift = self.low, self.view.shift
         keys = cast("list[int]", packet.content.control)
-        return any(key & low == sender and key >> shift >= seq for key in keys)
+        return any(key & self.low == sender and key >> self.shift >= seq for key in keys)
 
     def state(self) -> State:
         return {"leaves": sorted(self._leaves.values())}
 
     def load(self, state: Fields) -> None:
-        view = self.view
+        newest = dict(enumerate(self.reached))
+        newest[self.me] = max(newest[self.me], self.made << self.shift | self.me)
         for key in state.numbers("leaves"):
-            sender = key & view.low
-            newest = self.made << view.shift | sender if sender == self.me else 0
-            if (
-                sender >= view.n
-                or sender in self._leaves
-                or key > max(newest, self.reached[sender])
-            ):
+            sender = key & self.low
+            if sender in self._leaves or key > newest.get(sender, -1):
                 raise state.wrong("leaves", key, "one message of each sender, delivered here")
             self._leaves[sender] = key
 

@@ -32,10 +32,10 @@ highest level               ``Hierarchy._inner``, rules of ``optimal``
 Differences from the paper
 --------------------------
 [KS98]_ sketches the case in a few sentences. Between representatives a packet's control is a
-message of the inner protocol. A message goes only where it has destinations, and
-turns around at the first representative above them. A sender that is among its own destinations
-delivers at once. In pull mode representatives pass on what they received even if
-their own application has not taken it yet; each application takes in that order.
+message of the inner protocol. A message goes only where it has destinations, and turns around at
+the first representative above them. A sender that is among its own destinations delivers at once.
+In pull mode representatives pass on what their own application has not taken yet; each application
+takes in that order.
 
 References
 ----------
@@ -52,16 +52,7 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_choice, as_parts
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import (
-    CLOCK_BYTES,
-    FREE,
-    ControlSize,
-    Message,
-    Need,
-    Packet,
-    new_message,
-    new_packet,
-)
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import register, rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
@@ -116,7 +107,7 @@ class Tree:
         """Return what a packet between roots is to the inner protocol."""
         message = cast("Message", packet.content.control)
         source, dest = self.rank[packet.source_no], self.rank[packet.dest_no]
-        return new_packet(message, source, dest, packet.n, packet.own)
+        return Packet(message, source, dest, packet.n, packet.own)
 
 
 class HierarchyWire(ChainWire):
@@ -141,7 +132,7 @@ class HierarchyWire(ChainWire):
         if not mask or not message.seq:
             raise PeerError("is for no other cluster, or is not a message")
         sender = tree.rank[tree.root[message.sender]]
-        inner = new_message(tree.inner, sender, number, mask, b"", None)
+        inner = Message(tree.inner, sender, number, mask, b"", None)
         inner.control, at = self._inner.get(data, at, inner)
         return inner, at
 
@@ -155,10 +146,9 @@ class HierarchyWire(ChainWire):
             return super().get_own(data, at, packet)
         tree, inner = self.tree, cast("Message", packet.content.control)
         rank = tree.rank.get(packet.dest_no, -1)
-        if tree.rank.get(packet.source_no) != inner.sender or not inner.dests >> max(rank, 0) & 1:
+        is_meant = rank >= 0 and inner.dests >> rank & 1
+        if tree.rank.get(packet.source_no) != inner.sender or not is_meant:
             raise PeerError("is not between the representatives that its message is for")
-        if rank < 0:
-            raise PeerError("has control for a process that is no representative")
         return self._inner.get_own(data, at, tree.as_inner(packet))
 
     def spell(self, packet: Packet) -> object:
@@ -233,7 +223,7 @@ class Hierarchy(Chained):
         tree, me = self._tree, self.me
         due = message.dests & ~(1 << message.sender)
         if message.control is not None:  # from another root
-            message = _bare(message)
+            message = message.under(None)
         for child in tree.children[me]:
             if due & tree.below[child] and child != source:
                 self.post(child, message)
@@ -249,12 +239,11 @@ class Hierarchy(Chained):
         """Send a message to other roots by the inner protocol."""
         tree = self._tree
         rules.made += 1
-        inner = new_message(tree.inner, tree.rank[self.me], rules.made, remote, b"", None)
+        inner = Message(tree.inner, tree.rank[self.me], rules.made, remote, b"", None)
         others = tree.inner.list(remote)
         own = rules.stamp(inner, others, rules.made, rules.made - 1)
         assert own is not None
-        carried = _bare(message)
-        carried.control = inner
+        carried = message.under(inner)
         self.outbox += [(tree.roots[rank], carried, own.get(rank)) for rank in others]
 
     def check(self, packet: Packet) -> str:
@@ -293,17 +282,6 @@ class Hierarchy(Chained):
             return super().needs(packet)
         return [self._outer(key) for key in self._inner.needs(self._tree.as_inner(packet))]
 
-    def blocker(self, packet: Packet) -> int:
-        if self._inner is None or packet.content.control is None:
-            return super().blocker(packet)
-        key = self._inner.blocker(self._tree.as_inner(packet))
-        return FREE if key == FREE else self._outer(key)
-
-    def missing(self, packet: Packet) -> list[int]:
-        if self._inner is None or packet.content.control is None:
-            return super().missing(packet)
-        return [self._outer(key) for key in self._inner.missing(self._tree.as_inner(packet))]
-
     def _outer(self, key: int) -> int:
         """Return the key here of a key of the inner protocol."""
         assert self._inner is not None
@@ -318,10 +296,6 @@ class Hierarchy(Chained):
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         if self._inner is None or packet.content.control is None:
             return super().wanted(packet, key)
-        return self._wanted_above(packet, key)
-
-    def _wanted_above(self, packet: Packet, key: int) -> tuple[int, int]:
-        assert self._inner is not None
         place, low = (key & self.low) - self._offset, self._inner.low
         inner = key >> self._shift << low.bit_length() | place
         rank, number = self._inner.wanted(self._tree.as_inner(packet), inner)
@@ -331,7 +305,7 @@ class Hierarchy(Chained):
         """Return the message before, or what a root has sent or passed on to others."""
         if packet.content.control is None:
             return super().need(packet, key)
-        root, number = self._wanted_above(packet, key)
+        root, number = self.wanted(packet, key)
         return Need(self.view.members[root], number, "relayed")
 
     def follows(self, packet: Packet, other: Packet) -> bool:
@@ -384,20 +358,13 @@ class Hierarchy(Chained):
         rules.made = fields.number("made")
         rules.is_stale = self.is_stale
         low = rules.low
-        for place in range(low + 1):
+        for place in range(len(rules.reached)):
             number = self.reached[self._offset + place] >> self._shift
-            if place < len(rules.reached):
-                rules.reached[place] = number << low.bit_length() | place
+            rules.reached[place] = number << low.bit_length() | place
         saved = fields.fields("rules")
         rules.load(saved)
         saved.end()
         fields.end()
-
-
-def _bare(message: Message) -> Message:
-    """Return a message without control."""
-    one = message
-    return new_message(one.view, one.sender, one.seq, one.dests, one.payload, None)
 
 
 Cluster = tuple[object, ...]

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
     COUNT_MAX,
@@ -65,6 +65,7 @@ from antecede.endpoint.numbers import (
     BYTE,
     get_clocks,
     get_column,
+    is_key,
     put_clocks,
     put_column,
     read_varint,
@@ -154,9 +155,7 @@ class HistoryWire(Wire):
             key, at = read_varint(data, at)
             keys.append(key)
         needs, tops = keys[: count - 1], keys[count - 1 :]
-        if any(not view.low < key <= COUNT_MAX << view.shift for key in needs) or any(
-            key & view.low >= view.n for key in needs
-        ):
+        if not all(is_key(key, view) for key in needs):
             raise PeerError("waits for messages that nobody sent")
         if any(key & view.low != place for place, key in enumerate(tops)):
             raise PeerError("has clocks of processes that are not members")
@@ -219,9 +218,8 @@ class History(Rules):
         """Let all of ``BUF_p`` travel along, and then add the message to it."""
         self._prune()
         message.control = tuple(self._known), tuple(self._past.values())
-        seq = message.seq
-        key = self._seen[self.me] = self.reached[self.me] = seq << self.view.shift | self.me
-        self._past[key] = new_message(self.view, self.me, seq, message.dests, message.payload, None)
+        key = self._seen[self.me] = self.reached[self.me] = message.seq << self.shift | self.me
+        self._past[key] = message.under(None)
         return ALIKE
 
     def check(self, packet: Packet) -> str:
@@ -254,8 +252,8 @@ class History(Rules):
                     if old is packet.content:  # its sender knew of all this
                         latest = [max(column) << shift for column in zip(*rows)]  # noqa: B905
                         tops = [max(top, q | s) for s, (top, q) in enumerate(zip(tops, latest))]  # noqa: B905
-                    one = new_message(view, sender, old.seq, old.dests, old.payload, nothing)
-                    found.append(new_packet(one, source, me, n, (before, tops.copy())))
+                    waits = before, tops.copy()
+                    found.append(new_packet(old.under(nothing), source, me, n, waits))
                     before = []  # this one waits for them
                 before.append(key)
             tops[sender] = key
@@ -271,9 +269,7 @@ class History(Rules):
             key = old.seq << view.shift | old.sender
             if key > seen[old.sender]:
                 seen[old.sender] = key
-                if old is packet.content:  # without its control
-                    old = new_message(view, source, old.seq, old.dests, old.payload, None)  # noqa: PLW2901
-                self._past[key] = old
+                self._past[key] = old.under(None) if old is packet.content else old
         own = known[source]
         known[source] = (*own[:source], seen[source] >> view.shift, *own[source + 1 :])
 
@@ -325,7 +321,7 @@ class History(Rules):
                 raise state.wrong("past", entry, "a key, destinations and a payload")
             key, dests = entry[0], state.as_mask("past", entry[1], view.n)
             sender, seq = key & view.low, key >> view.shift
-            if sender >= view.n or not 0 < seq <= SAVED_MAX or key > self._seen[sender]:
+            if not is_key(key, view) or key > self._seen[sender]:
                 raise state.wrong("past", key, "messages that were seen")
             self._past[key] = new_message(view, sender, seq, dests, entry[2], None)
 

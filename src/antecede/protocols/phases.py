@@ -11,10 +11,10 @@ Causal order across overlapping groups. Messages may wait for members that have 
 
 Assumes
 -------
-A fixed membership with fixed, closed groups. Every packet arrives eventually; the network may reorder and duplicate
-packets: what is heard of a member counts in the order of its channel. The holding buffer must not
-fill: an answer counts after earlier messages on its channel, and if those are refused for lack of
-space, whatever waits for the answer waits forever.
+A fixed membership with fixed, closed groups. Every packet arrives eventually; the network may
+reorder and duplicate packets: what is heard of a member counts in the order of its channel. The
+holding buffer must not fill: if messages before an answer on its channel are refused, whatever
+waits for the answer waits forever.
 
 Cost
 ----
@@ -66,7 +66,6 @@ from antecede.endpoint.messages import (
     Message,
     Need,
     Packet,
-    new_message,
 )
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.registry import register
@@ -174,12 +173,8 @@ class Phases(Rules):
         self._shift = view.shift + 2
         self._wire = cast("PhasesWire", view.forms)
         masks = self._wire.masks
-        self._others = [
-            [self._heard + member for member in view.list(mask) if member != me]
-            if mask >> me & 1
-            else []
-            for mask in masks
-        ]
+        mine = [view.list(mask & ~(1 << me)) if mask >> me & 1 else () for mask in masks]
+        self._others = [[self._heard + member for member in group] for group in mine]
         """By group, if this process is in it, where the others are heard."""
         self._clock = 0
         self._stamps = [0] * len(masks)
@@ -275,19 +270,14 @@ class Phases(Rules):
             member, stamp = (key & self.low) - self._heard, key >> self._shift
             if 0 <= member < self._heard and stamp > self._asked[member]:
                 self._asked[member] = stamp
-                self._say(member, is_promise=False, stamp=stamp)
-
-    def _say(self, dest: int, *, is_promise: bool, stamp: int) -> None:
-        word: Word = is_promise, stamp, self._last[dest]
-        self.outbox.append((dest, new_message(self.view, self.me, 0, 0, b"", word), None))
+                self.say(member, (False, stamp, self._last[member]))
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the packet before on the channel, and what must be heard and delivered first."""
-        message, source, shift = packet.content, packet.source_no, self._shift
-        keys = [packet.n - 1 << shift | self._channel + source]
+        message, shift, own = packet.content, self._shift, self._heard + packet.source_no
+        keys = [packet.n - 1 << shift | self._channel + packet.source_no]
         if not message.seq:
             return keys
-        own = self._heard + source
         _, stamps = cast("Stamps", message.control)
         for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
             if stamp and others:
@@ -297,29 +287,6 @@ class Phases(Rules):
                     keys.append(pending[0][1])
         return keys
 
-    def blocker(self, packet: Packet) -> int:
-        message, source, shift, reached = (
-            packet.content,
-            packet.source_no,
-            self._shift,
-            self.reached,
-        )
-        channel = self._channel + source
-        if packet.n - 1 > reached[channel] >> shift:
-            return packet.n - 1 << shift | channel
-        if message.seq:
-            own = self._heard + source
-            _, stamps = cast("Stamps", message.control)
-            for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
-                if stamp and others:
-                    level = stamp << shift
-                    for place in others:
-                        if reached[place] < level and place != own:
-                            return level | place
-                    if pending and pending[0][0] <= stamp:
-                        return pending[0][1]
-        return FREE
-
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Answer a question, or deliver: know what the message's sender knew."""
         message, source = packet.content, packet.source_no
@@ -327,7 +294,7 @@ class Phases(Rules):
         if _is_question(packet):
             _, stamp, _ = cast("Word", message.control)
             self._clock = max(self._clock, stamp)
-            self._say(source, is_promise=True, stamp=self._clock)
+            self.say(source, (True, self._clock, self._last[source]))
             self._ahead[source].pop(packet.n, None)
         channel = self._channel + source
         if packet.n > self.reached[channel] >> self._shift:  # a question, or some before are lost
@@ -348,10 +315,7 @@ class Phases(Rules):
         return packet.content.seq << self._shift | packet.content.sender
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message that a key stands for; on a channel, all before this packet.
-
-        What is heard of others is not a message, so no number of one is high enough.
-        """
+        """For what is heard of others no number of a message is high enough."""
         place = key & self.low
         if place < self._heard:
             return place, key >> self._shift
@@ -376,13 +340,8 @@ class Phases(Rules):
         self.reached[place] = COUNT_MAX << self._shift | place
 
     def state(self) -> State:
-        return {
-            "clock": self._clock,
-            "stamps": list(self._stamps),
-            "asked": list(self._asked),
-            "last": list(self._last),
-            "lost": list(self._lost),
-        }
+        counts = {"asked": list(self._asked), "last": list(self._last), "lost": list(self._lost)}
+        return {"clock": self._clock, "stamps": list(self._stamps), **counts}
 
     def load(self, state: Fields) -> None:
         n = self.view.n

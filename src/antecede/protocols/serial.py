@@ -37,9 +37,9 @@ In [KS98]_ every process keeps the entries, so a message carries one (broadcast)
 destination; with ``entries='all'`` it carries them all, as in the paper. The latest message to a
 process does not count that process's own; otherwise it could send before it has delivered, and its
 message would stand for one that it has not. The first member is the token's home: others request
-the token from it, and return it when they have sent what they had. So an idle system sends nothing. If a process
-that has the token is declared gone, its home goes on with the token as it was lent; if the home is
-gone, the next member becomes the home, with a new token.
+the token from it, and return it when they have sent what they had. So an idle system sends
+nothing. If a process that has the token is declared gone, its home goes on with the token as it was
+lent; if the home is gone, the next member becomes the home, with a new token.
 
 References
 ----------
@@ -55,15 +55,15 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo
-from antecede.endpoint.messages import (
-    COUNT_MAX,
-    PAIR_BYTES,
-    ControlSize,
-    Message,
-    Packet,
-    new_message,
+from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import (
+    get_column,
+    is_key,
+    put_column,
+    read_count,
+    read_varint,
+    varint,
 )
-from antecede.endpoint.numbers import get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import (
     NOBODY,
@@ -137,11 +137,12 @@ class SerialWire(Wire):
         key: int | None = None
         if self._carries_all:
             key = cast("Token", packet.content.control).get(packet.dest_no)
-        elif data[at]:
-            key, at = self._get_key(data, at)
         else:
-            at += 1
+            code, at = read_varint(data, at)
+            key = code or None
         if key is not None:
+            if not is_key(key, self.view):
+                raise PeerError("names a message that nobody sent")
             sender, seq = key & self.view.low, key >> self.view.shift
             is_later = sender == packet.source_no and seq >= packet.content.seq
             if sender == packet.dest_no or is_later:
@@ -150,23 +151,14 @@ class SerialWire(Wire):
                 )
         return (None if self._carries_all else key), at
 
-    def _get_key(self, data: bytes, at: int) -> tuple[int, int]:
-        key, at = read_varint(data, at)
-        if key & self.view.low >= self.view.n or not 1 <= key >> self.view.shift <= COUNT_MAX:
-            raise PeerError("names a message that nobody sent")
-        return key, at
-
     def spell(self, packet: Packet) -> object:
-        members, shift, low = self.view.members, self.view.shift, self.view.low
-        token = cast("Token | None", packet.content.control)
+        view, token = self.view, cast("Token | None", packet.content.control)
         if token is not None:
-            return tuple(
-                sorted([(members[d], members[k & low], k >> shift) for d, k in token.items()])
-            )
+            return tuple(sorted([(view.members[d], *view.id(key)) for d, key in token.items()]))
         if not packet.content.seq:
             return ("wish",)
         key = cast("int | None", packet.own)
-        return () if key is None else (members[key & low], key >> shift)
+        return () if key is None else view.id(key)
 
     def measure(self, packet: Packet) -> ControlSize:
         token = cast("Token | None", packet.content.control)
@@ -231,10 +223,7 @@ class Serial(Rules):
     def _wish(self) -> None:
         if self.me != self._home and not self._has_asked:
             self._has_asked = True
-            self._say(self._home, None)
-
-    def _say(self, dest: int, token: Token | None) -> None:
-        self.outbox.append((dest, new_message(self.view, self.me, 0, 0, b"", token), None))
+            self.say(self._home, None)
 
     def _send_queue(self, token: Token) -> None:
         """Send all that waits, in order: each copy names the latest message to its destination."""
@@ -285,7 +274,7 @@ class Serial(Rules):
                 self._token, self._lent = token, None
             else:
                 self._has_asked = False
-                self._say(self._home, token)
+                self.say(self._home, token)
         self._lend()
         return ()
 
@@ -294,11 +283,11 @@ class Serial(Rules):
         if self._token is not None and self._wishes:
             dest, token = self._wishes.pop(0), self._token
             self._token, self._lent = None, (dest, dict(token))
-            self._say(dest, token)
+            self.say(dest, token)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        low, shift = self.view.low, self.view.shift
-        return any(key & low == sender and key >> shift >= seq for key in self.needs(packet))
+        needs = self.needs(packet)
+        return any(key & self.low == sender and key >> self.shift >= seq for key in needs)
 
     def gone(self, source: int) -> None:
         """Go on without the token that it has, or without the home that it was."""
@@ -349,17 +338,9 @@ class Serial(Rules):
     def _load_token(self, state: Fields, saved: object) -> Token | None:
         if saved is None:
             return None
-        view, token = self.view, dict[int, int]()
-        if type(saved) is not list:
-            raise state.wrong("token", saved, "pairs of a destination and a message")
-        for pair in saved:
-            if type(pair) is not list or len(pair) != 2 or set(map(type, pair)) != {int}:
-                raise state.wrong("token", pair, "a destination and a message")
-            dest, key = pair
-            is_message = key & view.low < view.n and view.low < key <= COUNT_MAX << view.shift
-            if not 0 <= dest < view.n or dest in token or not is_message:
-                raise state.wrong("token", pair, "distinct destinations, and messages")
-            token[dest] = key
+        token = Fields("token", {"token": saved}).by_number("token", self.view.n)
+        if not all(is_key(key, self.view) for key in token.values()):
+            raise state.wrong("token", saved, "destinations and messages to them")
         return token
 
 

@@ -48,7 +48,7 @@ from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet, new_message
+from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
@@ -105,10 +105,10 @@ class Synchronous(Rules):
     def admit(self, others: tuple[int, ...]) -> None:
         if self._awaited is not None:
             dest, seq = self._awaited
-            members = self.view.members
             msg = (
-                f"{members[self.me]!r} cannot send until its message {seq} to {members[dest]!r} is "
-                "delivered; let packets arrive first, or use buffered, which does not block"
+                f"{self.view.members[self.me]!r} cannot send until its message {seq} to "
+                f"{self.view.members[dest]!r} is delivered; let packets arrive first, or use "
+                "buffered, which does not block"
             )
             raise UsageError(msg)
 
@@ -131,10 +131,8 @@ class Synchronous(Rules):
     def taken(self, packet: Packet) -> tuple[int, ...]:
         message, source = packet.content, packet.source_no
         if not message.seq:
-            is_awaited = self._awaited == (source, message.control)
-            return self._go_on() if is_awaited else ()
-        answer = new_message(self.view, self.me, 0, 0, b"", message.seq)
-        self.outbox.append((source, answer, None))
+            return self._go_on() if self._awaited == (source, message.control) else ()
+        self.say(source, message.seq)
         self.reached[source] = message.seq << self._shift | source
         return self.places[source]
 

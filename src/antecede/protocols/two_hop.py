@@ -45,8 +45,8 @@ from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
-from antecede.endpoint.numbers import BYTE, get_clocks, put_clocks
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_vector, put_vector
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import Own, Rules, State, Wire
 from antecede.endpoint.view import View
@@ -57,27 +57,23 @@ class TwoHopWire(Wire):
     """Two vectors of ``n`` numbers; the second is for one copy."""
 
     def put(self, message: Message) -> bytes:
-        return self._put(cast("list[int]", message.control), message.seq)
+        return put_vector(cast("list[int]", message.control), self.view, message.seq)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        keys, at = get_clocks(data, at + 1, _form(data[at]), self.view, message.seq)
+        keys, at = get_vector(data, at, self.view, message.seq)
         if max(keys) >> self.view.shift >= message.seq or keys[message.sender] > message.sender:
             raise PeerError("knows of later messages of its sender, or of one to itself")
         return keys, at
 
     def put_own(self, packet: Packet) -> bytes:
-        return self._put(cast("list[int]", packet.own), packet.content.seq)
+        return put_vector(cast("list[int]", packet.own), self.view, packet.content.seq)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
         dest, source, seq = packet.dest_no, packet.source_no, packet.content.seq
-        keys, at = get_clocks(data, at + 1, _form(data[at]), self.view, seq)
+        keys, at = get_vector(data, at, self.view, seq)
         if keys[dest] > dest or keys[source] >> self.view.shift >= seq:
             raise PeerError("waits for its own destination, or for itself")
         return keys, at
-
-    def _put(self, keys: list[int], seq: int) -> bytes:
-        base, width, column = put_clocks(keys, self.view, seq)
-        return b"".join((BYTE[width], base, column))
 
     def spell(self, packet: Packet) -> object:
         shift = self.view.shift
@@ -124,12 +120,6 @@ class TwoHop(Rules):
     def needs(self, packet: Packet) -> list[int]:
         return cast("list[int]", packet.own)
 
-    def blocker(self, packet: Packet) -> int:
-        for key, reached in zip(cast("list[int]", packet.own), self.reached):  # noqa: B905 - hot
-            if key > reached:
-                return key
-        return FREE
-
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Know what the sender has sent; what it knew of others is not passed on."""
         message = packet.content
@@ -157,12 +147,6 @@ class TwoHop(Rules):
         ]
         if max([column[self.me] for column in self._known]) >> shift > self.made:
             raise state.wrong("known", self._known, f"at most {self.made} messages of its own")
-
-
-def _form(width: int) -> int:
-    if width > 3:
-        raise PeerError("has lanes of an unknown width")
-    return width
 
 
 register(TwoHop)

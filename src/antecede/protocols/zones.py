@@ -11,8 +11,8 @@ it may wait for messages that did not cause it.
 
 Assumes
 -------
-A fixed membership in fixed zones that form a tree, and gateways that do not fail. Every packet arrives eventually; the
-network may reorder and duplicate packets.
+A fixed membership in fixed zones that form a tree, and gateways that do not fail. Every packet
+arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
@@ -33,7 +33,7 @@ Differences from the paper
 Only the abstract was available to us. This is a reconstruction, not the authors' protocol: vectors
 of counts within each zone, and gateways that relay. Filtering general multicast timestamps by
 topology is not attempted. The count of a process in a zone is the number of its packet on the
-channel to each member, since all of them get the same. In pull mode a gateway relays what its application has taken.
+channel to each member. In pull mode a gateway relays what its application has taken.
 
 References
 ----------
@@ -48,14 +48,7 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import (
-    CLOCK_BYTES,
-    ControlSize,
-    Message,
-    Need,
-    Packet,
-    new_message,
-)
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import Rules, State, Wire, knows_too_much
@@ -93,7 +86,6 @@ class ZonesWire(Wire):
         return (zone, [most - count for count in below]), at
 
     def spell(self, packet: Packet) -> object:
-        """Return the counts."""
         return tuple(cast("Control", packet.content.control)[1])
 
     def measure(self, packet: Packet) -> ControlSize:
@@ -141,8 +133,7 @@ class Zones(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        options["zones"] = zones = as_parts("zones", options["zones"], members)
-        _check_tree(zones)
+        options["zones"] = as_tree(as_parts("zones", options["zones"], members))
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Broadcast in each of our zones."""
@@ -153,14 +144,12 @@ class Zones(Rules):
         """Broadcast in one zone, as a message of this process."""
         me, shift, reached, members = self.me, self.view.shift, self.reached, self._zones[zone]
         self._counts[zone] += 1
-        own = self._counts[zone]
-        counts = [own if member == me else reached[member] >> shift for member in members]
-        control: Control = zone, counts
-        message = new_message(self.view, old.sender, old.seq, old.dests, old.payload, control)
+        counts = [reached[member] >> shift for member in members]
+        counts[members.index(me)] = self._counts[zone]
+        message = old.under((zone, counts))
         self.outbox += [(member, message, None) for member in members if member != me]
 
     def check(self, packet: Packet) -> str:
-        """Refuse what is not counted, or knows of more in a zone than this process has sent."""
         message, source = packet.content, packet.source_no
         zone, counts = cast("Control", message.control)
         if self._shared.get(source) != zone:
@@ -224,31 +213,27 @@ class Zones(Rules):
         self._newest = state.numbers("newest", self.view.n)
 
 
-def _check_tree(zones: tuple[Names, ...]) -> None:
-    """Refuse zones that are not connected, or connected in more than one way."""
-    joined: set[str] = set(zones[0])
-    rest = list(zones[1:])
+def as_tree(zones: tuple[Names, ...]) -> tuple[Names, ...]:
+    """Return zones; refuse them if they are connected in more than one way, or not at all."""
+    joined, rest = set(zones[0]), list(zones[1:])
     while rest:
-        nearest = next((zone for zone in rest if joined.intersection(zone)), None)
-        if nearest is None:
-            msg = f"zone {rest[0]!r} shares no gateway with the others; zones must form a tree"
+        nearest = next((zone for zone in rest if joined.intersection(zone)), rest[0])
+        common = ", ".join(sorted(joined.intersection(nearest)))
+        if not common:
+            msg = f"zone {nearest!r} shares no gateway with the others; zones must form a tree"
             raise UsageError(msg)
-        common = joined.intersection(nearest)
-        if len(common) > 1:
-            shown = ", ".join(sorted(common))
-            msg = (
-                f"zone {nearest!r} shares {shown} with the others; share one gateway to form a tree"
-            )
+        if len(joined.intersection(nearest)) > 1:
+            msg = f"zone {nearest!r} shares {common} with the others; share one gateway to form a tree"
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)
+    return zones
 
 
 def _chain(members: Names) -> tuple[Names, ...]:
     """Return zones of two or three in a row, each sharing one gateway with the next."""
-    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
-    width = 3 if len(members) > 4 else 2
-    return tuple(members[i : i + width] for i in starts)
+    step = 2 if len(members) > 4 else 1
+    return tuple(members[i : i + step + 1] for i in range(0, max(1, len(members) - 1), step))
 
 
 register(Zones)
