@@ -50,6 +50,7 @@ References
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_choice
@@ -95,7 +96,7 @@ class SerialWire(Wire):
         token = sorted(cast("Token", message.control).items())
         dests, keys = [dest for dest, _ in token], [key for _, key in token]
         newest = max(keys, default=0) >> self.view.shift
-        one, gaps = put_column([d - before - 1 for before, d in zip([-1, *dests], dests)])  # noqa: B905
+        one, gaps = put_column([dest - last - 1 for last, dest in pairwise((-1, *dests))])
         two, senders = put_column([key & self.view.low for key in keys])
         three, ages = put_column([newest - (key >> self.view.shift) for key in keys])
         count = len(token) if message.seq else len(token) + 1
@@ -118,9 +119,7 @@ class SerialWire(Wire):
         for gap, sender, age in zip(gaps, senders, ages, strict=True):
             dest += gap + 1
             if max(dest, sender) >= self.view.n or sender == dest or age >= newest:
-                raise PeerError(
-                    "has entries of processes that are not members, or of messages of nobody"
-                )
+                raise PeerError("has entries of those who are not members, or of no messages")
             token[dest] = newest - age << shift | sender
         if count < 0 or min(ages, default=newest):
             raise PeerError("has no token, or no entry is the newest")
@@ -264,10 +263,9 @@ class Serial(Rules):
         if message.seq:
             self.reached[source] = message.seq << self.view.shift | source
             return self.places[source]
-        if message.control is None:
-            if source not in self._wishes:
-                self._wishes.append(source)
-        else:
+        if message.control is None and source not in self._wishes:
+            self._wishes.append(source)
+        if message.control is not None:
             token = dict(cast("Token", message.control))
             self._send_queue(token)
             if self.me == self._home:
