@@ -14,8 +14,8 @@ network may reorder and duplicate packets: each waits for the one before it on i
 
 Cost
 ----
-No control information, but the name of the message before on a channel. Each message that is not the relay's own takes one more packet and one more
-hop, and the relay carries all traffic.
+No control information, but the name of the message before on a channel. Each message that is not
+the relay's own takes one more packet and one more hop, and the relay carries all traffic.
 
 Names
 -----
@@ -28,10 +28,9 @@ request                  a data packet to the relay, whoever it is for
 
 Differences from the paper
 --------------------------
-[KS98]_ only names the case. A sender that is among its own destinations delivers at once, before
-the relay has the message; the relay then skips it. In pull mode the relay sends on what it
-received even if its own application has not taken it yet; each application takes in the relay's
-order.
+[KS98]_ only names the case. A sender that is among its own destinations delivers at once. In pull
+mode the relay sends on what its own application has not taken yet; each application takes in the
+relay's order.
 
 References
 ----------

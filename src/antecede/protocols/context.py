@@ -9,8 +9,8 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-A fixed membership in which every message goes to all. Every packet arrives eventually; the network may
-reorder and duplicate packets.
+A fixed membership in which every message goes to all. Every packet arrives eventually; the network
+may reorder and duplicate packets.
 
 Cost
 ----
@@ -58,7 +58,7 @@ class ContextWire(Wire):
     """The ids of predecessors, at most one of each sender."""
 
     def put(self, message: Message) -> bytes:
-        """Return how many there are, the gaps between their senders, and how far each is from us."""
+        """Return how many, the gaps between their senders, and how far each is from us."""
         keys = cast("list[int]", message.control)
         senders = [key & self.view.low for key in keys]
         one, names = put_column([sender - last - 1 for last, sender in pairwise((-1, *senders))])

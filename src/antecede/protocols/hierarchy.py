@@ -96,7 +96,7 @@ class Tree:
         return head
 
     def ranks(self, dests: int, source: int) -> int:
-        """Return the roots of destinations as a mask of the inner view, without that of a source."""
+        """Return the roots of destinations, without that of a source, as an inner mask."""
         mask = 0
         for rank, root in enumerate(self.roots):
             if dests & self.below[root] and root != self.root[source]:

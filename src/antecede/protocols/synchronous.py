@@ -10,13 +10,12 @@ other forever, as figure 1 of [MF95]_ shows; so does any ring of sends.
 
 Assumes
 -------
-A fixed membership, and unicast. Every packet arrives eventually; the network may reorder and duplicate packets. The
-application avoids sends that cross, or tolerates deadlock.
+A fixed membership, and unicast. Every packet arrives eventually; the network may reorder and
+duplicate packets. The application avoids sends that cross, or tolerates deadlock.
 
 Cost
 ----
-No control information; one acknowledgement per message, and a sender that is blocked for a round
-trip.
+No control information; one acknowledgement per message; the sender is blocked for a round trip.
 
 Names
 -----
