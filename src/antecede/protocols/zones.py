@@ -223,7 +223,7 @@ def as_tree(zones: tuple[Names, ...]) -> tuple[Names, ...]:
             msg = f"zone {nearest!r} shares no gateway with the others; zones must form a tree"
             raise UsageError(msg)
         if len(joined.intersection(nearest)) > 1:
-            msg = f"zone {nearest!r} shares {common} with others; share one gateway to form a tree"
+            msg = f"zone {nearest!r} shares {common} with the others; share one gateway only"
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)
