@@ -166,6 +166,44 @@ class Endpoint:
         packets = self._posted() if rules.outbox else ()
         return new_effects(packets, deliveries, self._events)
 
+    # A run: messages to one process, one after the other, whose sender hears nothing in between.
+    # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
+
+    def repeat(self, dest: int) -> int:
+        """Send one more message behind the last, which went to this member alone.
+
+        Return the number of its packet, or 0: then it is no run, and nothing was sent.
+        """
+        if self._is_guarded or not self._rules.repeat():
+            return 0
+        self._seq = self._rules.made = self._seq + 1
+        self._events += 1
+        sent = self._channels.sent
+        sent[dest] = n = sent[dest] + 1
+        return n
+
+    def receive_run(self, first: Packet, count: int) -> int:
+        """Deliver so many messages that follow a packet in a run and have arrived after it.
+
+        Return the number of the first of these events, or 0: then nothing was delivered, and each
+        packet has to be received.
+        """
+        source, n, channels = first.source_no, first.n, self._channels
+        if (
+            not self._is_plain
+            or first.content.view is not self.view
+            or not first.content.dests & self._bit
+            or channels.prefix[source] != n
+            or channels.ahead[source]
+            or source in self._hold.waiting
+            or not self._rules.repeated(first, count)
+        ):
+            return 0
+        channels.prefix[source] = n + count
+        event = self._events + 1
+        self._events += count
+        return event
+
     def take(self, source: str | None = None) -> Effects:
         """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
         if not self.pull:

@@ -69,7 +69,14 @@ from antecede.endpoint.arguments import as_flag
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
-from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Packet
+from antecede.endpoint.messages import (
+    COUNT_MAX,
+    PAIR_BYTES,
+    ControlSize,
+    Message,
+    MessageId,
+    Packet,
+)
 from antecede.endpoint.numbers import is_key, read_varint, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
@@ -102,6 +109,18 @@ class OptimalWire(LogWire):
         tops, log = cast("Control", packet.content.control)
         log = logs.with_needs(packet, log)
         return logs.size(logs.count(self.view, tops, log), log)
+
+    def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
+        """Return a packet of a run: its message needs the one before, and knows no others."""
+        message, source = first.content, first.source_no
+        if type(self) is not OptimalWire or message.seq + ahead > COUNT_MAX or not message.seq:
+            return None
+        tops, log = cast("Control", message.control)
+        tops = tops.copy()
+        tops[source] = key = message.seq + ahead - 1 << self.view.shift | source
+        seq = message.seq + ahead
+        made = Message(self.view, source, seq, message.dests, payload, (tops, log))
+        return Packet(made, source, first.dest_no, first.n + ahead, [key])
 
 
 class Optimal(Rules):
@@ -140,6 +159,8 @@ class Optimal(Rules):
         """Not merged yet: keys, destinations and controls."""
         self._is_known = False
         """Whether our last message, the first in ``_heard``, stands for all in ``_log``."""
+        self._run: Tops = []
+        """The tops of the last message of a run, which nobody else has."""
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -167,6 +188,20 @@ class Optimal(Rules):
         self._is_known = True
         return needs
 
+    def repeat(self) -> bool:
+        """SND(2) to SND(5), if all that is new is that our last message went to one process."""
+        heard = self._heard
+        if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
+            return False
+        key, dests, (tops, log) = heard[0]
+        if dests & dests - 1 or not dests:
+            return False
+        if tops is not self._run:
+            tops = self._run = tops.copy()
+        tops[self.me] = key
+        heard[0] = key + (1 << self.shift), dests, (tops, log)
+        return True
+
     def check(self, packet: Packet) -> str:
         newest = cast("Control", packet.content.control)[0][self.me]
         is_too_new = newest >> self.shift > self.made and not self.is_stale
@@ -185,6 +220,26 @@ class Optimal(Rules):
         if len(self._heard) > HEARD_MAX:
             self._merge()
         return self.places[sender]
+
+    def repeated(self, first: Packet, count: int) -> bool:
+        """RCV(2) for a run, and a note of its last message, whose sender knew of the others."""
+        message = first.content
+        sender, shift = message.sender, self.shift
+        key = message.seq << shift | sender
+        if type(self) is not Optimal or self.reached[sender] != key:
+            return False
+        if message.seq + count > COUNT_MAX:
+            return False
+        tops, log = cast("Control", message.control)
+        tops = tops.copy()
+        tops[sender] = key + (count - 1 << shift)
+        self.reached[sender] = last = key + (count << shift)
+        if self._heard and self._heard[-1][0] == key:
+            self._heard.pop()
+        self._heard.append((last, message.dests, (tops, log)))
+        if len(self._heard) > HEARD_MAX:
+            self._merge()
+        return True
 
     def _merge(self) -> None:
         """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging."""

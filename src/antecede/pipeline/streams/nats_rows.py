@@ -38,7 +38,7 @@ def read_stream(
         source = source.option("maxMessagesPerTrigger", most)
     rows = source.load()
     if packets:
-        from antecede.net.nats_names import MESSAGE_HEADER, PACKET_HEADER
+        from antecede.net.transports.nats_names import MESSAGE_HEADER, PACKET_HEADER
 
         words = F.split("subject", r"\.")
         return rows.select(

@@ -80,7 +80,7 @@ class Settings:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Return the settings that Spark's options say."""
-        from antecede.net.nats_names import parse_url
+        from antecede.net.transports.nats_names import parse_url
 
         known = {name.lower(): name for name in (*OPTIONS, *SPARKS)}
         for name in options:

@@ -13,7 +13,7 @@ import pytest
 import antecede
 from antecede.errors import UsageError
 from antecede.net import frames
-from antecede.net.copies import ALONE
+from antecede.net.parcels import ALONE
 
 pytest.importorskip("nats", reason="needs nats-py")
 
@@ -21,12 +21,17 @@ from nats.errors import ConnectionClosedError
 from nats.js import api
 from nats.js.errors import APIError, NotFoundError
 
-from antecede.net import nats as nats_module
-from antecede.net import nats_session
-from antecede.net.nats import NatsTransport
-from antecede.net.nats_names import Names
-from antecede.net.nats_readers import Readers
-from antecede.net.nats_session import ACK, PULL_FRAMES, TERM, TRIES_MAX, Session
+from antecede.net.transports import nats as nats_module
+from antecede.net.transports.nats import (
+    ACK,
+    PULL_FRAMES,
+    TERM,
+    TRIES_MAX,
+    NatsTransport,
+    Readers,
+    Session,
+)
+from antecede.net.transports.nats_names import Names
 
 URL = "nats://127.0.0.1:4222/shop"
 NAMES = ("a", "archive", "b")
@@ -97,7 +102,7 @@ def test_a_session_asks_for_more_when_all_has_come_or_nothing_came() -> None:
             await one.hear("shop.frames.a.b", "reply")
         assert await one.pulls() == 4
         assert one.frames == [("b", b"frame", 1)] * PULL_FRAMES
-        one.session._last_pull -= nats_session.PULL_SECONDS * 2
+        one.session._last_pull -= nats_module.PULL_SECONDS * 2
         one.session._watch()
         assert await one.pulls() == 5
         assert not one.ended.is_set()
@@ -123,12 +128,12 @@ def test_a_session_ends_when_its_consumer_is_gone_or_its_connection_breaks() -> 
 def test_frames_are_acknowledged_once_saved_and_given_up_after_many_attempts() -> None:
     async def program(one: Opened) -> None:
         session = one.session
-        session.expect("b", "empty", [], 1)
-        session.expect("b", "first", [1, 2], 1)
-        session.expect("b", "often", [3], TRIES_MAX)
-        session.saved("b", 1, ())
-        session.saved("b", 1, [2])
-        session.saved("c", 1, ())
+        session.expect(("b", 0), "empty", [], 1)
+        session.expect(("b", 0), "first", [1, 2], 1)
+        session.expect(("b", 0), "often", [3], TRIES_MAX)
+        session.saved(("b", 0), 1, ())
+        session.saved(("b", 0), 1, [2])
+        session.saved(("c", 0), 1, ())
         await one.hear("shop.frames.a.=zz", "nobody's")
         await one.pulls()
         assert one.client.published[1:] == [
@@ -142,7 +147,7 @@ def test_frames_are_acknowledged_once_saved_and_given_up_after_many_attempts() -
 
 
 def test_what_does_not_fit_into_the_queue_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_session, "WRITE_BYTES_MAX", 1000)
+    monkeypatch.setattr(nats_module, "WRITE_BYTES_MAX", 1000)
 
     async def main() -> None:
         one = Opened()
@@ -163,6 +168,8 @@ class Node:
     def connected(self, peer: str) -> None:
         self.reached.append(peer)
 
+    def refused(self, peer: str, view: int) -> None: ...
+
     def received(self, peer: str, frame: bytes) -> None:
         self.taken.append((peer, frame))
 
@@ -170,7 +177,7 @@ class Node:
 def test_frames_that_come_again_are_counted_and_those_of_readers_are_not_taken() -> None:
     transport = NatsTransport("a", f"{URL}?reader=archive&replicas=3", peers=NAMES)
     assert transport._replicas == 3
-    expected: list[tuple[str, list[int]]] = []
+    expected: list[tuple[tuple[str, int], list[int]]] = []
     session: Any = SimpleNamespace(expect=lambda peer, _, ns, __: expected.append((peer, ns)))
     frame = frames.encode(frames.Head(bytes(8), bytes(8), b""), 0, (), [(4, b"x"), (5, b"y")])
     transport.arrived(session, "b", frame, "reply", 1)  # nobody is there to take it
@@ -180,7 +187,7 @@ def test_frames_that_come_again_are_counted_and_those_of_readers_are_not_taken()
     transport.arrived(session, "b", frame, "reply", 2)
     transport.arrived(session, "archive", frame, "reply", 1)
     assert node.taken == [("b", frame)]
-    assert expected == [("b", [4, 5]), ("archive", [])]
+    assert expected == [(("b", 0), [4, 5]), (("archive", 0), [])]
     assert transport.counters()["redelivered"] == 1
     transport.leave("b")
     transport.arrived(session, "b", frame, "reply", 1)

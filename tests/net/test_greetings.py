@@ -1,9 +1,8 @@
-"""Nodes in rare situations: joins over TCP, odd greetings, unusable stores and certificates."""
+"""Greetings, addresses and settings: who is let in, and what is understood."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from antecede.errors import NodeClosedError, PeerError, StoreError, UsageError
+from antecede.errors import NodeClosedError, PeerError, UsageError
 from antecede.net import Node
-from antecede.net.addresses import parsed
 from antecede.net.fields import Fields, number, put_number
-from antecede.net.setups import Setup
-from antecede.net.stores import SqliteStore
-from antecede.net.wires import Inbound, Outbound, greeting, names_in
+from antecede.net.settings import Setup
+from antecede.net.transports.addresses import parsed
+from antecede.net.transports.tcp import Inbound, Outbound, greeting, names_in
 from tests.net.test_tcp import SECONDS, Group, expect, until
 
 
@@ -209,7 +207,7 @@ def test_an_authority_that_we_did_not_make_is_refused(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ed25519
 
-    from antecede.net.certs import make_certificates
+    from antecede.net.transports.certs import make_certificates
 
     make_certificates(tmp_path, ["a"])
     key = ed25519.Ed25519PrivateKey.generate()
@@ -223,31 +221,11 @@ def test_an_authority_that_we_did_not_make_is_refused(tmp_path: Path) -> None:
         make_certificates(tmp_path, ["b"])
 
 
-def test_a_store_that_cannot_be_used_says_why(tmp_path: Path) -> None:
-    async def main() -> None:
-        foreign = tmp_path / "foreign.db"
-        with sqlite3.connect(foreign) as base:
-            base.execute("CREATE TABLE songs (title TEXT)")
-        base.close()
-        with pytest.raises(StoreError, match="another program"):
-            await SqliteStore(foreign).open()
-        damaged = tmp_path / "damaged.db"
-        damaged.write_bytes(b"not a database at all" * 100)
-        with pytest.raises(StoreError, match="put back a copy"):
-            await SqliteStore(damaged).open()
-        with pytest.raises(StoreError, match="check that the folder exists"):
-            await SqliteStore(tmp_path / "nowhere" / "a.db").open()
-        with pytest.raises(StoreError, match="is closed"):
-            await SqliteStore(tmp_path / "a.db").append(b"it was never opened")
-
-    asyncio.run(main())
-
-
 def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "nats://127.0.0.1:4222/shop"
     with pytest.raises(UsageError, match=r"listen=.* is for TCP"):
         Node("a", listen="127.0.0.1:7001", peers=["b"], transport=url)
-    monkeypatch.setitem(sys.modules, "antecede.net.nats", None)
+    monkeypatch.setitem(sys.modules, "antecede.net.transports.nats", None)
     with pytest.raises(UsageError, match=r"pip install 'antecede\[nats\]'"):
         Node("a", peers=["b"], transport=url)
 
@@ -255,8 +233,8 @@ def test_nats_takes_no_address_and_needs_its_extra(monkeypatch: pytest.MonkeyPat
 def test_a_stream_of_packets_that_does_not_fit_is_told() -> None:
     pytest.importorskip("nats")
     from antecede.net import frames
-    from antecede.net.nats_names import Names
-    from antecede.net.nats_readers import Readers
+    from antecede.net.transports.nats import Readers
+    from antecede.net.transports.nats_names import Names
 
     told: list[str] = []
     readers = Readers(

@@ -22,6 +22,9 @@ class Receiver(Protocol):
     def received(self, peer: str, frame: bytes) -> None:
         """Take a frame that ``peer`` sent."""
 
+    def refused(self, peer: str, view: int) -> None:
+        """Hear that ``peer`` does not count us among its members, in the view of this number."""
+
 
 class Transport(Protocol):
     """A network that carries frames between named processes."""

@@ -1,17 +1,14 @@
-"""Removals with much to pass on and little room, transports that know addresses, failing disks."""
+"""How views end: with much to pass on and little room, and with transports that know addresses."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antecede.errors import StoreError, UsageError
+from antecede.errors import UsageError
 from antecede.net import Limits, Node, members
-from antecede.net.stores import Saved, SqliteStore
 from antecede.testing import Host, Network, NetworkTransport, run
 from tests.net.test_membership import newcomer
 from tests.net.test_node import NAMES, node_on, take, three
@@ -151,47 +148,3 @@ def test_an_address_that_is_not_understood_is_logged_and_nothing_else_suffers(
     run(main())
     told = [text for text in caplog.messages if "no address" in text]
     assert told == ["a: cannot reach d: no address of d", "a: cannot reach d yet: no address of d"]
-
-
-def test_a_checkpoint_that_does_not_fit_leaves_the_old_one_and_its_journal(tmp_path: Path) -> None:
-    async def main() -> Saved:
-        store = SqliteStore(tmp_path / "a.db")
-        await store.open()
-        await store.replace(b"old")
-        await store.append(b"entry")
-        assert store._base is not None
-        store._base.execute("PRAGMA max_page_count=10")
-        with pytest.raises(StoreError, match="make room on the disk"):
-            await store.replace(bytes(1 << 20))
-        await store.append(b"another")
-        await store.close()
-        await store.close()
-        again = SqliteStore(tmp_path / "a.db")
-        saved = await again.open()
-        await again.close()
-        return saved
-
-    assert asyncio.run(main()) == Saved(b"old", [b"entry", b"another"])
-
-
-def test_a_disk_that_fails_is_said_in_one_line(tmp_path: Path) -> None:
-    class Failing:
-        in_transaction = False
-
-        def execute(self, statement: str, *_: object) -> None:
-            if statement.startswith("INSERT"):
-                msg = "disk I/O error"
-                raise sqlite3.OperationalError(msg)
-
-        def close(self) -> None: ...
-
-    async def main() -> None:
-        store: Any = SqliteStore(tmp_path / "a.db")
-        store._base = Failing()
-        for work in (store.append(b"x"), store.replace(b"x")):
-            with pytest.raises(StoreError, match=r"disk I/O error; check the disk") as caught:
-                await work
-            assert "\n" not in str(caught.value)
-        await store.close()
-
-    asyncio.run(main())

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from antecede.errors import UsageError
-from antecede.net.addresses import Address
+from antecede.net.transports.addresses import Address
 
 PORT: Final = 4222
 GROUP: Final = "antecede"
