@@ -287,6 +287,30 @@ class Phases(Rules):
                     keys.append(pending[0][1])
         return keys
 
+    def blocker(self, packet: Packet) -> int:
+        """Return the first of these that is missing; hot, so it makes no list of them."""
+        message, source, shift, reached = (
+            packet.content,
+            packet.source_no,
+            self._shift,
+            self.reached,
+        )
+        channel = self._channel + source
+        if packet.n - 1 > reached[channel] >> shift:
+            return packet.n - 1 << shift | channel
+        if message.seq:
+            own = self._heard + source
+            _, stamps = cast("Stamps", message.control)
+            for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
+                if stamp and others:
+                    level = stamp << shift
+                    for place in others:
+                        if reached[place] < level and place != own:
+                            return level | place
+                    if pending and pending[0][0] <= stamp:
+                        return pending[0][1]
+        return FREE
+
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Answer a question, or deliver: know what the message's sender knew."""
         message, source = packet.content, packet.source_no
