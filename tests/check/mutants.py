@@ -41,9 +41,7 @@ class NoMerge(Matrix):
 class CountsItself(Matrix):
     """Attaches the matrix after counting the message: it waits for itself."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         super().stamp(message, others, event, after)
         message.control = self._sent.copy(), self._tops.copy()
         return ALIKE
@@ -87,9 +85,7 @@ class Chatty(Optimal):
 class KeepsAll(Optimal):
     """SND(3) left out: keeps what a later message replaces (safe, but not the least)."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         before = self._settled()[1].copy()
         needs = super().stamp(message, others, event, after)
         self._settled()
@@ -100,9 +96,7 @@ class KeepsAll(Optimal):
 class ForgetsItself(Optimal):
     """SND(4) left out: its own messages are not remembered."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         needs = super().stamp(message, others, event, after)
         self._settled()
         del self._log[message.seq << self.view.shift | self.me]
@@ -123,9 +117,7 @@ class NoIntersection(Optimal):
 class LosesTheDestination(Optimal):
     """SND(2) without "d back where it was named": the constraint itself is dropped."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         super().stamp(message, others, event, after)
         return ALIKE
 

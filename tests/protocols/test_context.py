@@ -84,9 +84,7 @@ def test_going_on_after_a_restart() -> None:
 class ForgetsItself(Context):
     """Leaves its own last message out of the next one's predecessors."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         self._leaves.pop(self.me, None)
         return super().stamp(message, others, event, after)
 

@@ -27,9 +27,7 @@ def chain_of_three(world: World) -> None:
 class Forgets(Optimal):
     """Leaves one instance of information, "d is a destination of m's message", out of messages."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         own = super().stamp(message, others, event, after)
         tops, log = cast("Control", message.control)
         m, low = self.view.numbers["m"], self.view.low

@@ -71,9 +71,7 @@ def test_going_on_after_a_restart() -> None:
 class IgnoresWhatIsGone(Differential):
     """Takes a difference for additions only: absence is information, and it is lost."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         own = super().stamp(message, others, event, after)
         changes = cast("dict[int, Change]", own)
         return {dest: (is_all, [], fresh) for dest, (is_all, _, fresh) in changes.items()}

@@ -14,7 +14,14 @@ from operator import or_, sub
 from typing import Final, cast
 
 from antecede.endpoint.fields import Fields
-from antecede.endpoint.messages import Message, MessageId, Packet
+from antecede.endpoint.messages import (
+    ID_BYTES,
+    PAIR_BYTES,
+    ControlSize,
+    Message,
+    MessageId,
+    Packet,
+)
 from antecede.endpoint.numbers import (
     BYTE,
     FEW,
@@ -111,6 +118,12 @@ def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
 def count(view: View, tops: Tops, log: Log) -> int:
     """Return how many entries a log has, with each sender's newest, even if it names nobody."""
     return len(log) + sum([key > view.low and key not in log for key in tops])
+
+
+def size(entries: int, log: Log) -> ControlSize:
+    """Return the size of so many entries with the destinations of a log."""
+    dests = sum(map(int.bit_count, log.values()))
+    return ControlSize(entries, dests, PAIR_BYTES * entries + ID_BYTES * dests)
 
 
 def saved(log: Log) -> list[list[object]]:

@@ -111,6 +111,10 @@ class Message:
         """The message's name."""
         return MessageId(self.view.members[self.sender], self.seq)
 
+    def under(self, control: object) -> Message:
+        """Return the same message with another control."""
+        return Message(self.view, self.sender, self.seq, self.dests, self.payload, control)
+
 
 class Packet(Record):
     """One transmission on the channel ``source -> dest``; hand it to any network.

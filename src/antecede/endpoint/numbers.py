@@ -80,6 +80,21 @@ def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
     return value, at
 
 
+def folded(value: int) -> int:
+    """Return a number of either sign as one from 0: above 0 odd ones, else even ones."""
+    return 2 * value - 1 if value > 0 else -2 * value
+
+
+def unfolded(code: int) -> int:
+    """Return the number of which :func:`folded` made this."""
+    return code + 1 >> 1 if code & 1 else -(code >> 1)
+
+
+def is_key(key: int, view: View) -> bool:
+    """Tell whether a key can be that of a member's message."""
+    return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
+
+
 # Columns.
 
 
@@ -497,3 +512,17 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
+
+
+def put_vector(keys: Sequence[int], view: View, seq: int) -> bytes:
+    """Return a key for each member, with the width first."""
+    base, number, column = put_clocks(keys, view, seq)
+    return b"".join((BYTE[number], base, column))
+
+
+def get_vector(data: bytes, at: int, view: View, seq: int) -> tuple[list[int], int]:
+    """Read such keys, and return the place behind them."""
+    if data[at] > EIGHT:
+        msg = "has lanes of an unknown width"
+        raise PeerError(msg)
+    return get_clocks(data, at + 1, data[at], view, seq)

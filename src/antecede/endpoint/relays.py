@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
-from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
-from antecede.endpoint.numbers import read_varint, varint
+from antecede.endpoint.messages import Message, Need, Packet
+from antecede.endpoint.numbers import folded, is_key, read_varint, unfolded, varint
 from antecede.endpoint.rules import Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
@@ -24,8 +24,8 @@ class ChainWire(Wire):
         key = cast("int | None", packet.own)
         if key is None:
             return b"\0"
-        sender, ahead = key & self.view.low, (key >> self.view.shift) - packet.content.seq
-        return varint(sender + 1) + varint(2 * ahead - 1 if ahead > 0 else -2 * ahead)
+        ahead = (key >> self.view.shift) - packet.content.seq
+        return varint((key & self.view.low) + 1) + varint(folded(ahead))
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
         """Read it."""
@@ -33,14 +33,12 @@ class ChainWire(Wire):
         if not sender:
             return None, at
         code, at = read_varint(data, at)
-        seq = packet.content.seq + (code + 1 >> 1 if code & 1 else -(code >> 1))
-        if sender > self.view.n or not 1 <= seq <= COUNT_MAX:
-            msg = "names a message before it that nobody sent"
-            raise PeerError(msg)
-        if sender - 1 == packet.content.sender and seq >= packet.content.seq:
-            msg = "names itself, or a later message, as the one before it"
-            raise PeerError(msg)
-        return seq << self.view.shift | sender - 1, at
+        key = packet.content.seq + unfolded(code) << self.view.shift | sender - 1
+        if sender > self.view.n or not is_key(key, self.view):
+            raise PeerError("names a message before it that nobody sent")
+        if sender - 1 == packet.content.sender and unfolded(code) >= 0:
+            raise PeerError("names itself, or a later message, as the one before it")
+        return key, at
 
     def spell(self, packet: Packet) -> object:
         """Return None: the order of a channel is no control information."""
@@ -124,21 +122,14 @@ class Chained(Rules):
 
     def state(self) -> State:
         """Return what went to each last, and what came last of each."""
-        return {
-            "last": list(self._last),
-            "newest": list(self._newest),
-            "gone": format(self._gone, "x"),
-        }
+        gone = format(self._gone, "x")
+        return {"last": list(self._last), "newest": list(self._newest), "gone": gone}
 
     def load(self, state: Fields) -> None:
         """Take over both."""
         view = self.view
         for dest, key in enumerate(state.list("last", view.n)):
-            if key is not None and (
-                type(key) is not int
-                or key & view.low >= view.n
-                or not 1 <= key >> view.shift <= COUNT_MAX
-            ):
+            if key is not None and (type(key) is not int or not is_key(key, view)):
                 raise state.wrong("last", key, "the last message to each, or none")
             self._last[dest] = key
         self._newest = state.numbers("newest", view.n)

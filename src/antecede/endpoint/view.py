@@ -86,5 +86,9 @@ class View:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def id(self, key: int) -> tuple[str, int]:
+        """Return a message by its sender's name and its number."""
+        return self.members[key & self.low], key >> self.shift
+
     def __repr__(self) -> str:
         return f"View({self.number}, {self.members}, {self.protocol!r}, {self.options})"

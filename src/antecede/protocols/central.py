@@ -14,8 +14,8 @@ network may reorder and duplicate packets: each waits for the one before it on i
 
 Cost
 ----
-No control information, but the name of the message before on a channel. Each message that is not the relay's own takes one more packet and one more
-hop, and the relay carries all traffic.
+No control information, but the name of the message before on a channel. Each message that is not
+the relay's own takes one more packet and one more hop, and the relay carries all traffic.
 
 Names
 -----
@@ -28,10 +28,9 @@ request                  a data packet to the relay, whoever it is for
 
 Differences from the paper
 --------------------------
-[KS98]_ only names the case. A sender that is among its own destinations delivers at once, before
-the relay has the message; the relay then skips it. In pull mode the relay sends on what it
-received even if its own application has not taken it yet; each application takes in the relay's
-order.
+[KS98]_ only names the case. A sender that is among its own destinations delivers at once. In pull
+mode the relay sends on what its own application has not taken yet; each application takes in the
+relay's order.
 
 References
 ----------
@@ -49,7 +48,6 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.registry import register
 from antecede.endpoint.relays import Chained
-from antecede.endpoint.rules import Own
 from antecede.endpoint.view import View
 
 
@@ -77,19 +75,14 @@ class Central(Chained):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Take the first member if no relay is named."""
         options["relay"] = as_member("relay", options["relay"], members)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Hand the message to the relay, or, as the relay, to everybody."""
         for dest in others if self.me == self._relay else (self._relay,):
             self.post(dest, message)
-        return None
 
     def check(self, packet: Packet) -> str:
-        """Refuse what does not come by way of the relay."""
         message, source = packet.content, packet.source_no
         if self.me == self._relay:
             is_right = message.sender == source and message.dests != 1 << source

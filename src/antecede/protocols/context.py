@@ -9,8 +9,8 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Assumes
 -------
-A fixed membership in which every message goes to all. Every packet arrives eventually; the network may
-reorder and duplicate packets.
+A fixed membership in which every message goes to all. Every packet arrives eventually; the network
+may reorder and duplicate packets.
 
 Cost
 ----
@@ -41,12 +41,13 @@ References
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.numbers import get_column, put_column, read_varint, varint
+from antecede.endpoint.numbers import folded, get_column, put_column, read_varint, unfolded, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
@@ -57,22 +58,14 @@ class ContextWire(Wire):
     """The ids of predecessors, at most one of each sender."""
 
     def put(self, message: Message) -> bytes:
-        """Return how many there are, the gaps between their senders, and how far each is from us.
-
-        Distances forwards are odd, those backwards even.
-        """
-        shift, low, seq = self.view.shift, self.view.low, message.seq
+        """Return how many, the gaps between their senders, and how far each is from us."""
         keys = cast("list[int]", message.control)
-        senders = [key & low for key in keys]
-        ahead = [(key >> shift) - seq for key in keys]
-        gaps = [sender - before - 1 for before, sender in zip([-1, *senders], senders)]  # noqa: B905
-        one, names = put_column(gaps)
-        two, numbers = put_column([2 * far - 1 if far > 0 else -2 * far for far in ahead])
+        senders = [key & self.view.low for key in keys]
+        one, names = put_column([sender - last - 1 for last, sender in pairwise((-1, *senders))])
+        two, numbers = put_column([folded((k >> self.view.shift) - message.seq) for k in keys])
         return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
-        view = self.view
         code, at = read_varint(data, at)
         gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
         codes, at = get_column(data, at, code >> 4, code & 3)
@@ -80,24 +73,18 @@ class ContextWire(Wire):
         sender = -1
         for gap, far in zip(gaps, codes, strict=True):
             sender += gap + 1
-            seq = message.seq + (far + 1 >> 1) if far & 1 else message.seq - (far >> 1)
-            if sender >= view.n or not 1 <= seq <= COUNT_MAX:
-                msg = "names messages that nobody sent"
-                raise PeerError(msg)
+            seq = message.seq + unfolded(far)
+            if sender >= self.view.n or not 1 <= seq <= COUNT_MAX:
+                raise PeerError("names messages that nobody sent")
             if sender == message.sender and seq >= message.seq:
-                msg = "knows of later messages of its sender"
-                raise PeerError(msg)
-            keys.append(seq << view.shift | sender)
+                raise PeerError("knows of later messages of its sender")
+            keys.append(seq << self.view.shift | sender)
         return keys, at
 
     def spell(self, packet: Packet) -> object:
-        """Return sorted pairs (process, number)."""
-        members, shift, low = self.view.members, self.view.shift, self.view.low
-        keys = cast("list[int]", packet.content.control)
-        return tuple(sorted([(members[key & low], key >> shift) for key in keys]))
+        return tuple(sorted(map(self.view.id, cast("list[int]", packet.content.control))))
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return one pair for each predecessor."""
         count = len(cast("list[int]", packet.content.control))
         return ControlSize(count, 0, PAIR_BYTES * count)
 
@@ -127,23 +114,19 @@ class Context(Rules):
         self._leaves: dict[int, int] = {}
         """By sender, the key of a message that no other one here followed."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Attach the message to all leaves; then it is the only one."""
         message.control = [key for _, key in sorted(self._leaves.items())]
         self._leaves = {self.me: message.seq << self.view.shift | self.me}
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
         for key in cast("list[int]", packet.content.control):
             if key & self.low == self.me and key >> self.view.shift > self.made:
                 return "" if self.is_stale else knows_too_much(self.made)
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the predecessors, except one of our own: that is here."""
         low, me = self.low, self.me
         return [key for key in cast("list[int]", packet.content.control) if key & low != me]
 
@@ -157,26 +140,18 @@ class Context(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a predecessor is this message, or a later one of its sender."""
-        low, shift = self.low, self.view.shift
         keys = cast("list[int]", packet.content.control)
-        return any(key & low == sender and key >> shift >= seq for key in keys)
+        return any(key & self.low == sender and key >> self.shift >= seq for key in keys)
 
     def state(self) -> State:
-        """Return the leaves."""
         return {"leaves": sorted(self._leaves.values())}
 
     def load(self, state: Fields) -> None:
-        """Take over the leaves."""
-        view = self.view
-        for key in state.numbers("leaves", most=(SAVED_MAX + 1 << self.view.shift) - 1):
-            sender = key & view.low
-            newest = self.made << view.shift | sender if sender == self.me else 0
-            if (
-                sender >= view.n
-                or sender in self._leaves
-                or key > max(newest, self.reached[sender])
-            ):
+        newest = dict(enumerate(self.reached))
+        newest[self.me] = max(newest[self.me], self.made << self.shift | self.me)
+        for key in state.numbers("leaves", most=(SAVED_MAX + 1 << self.shift) - 1):
+            sender = key & self.low
+            if sender in self._leaves or key > newest.get(sender, -1):
                 raise state.wrong("leaves", key, "one message of each sender, delivered here")
             self._leaves[sender] = key
 

@@ -32,10 +32,10 @@ highest level               ``Hierarchy._inner``, rules of ``optimal``
 Differences from the paper
 --------------------------
 [KS98]_ sketches the case in a few sentences. Between representatives a packet's control is a
-message of the inner protocol. A message goes only where it has destinations, and
-turns around at the first representative above them. A sender that is among its own destinations
-delivers at once. In pull mode representatives pass on what they received even if
-their own application has not taken it yet; each application takes in that order.
+message of the inner protocol. A message goes only where it has destinations, and turns around at
+the first representative above them. A sender that is among its own destinations delivers at once.
+In pull mode representatives pass on what their own application has not taken yet; each application
+takes in that order.
 
 References
 ----------
@@ -52,20 +52,11 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_choice, as_parts
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import (
-    CLOCK_BYTES,
-    FREE,
-    ControlSize,
-    Message,
-    Need,
-    Packet,
-    new_message,
-    new_packet,
-)
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import register, rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
-from antecede.endpoint.rules import Own, Rules, State, Wire
+from antecede.endpoint.rules import Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -105,7 +96,7 @@ class Tree:
         return head
 
     def ranks(self, dests: int, source: int) -> int:
-        """Return the roots of destinations as a mask of the inner view, without that of a source."""
+        """Return the roots of destinations, without that of a source, as an inner mask."""
         mask = 0
         for rank, root in enumerate(self.roots):
             if dests & self.below[root] and root != self.root[source]:
@@ -116,7 +107,7 @@ class Tree:
         """Return what a packet between roots is to the inner protocol."""
         message = cast("Message", packet.content.control)
         source, dest = self.rank[packet.source_no], self.rank[packet.dest_no]
-        return new_packet(message, source, dest, packet.n, packet.own)
+        return Packet(message, source, dest, packet.n, packet.own)
 
 
 class HierarchyWire(ChainWire):
@@ -133,49 +124,40 @@ class HierarchyWire(ChainWire):
         return b"\0" if inner is None else varint(inner.seq) + self._inner.put(inner)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
         number, at = read_count(data, at)
         if not number:
             return None, at
         tree = self.tree
         mask = tree.ranks(message.dests, message.sender)
         if not mask or not message.seq:
-            msg = "is for no other cluster, or is not a message"
-            raise PeerError(msg)
+            raise PeerError("is for no other cluster, or is not a message")
         sender = tree.rank[tree.root[message.sender]]
-        inner = new_message(tree.inner, sender, number, mask, b"", None)
+        inner = Message(tree.inner, sender, number, mask, b"", None)
         inner.control, at = self._inner.get(data, at, inner)
         return inner, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return what the inner protocol says to one root, or the message before."""
         if packet.content.control is None:
             return super().put_own(packet)
         return self._inner.put_own(self.tree.as_inner(packet))
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read it."""
         if packet.content.control is None:
             return super().get_own(data, at, packet)
         tree, inner = self.tree, cast("Message", packet.content.control)
         rank = tree.rank.get(packet.dest_no, -1)
-        if tree.rank.get(packet.source_no) != inner.sender or not inner.dests >> max(rank, 0) & 1:
-            msg = "is not between the representatives that its message is for"
-            raise PeerError(msg)
-        if rank < 0:
-            msg = "has control for a process that is no representative"
-            raise PeerError(msg)
+        is_meant = rank >= 0 and inner.dests >> rank & 1
+        if tree.rank.get(packet.source_no) != inner.sender or not is_meant:
+            raise PeerError("is not between the representatives that its message is for")
         return self._inner.get_own(data, at, tree.as_inner(packet))
 
     def spell(self, packet: Packet) -> object:
-        """Return the number and the inner control, or None."""
         inner = cast("Message | None", packet.content.control)
         if inner is None:
             return None
         return inner.seq, self._inner.spell(self.tree.as_inner(packet))
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return what representatives carry; within a cluster that is nothing."""
         if packet.content.control is None:
             return ControlSize(0, 0, 0)
         entries, dests, model_bytes = self._inner.measure(self.tree.as_inner(packet))
@@ -229,23 +211,19 @@ class Hierarchy(Chained):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse clusters that overlap, and an unknown inner protocol."""
         options["clusters"] = _trees(options["clusters"], members)
         as_choice("inner", options["inner"], INNERS)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Let the message go its way, up and down."""
         self._pass_on(message, self.me)
-        return None
 
     def _pass_on(self, message: Message, source: int) -> None:
         """Pass a message on to where it has destinations, except where it came from."""
         tree, me = self._tree, self.me
         due = message.dests & ~(1 << message.sender)
         if message.control is not None:  # from another root
-            message = _bare(message)
+            message = message.under(None)
         for child in tree.children[me]:
             if due & tree.below[child] and child != source:
                 self.post(child, message)
@@ -261,16 +239,14 @@ class Hierarchy(Chained):
         """Send a message to other roots by the inner protocol."""
         tree = self._tree
         rules.made += 1
-        inner = new_message(tree.inner, tree.rank[self.me], rules.made, remote, b"", None)
+        inner = Message(tree.inner, tree.rank[self.me], rules.made, remote, b"", None)
         others = tree.inner.list(remote)
         own = rules.stamp(inner, others, rules.made, rules.made - 1)
         assert own is not None
-        carried = _bare(message)
-        carried.control = inner
+        carried = message.under(inner)
         self.outbox += [(tree.roots[rank], carried, own.get(rank)) for rank in others]
 
     def check(self, packet: Packet) -> str:
-        """Refuse what does not come from where it should."""
         message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
         below = tree.below[me]
         if message.control is not None:
@@ -306,19 +282,6 @@ class Hierarchy(Chained):
             return super().needs(packet)
         return [self._outer(key) for key in self._inner.needs(self._tree.as_inner(packet))]
 
-    def blocker(self, packet: Packet) -> int:
-        """Return one of these."""
-        if self._inner is None or packet.content.control is None:
-            return super().blocker(packet)
-        key = self._inner.blocker(self._tree.as_inner(packet))
-        return FREE if key == FREE else self._outer(key)
-
-    def missing(self, packet: Packet) -> list[int]:
-        """Return those that are not reached."""
-        if self._inner is None or packet.content.control is None:
-            return super().missing(packet)
-        return [self._outer(key) for key in self._inner.missing(self._tree.as_inner(packet))]
-
     def _outer(self, key: int) -> int:
         """Return the key here of a key of the inner protocol."""
         assert self._inner is not None
@@ -326,19 +289,13 @@ class Hierarchy(Chained):
         return key >> low.bit_length() << self._shift | self._offset + (key & low)
 
     def key(self, packet: Packet) -> int:
-        """Return the packet's place on its channel, or the key of its inner message."""
         if self._inner is None or packet.content.control is None:
             return super().key(packet)
         return self._outer(self._inner.key(self._tree.as_inner(packet)))
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before, or the root and the number of its message that is missing."""
         if self._inner is None or packet.content.control is None:
             return super().wanted(packet, key)
-        return self._wanted_above(packet, key)
-
-    def _wanted_above(self, packet: Packet, key: int) -> tuple[int, int]:
-        assert self._inner is not None
         place, low = (key & self.low) - self._offset, self._inner.low
         inner = key >> self._shift << low.bit_length() | place
         rank, number = self._inner.wanted(self._tree.as_inner(packet), inner)
@@ -348,11 +305,10 @@ class Hierarchy(Chained):
         """Return the message before, or what a root has sent or passed on to others."""
         if packet.content.control is None:
             return super().need(packet, key)
-        root, number = self._wanted_above(packet, key)
+        root, number = self.wanted(packet, key)
         return Need(self.view.members[root], number, "relayed")
 
     def follows(self, packet: Packet, other: Packet) -> bool:
-        """Tell whether another packet is before one on its channel, or among the roots."""
         one, two = other.content.control, packet.content.control
         if self._inner is None or one is None or two is None:
             return one is None and two is None and super().follows(packet, other)
@@ -360,7 +316,6 @@ class Hierarchy(Chained):
         return self._inner.follows(tree.as_inner(packet), tree.as_inner(other))
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Pass a message on."""
         message, source = packet.content, packet.source_no
         if self._inner is None or message.control is None:
             places = super().taken(packet)
@@ -382,11 +337,9 @@ class Hierarchy(Chained):
             self._inner.gone(self._tree.rank[source])
 
     def kept_entries(self) -> int | None:
-        """Return what the inner protocol keeps."""
         return None if self._inner is None else self._inner.kept_entries()
 
     def state(self) -> State:
-        """Return the channels' state, and that of the inner protocol."""
         inner = self._inner
         return super().state() | {
             "taken": list(self._taken),
@@ -394,7 +347,6 @@ class Hierarchy(Chained):
         }
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
         super().load(state)
         self._taken = state.numbers("taken", len(self._taken))
         inner, rules = state.take("inner"), self._inner
@@ -406,20 +358,13 @@ class Hierarchy(Chained):
         rules.made = fields.number("made")
         rules.is_stale = self.is_stale
         low = rules.low
-        for place in range(low + 1):
+        for place in range(len(rules.reached)):
             number = self.reached[self._offset + place] >> self._shift
-            if place < len(rules.reached):
-                rules.reached[place] = number << low.bit_length() | place
+            rules.reached[place] = number << low.bit_length() | place
         saved = fields.fields("rules")
         rules.load(saved)
         saved.end()
         fields.end()
-
-
-def _bare(message: Message) -> Message:
-    """Return a message without control."""
-    one = message
-    return new_message(one.view, one.sender, one.seq, one.dests, one.payload, None)
 
 
 Cluster = tuple[object, ...]

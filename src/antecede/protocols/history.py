@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
     COUNT_MAX,
@@ -65,6 +65,7 @@ from antecede.endpoint.numbers import (
     BYTE,
     get_clocks,
     get_column,
+    is_key,
     put_clocks,
     put_column,
     read_varint,
@@ -107,7 +108,6 @@ class HistoryWire(Wire):
         return b"".join(out)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
         view, n, form = self.view, self.view.n, data[at]
         keys, at = get_clocks(data, at + 1, form & 3, view, message.seq)
         tops = [key >> view.shift for key in keys]
@@ -118,11 +118,9 @@ class HistoryWire(Wire):
         ]
         is_short = sum([row.count(0) for row in rows]) == list(lags).count(0)
         if [max(column) for column in zip(*rows)] != tops or not is_short:  # noqa: B905 - alike
-            msg = "has rows that do not fit the newest messages that it names"
-            raise PeerError(msg)
+            raise PeerError("has rows that do not fit the newest messages that it names")
         if tops[message.sender] >= message.seq:
-            msg = "knows of later messages of its sender"
-            raise PeerError(msg)
+            raise PeerError("knows of later messages of its sender")
         count, at = read_varint(data, at)
         newest, size, past = [0] * n, n + 7 >> 3, []
         for _ in range(count):
@@ -132,13 +130,13 @@ class HistoryWire(Wire):
             length, at = read_varint(data, at + size)
             newest[sender] = seq = newest[sender] + gap + 1
             if at + length > len(data) or not 0 < dests <= view.everyone or length > PAYLOAD_MAX:
-                msg = "brings a message that is cut off, or is for nobody among the members"
-                raise PeerError(msg)
+                raise PeerError(
+                    "brings a message that is cut off, or is for nobody among the members"
+                )
             past.append(new_message(view, sender, seq, dests, data[at : at + length], None))
             at += length
         if max(newest) > COUNT_MAX or newest[message.sender] >= message.seq:
-            msg = "brings later messages of its own sender, or numbers that are too high"
-            raise PeerError(msg)
+            raise PeerError("brings later messages of its own sender, or numbers that are too high")
         return (rows, tuple(past)), at
 
     def put_own(self, packet: Packet) -> bytes:
@@ -149,7 +147,6 @@ class HistoryWire(Wire):
         return b"".join(map(varint, (len(needs) + 1, *needs, *tops)))
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read it."""
         count, at = read_varint(data, at)
         if not count:
             return None, at
@@ -158,18 +155,13 @@ class HistoryWire(Wire):
             key, at = read_varint(data, at)
             keys.append(key)
         needs, tops = keys[: count - 1], keys[count - 1 :]
-        if any(not view.low < key <= COUNT_MAX << view.shift for key in needs) or any(
-            key & view.low >= view.n for key in needs
-        ):
-            msg = "waits for messages that nobody sent"
-            raise PeerError(msg)
+        if not all(is_key(key, view) for key in needs):
+            raise PeerError("waits for messages that nobody sent")
         if any(key & view.low != place for place, key in enumerate(tops)):
-            msg = "has clocks of processes that are not members"
-            raise PeerError(msg)
+            raise PeerError("has clocks of processes that are not members")
         return (needs, tops), at
 
     def spell(self, packet: Packet) -> object:
-        """Return rows (process, pairs) that are not empty, and (sender, seq, dests, payload)."""
         rows, past = cast("Control", packet.content.control)
         names = self.view.members
         known = [
@@ -180,7 +172,6 @@ class HistoryWire(Wire):
         return tuple(sorted([row for row in known if row[1]])), tuple(before)
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return the messages that travel along, with their destinations and payloads."""
         past = cast("Control", packet.content.control)[1]
         dests = sum([old.dests.bit_count() for old in past])
         heads = PAIR_BYTES * len(past) + ID_BYTES * dests
@@ -223,19 +214,15 @@ class History(Rules):
         self._looked = PAST_MIN
         """With so many in the past, look again which are no longer needed."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Let all of ``BUF_p`` travel along, and then add the message to it."""
         self._prune()
         message.control = tuple(self._known), tuple(self._past.values())
-        seq = message.seq
-        key = self._seen[self.me] = self.reached[self.me] = seq << self.view.shift | self.me
-        self._past[key] = new_message(self.view, self.me, seq, message.dests, message.payload, None)
+        key = self._seen[self.me] = self.reached[self.me] = message.seq << self.shift | self.me
+        self._past[key] = message.under(None)
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
         rows, past = cast("Control", packet.content.control)
         if packet.own is not None or packet.source_no != packet.content.sender:
             return "brings a message of another process as if it were alone"
@@ -246,13 +233,11 @@ class History(Rules):
         return ""
 
     def readmit(self, packet: Packet) -> str:
-        """Accept a message that another one's packet brought."""
         rows, past = cast("Control", packet.content.control)
         is_one = packet.own is not None and not past and not any(map(any, rows))
         return "" if is_one and packet.content.dests >> self.me & 1 else "is not for this process"
 
     def unpack(self, packet: Packet) -> list[Packet]:
-        """Return the messages for this process that it has not seen, the packet's own last."""
         view, me, bit, seen, reached = self.view, self.me, 1 << self.me, self._seen, self.reached
         source, n, shift = packet.source_no, packet.n, self.view.shift
         rows, past = cast("Control", packet.content.control)
@@ -267,15 +252,14 @@ class History(Rules):
                     if old is packet.content:  # its sender knew of all this
                         latest = [max(column) << shift for column in zip(*rows)]  # noqa: B905
                         tops = [max(top, q | s) for s, (top, q) in enumerate(zip(tops, latest))]  # noqa: B905
-                    one = new_message(view, sender, old.seq, old.dests, old.payload, nothing)
-                    found.append(new_packet(one, source, me, n, (before, tops.copy())))
+                    waits = before, tops.copy()
+                    found.append(new_packet(old.under(nothing), source, me, n, waits))
                     before = []  # this one waits for them
                 before.append(key)
             tops[sender] = key
         return found
 
     def arrived(self, packet: Packet) -> None:
-        """Add to the past what is new, and to what is known to be delivered."""
         view, seen, known, source = self.view, self._seen, self._known, packet.source_no
         rows, past = cast("Control", packet.content.control)
         for place, row in enumerate(rows):
@@ -285,18 +269,14 @@ class History(Rules):
             key = old.seq << view.shift | old.sender
             if key > seen[old.sender]:
                 seen[old.sender] = key
-                if old is packet.content:  # without its control
-                    old = new_message(view, source, old.seq, old.dests, old.payload, None)  # noqa: PLW2901
-                self._past[key] = old
+                self._past[key] = old.under(None) if old is packet.content else old
         own = known[source]
         known[source] = (*own[:source], seen[source] >> view.shift, *own[source + 1 :])
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the messages before this one in the packet that brought it."""
         return cast("Waits", packet.own)[0] if packet.own else NOBODY
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Note the delivery."""
         sender = packet.content.sender
         self.reached[sender] = packet.content.seq << self.view.shift | sender
         if len(self._past) >= self._looked:
@@ -318,23 +298,19 @@ class History(Rules):
         self._looked = max(PAST_MIN, 2 * len(kept))
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a message came along before this one, or was known to be delivered."""
         tops = cast("Waits", packet.own)[1]
         return tops[sender] >> self.view.shift >= seq
 
     def kept_entries(self) -> int:
-        """Return how many messages travel along with the next one."""
         self._prune()
         return len(self._past)
 
     def state(self) -> State:
-        """Return the past, and what is known to be delivered."""
         self._prune()
         past = [[key, format(old.dests, "x"), old.payload] for key, old in self._past.items()]
         return {"past": past, "seen": list(self._seen), "known": [list(r) for r in self._known]}
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
         view = self.view
         self._seen = state.keys("seen", view.n, view.shift)
         if self._seen[self.me] >> view.shift > self.made and not self.is_stale:
@@ -345,7 +321,7 @@ class History(Rules):
                 raise state.wrong("past", entry, "a key, destinations and a payload")
             key, dests = entry[0], state.as_mask("past", entry[1], view.n)
             sender, seq = key & view.low, key >> view.shift
-            if sender >= view.n or not 0 < seq <= SAVED_MAX or key > self._seen[sender]:
+            if not is_key(key, view) or key > self._seen[sender]:
                 raise state.wrong("past", key, "messages that were seen")
             self._past[key] = new_message(view, sender, seq, dests, entry[2], None)
 

@@ -11,10 +11,10 @@ Causal order across overlapping groups. Messages may wait for members that have 
 
 Assumes
 -------
-A fixed membership with fixed, closed groups. Every packet arrives eventually; the network may reorder and duplicate
-packets: what is heard of a member counts in the order of its channel. The holding buffer must not
-fill: an answer counts after earlier messages on its channel, and if those are refused for lack of
-space, whatever waits for the answer waits forever.
+A fixed membership with fixed, closed groups. Every packet arrives eventually; the network may
+reorder and duplicate packets: what is heard of a member counts in the order of its channel. The
+holding buffer must not fill: if messages before an answer on its channel are refused, whatever
+waits for the answer waits forever.
 
 Cost
 ----
@@ -66,7 +66,6 @@ from antecede.endpoint.messages import (
     Message,
     Need,
     Packet,
-    new_message,
 )
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.registry import register
@@ -105,13 +104,11 @@ class PhasesWire(Wire):
         return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read a word, or stamps."""
         if not message.seq:
             code, at = read_varint(data, at)
             last, at = read_count(data, at)
             if code >> 1 > COUNT_MAX:
-                msg = "has a stamp that is too high"
-                raise PeerError(msg)
+                raise PeerError("has a stamp that is too high")
             return (bool(code & 1), code >> 1, last), at
         stamp, at = read_count(data, at, 1)
         stamps = []
@@ -119,15 +116,12 @@ class PhasesWire(Wire):
             code, at = read_varint(data, at)
             stamps.append(stamp - code if code else 0)
             if code >= stamp:
-                msg = "has a stamp that is not above those of its past"
-                raise PeerError(msg)
+                raise PeerError("has a stamp that is not above those of its past")
         if message.dests | 1 << message.sender not in self.groups:
-            msg = "is for processes that are not a group"
-            raise PeerError(msg)
+            raise PeerError("is for processes that are not a group")
         return (stamp, stamps), at
 
     def spell(self, packet: Packet) -> object:
-        """Return (stamp, stamps by group), ("ask", stamp) or ("promise", stamp)."""
         if not packet.content.seq:
             is_promise, stamp, _ = cast("Word", packet.content.control)
             return ("promise" if is_promise else "ask"), stamp
@@ -135,7 +129,6 @@ class PhasesWire(Wire):
         return stamp, tuple(stamps)
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return one integer for the stamp and one for each group."""
         count = 1 + len(self.masks) if packet.content.seq else 1
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
@@ -180,12 +173,8 @@ class Phases(Rules):
         self._shift = view.shift + 2
         self._wire = cast("PhasesWire", view.forms)
         masks = self._wire.masks
-        self._others = [
-            [self._heard + member for member in view.list(mask) if member != me]
-            if mask >> me & 1
-            else []
-            for mask in masks
-        ]
+        mine = [view.list(mask & ~(1 << me)) if mask >> me & 1 else () for mask in masks]
+        self._others = [[self._heard + member for member in group] for group in mine]
         """By group, if this process is in it, where the others are heard."""
         self._clock = 0
         self._stamps = [0] * len(masks)
@@ -201,12 +190,9 @@ class Phases(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Take one group of all if there are none."""
         options["groups"] = as_groups(options["groups"], members)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Take the next stamp, and tell the highest to each group."""
         self._clock += 1
         message.control = self._clock, self._stamps.copy()
@@ -216,7 +202,6 @@ class Phases(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse stamps that would use up the clock."""
         control = cast("tuple[int, int]", packet.content.control)
         stamp = control[0] if packet.content.seq else control[1]
         if stamp > self._clock + JUMP_MAX:
@@ -285,19 +270,14 @@ class Phases(Rules):
             member, stamp = (key & self.low) - self._heard, key >> self._shift
             if 0 <= member < self._heard and stamp > self._asked[member]:
                 self._asked[member] = stamp
-                self._say(member, is_promise=False, stamp=stamp)
-
-    def _say(self, dest: int, *, is_promise: bool, stamp: int) -> None:
-        word: Word = is_promise, stamp, self._last[dest]
-        self.outbox.append((dest, new_message(self.view, self.me, 0, 0, b"", word), None))
+                self.say(member, (False, stamp, self._last[member]))
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the packet before on the channel, and what must be heard and delivered first."""
-        message, source, shift = packet.content, packet.source_no, self._shift
-        keys = [packet.n - 1 << shift | self._channel + source]
+        message, shift, own = packet.content, self._shift, self._heard + packet.source_no
+        keys = [packet.n - 1 << shift | self._channel + packet.source_no]
         if not message.seq:
             return keys
-        own = self._heard + source
         _, stamps = cast("Stamps", message.control)
         for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
             if stamp and others:
@@ -308,7 +288,7 @@ class Phases(Rules):
         return keys
 
     def blocker(self, packet: Packet) -> int:
-        """Return the first of these that is missing."""
+        """Return the first of these that is missing; hot, so it makes no list of them."""
         message, source, shift, reached = (
             packet.content,
             packet.source_no,
@@ -338,7 +318,7 @@ class Phases(Rules):
         if _is_question(packet):
             _, stamp, _ = cast("Word", message.control)
             self._clock = max(self._clock, stamp)
-            self._say(source, is_promise=True, stamp=self._clock)
+            self.say(source, (True, self._clock, self._last[source]))
             self._ahead[source].pop(packet.n, None)
         channel = self._channel + source
         if packet.n > self.reached[channel] >> self._shift:  # a question, or some before are lost
@@ -356,14 +336,10 @@ class Phases(Rules):
         return source, *places
 
     def key(self, packet: Packet) -> int:
-        """Return the key that others wait for."""
         return packet.content.seq << self._shift | packet.content.sender
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message that a key stands for; on a channel, all before this packet.
-
-        What is heard of others is not a message, so no number of one is high enough.
-        """
+        """For what is heard of others no number of a message is high enough."""
         place = key & self.low
         if place < self._heard:
             return place, key >> self._shift
@@ -372,7 +348,6 @@ class Phases(Rules):
         return packet.source_no, self._before(packet)
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return a message, or the stamp that a member must have promised."""
         place = key & self.low
         if self._heard <= place < self._channel:
             return Need(self.view.members[place - self._heard], key >> self._shift, "stamp")
@@ -389,17 +364,10 @@ class Phases(Rules):
         self.reached[place] = COUNT_MAX << self._shift | place
 
     def state(self) -> State:
-        """Return the clock, the stamps, whom we asked, and our last message to each."""
-        return {
-            "clock": self._clock,
-            "stamps": list(self._stamps),
-            "asked": list(self._asked),
-            "last": list(self._last),
-            "lost": list(self._lost),
-        }
+        counts = {"asked": list(self._asked), "last": list(self._last), "lost": list(self._lost)}
+        return {"clock": self._clock, "stamps": list(self._stamps), **counts}
 
     def load(self, state: Fields) -> None:
-        """Take over all that."""
         n = self.view.n
         self._clock = state.number("clock")
         self._stamps = state.numbers("stamps", len(self._stamps), most=self._clock)

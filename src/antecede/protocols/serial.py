@@ -37,9 +37,9 @@ In [KS98]_ every process keeps the entries, so a message carries one (broadcast)
 destination; with ``entries='all'`` it carries them all, as in the paper. The latest message to a
 process does not count that process's own; otherwise it could send before it has delivered, and its
 message would stand for one that it has not. The first member is the token's home: others request
-the token from it, and return it when they have sent what they had. So an idle system sends nothing. If a process
-that has the token is declared gone, its home goes on with the token as it was lent; if the home is
-gone, the next member becomes the home, with a new token.
+the token from it, and return it when they have sent what they had. So an idle system sends
+nothing. If a process that has the token is declared gone, its home goes on with the token as it was
+lent; if the home is gone, the next member becomes the home, with a new token.
 
 References
 ----------
@@ -50,24 +50,24 @@ References
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo
-from antecede.endpoint.messages import (
-    COUNT_MAX,
-    PAIR_BYTES,
-    ControlSize,
-    Message,
-    Packet,
-    new_message,
+from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import (
+    get_column,
+    is_key,
+    put_column,
+    read_count,
+    read_varint,
+    varint,
 )
-from antecede.endpoint.numbers import get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import (
     NOBODY,
-    Own,
     Rules,
     State,
     Wire,
@@ -91,13 +91,12 @@ class SerialWire(Wire):
         self._carries_all = view.options["entries"] == "all"
 
     def put(self, message: Message) -> bytes:
-        """Return a token, if there is one."""
         if message.control is None:
             return b"" if message.seq else b"\0"
         token = sorted(cast("Token", message.control).items())
         dests, keys = [dest for dest, _ in token], [key for _, key in token]
         newest = max(keys, default=0) >> self.view.shift
-        one, gaps = put_column([d - before - 1 for before, d in zip([-1, *dests], dests)])  # noqa: B905
+        one, gaps = put_column([dest - last - 1 for last, dest in pairwise((-1, *dests))])
         two, senders = put_column([key & self.view.low for key in keys])
         three, ages = put_column([newest - (key >> self.view.shift) for key in keys])
         count = len(token) if message.seq else len(token) + 1
@@ -105,7 +104,6 @@ class SerialWire(Wire):
         return b"".join((head, gaps, senders, ages))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read it."""
         if message.seq and not self._carries_all:
             return None, at
         code, at = read_varint(data, at)
@@ -121,61 +119,47 @@ class SerialWire(Wire):
         for gap, sender, age in zip(gaps, senders, ages, strict=True):
             dest += gap + 1
             if max(dest, sender) >= self.view.n or sender == dest or age >= newest:
-                msg = "has entries of processes that are not members, or of messages of nobody"
-                raise PeerError(msg)
+                raise PeerError("has entries of those who are not members, or of no messages")
             token[dest] = newest - age << shift | sender
         if count < 0 or min(ages, default=newest):
-            msg = "has no token, or no entry is the newest"
-            raise PeerError(msg)
+            raise PeerError("has no token, or no entry is the newest")
         return token, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return the entry of one destination, 0 if there is none."""
         if self._carries_all or not packet.content.seq:
             return b""
         return varint(cast("int | None", packet.own) or 0)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read it; what a message waits for is not itself, nor a later one."""
         if not packet.content.seq:
             return None, at
         key: int | None = None
         if self._carries_all:
             key = cast("Token", packet.content.control).get(packet.dest_no)
-        elif data[at]:
-            key, at = self._get_key(data, at)
         else:
-            at += 1
+            code, at = read_varint(data, at)
+            key = code or None
         if key is not None:
+            if not is_key(key, self.view):
+                raise PeerError("names a message that nobody sent")
             sender, seq = key & self.view.low, key >> self.view.shift
             is_later = sender == packet.source_no and seq >= packet.content.seq
             if sender == packet.dest_no or is_later:
-                msg = "waits for a message of its destination, for itself, or for a later one"
-                raise PeerError(msg)
+                raise PeerError(
+                    "waits for a message of its destination, for itself, or for a later one"
+                )
         return (None if self._carries_all else key), at
 
-    def _get_key(self, data: bytes, at: int) -> tuple[int, int]:
-        key, at = read_varint(data, at)
-        if key & self.view.low >= self.view.n or not 1 <= key >> self.view.shift <= COUNT_MAX:
-            msg = "names a message that nobody sent"
-            raise PeerError(msg)
-        return key, at
-
     def spell(self, packet: Packet) -> object:
-        """Return a pair (sender, number), entries (destination, sender, number), or a wish."""
-        members, shift, low = self.view.members, self.view.shift, self.view.low
-        token = cast("Token | None", packet.content.control)
+        view, token = self.view, cast("Token | None", packet.content.control)
         if token is not None:
-            return tuple(
-                sorted([(members[d], members[k & low], k >> shift) for d, k in token.items()])
-            )
+            return tuple(sorted([(view.members[d], *view.id(key)) for d, key in token.items()]))
         if not packet.content.seq:
             return ("wish",)
         key = cast("int | None", packet.own)
-        return () if key is None else (members[key & low], key >> shift)
+        return () if key is None else view.id(key)
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return the pairs carried."""
         token = cast("Token | None", packet.content.control)
         count = len(token) if token is not None else int(packet.own is not None)
         return ControlSize(count, 0, PAIR_BYTES * count)
@@ -221,33 +205,24 @@ class Serial(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse an unknown word."""
         as_choice("entries", options["entries"], CARRIED)
 
     def admit(self, others: tuple[int, ...]) -> None:
-        """Refuse what would have to wait if too much does."""
         if self._token is None:
             self._check_queue(1)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
-        """Send if the token is here, else wish for it."""
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         self._queue.append(message)
         if self._token is not None:
             self._send_queue(self._token)
         else:
             self._wish()
         self.queued = len(self._queue)
-        return None
 
     def _wish(self) -> None:
         if self.me != self._home and not self._has_asked:
             self._has_asked = True
-            self._say(self._home, None)
-
-    def _say(self, dest: int, token: Token | None) -> None:
-        self.outbox.append((dest, new_message(self.view, self.me, 0, 0, b"", token), None))
+            self.say(self._home, None)
 
     def _send_queue(self, token: Token) -> None:
         """Send all that waits, in order: each copy names the latest message to its destination."""
@@ -263,7 +238,6 @@ class Serial(Rules):
         self.queued = 0
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent, and a token from strangers."""
         message, view = packet.content, self.view
         token = cast("Token | None", message.control)
         if not message.seq and token is None:
@@ -276,7 +250,6 @@ class Serial(Rules):
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the latest message to this process before this one."""
         if not packet.content.seq:
             return NOBODY
         key = cast("int | None", packet.own)
@@ -290,17 +263,16 @@ class Serial(Rules):
         if message.seq:
             self.reached[source] = message.seq << self.view.shift | source
             return self.places[source]
-        if message.control is None:
-            if source not in self._wishes:
-                self._wishes.append(source)
-        else:
+        if message.control is None and source not in self._wishes:
+            self._wishes.append(source)
+        if message.control is not None:
             token = dict(cast("Token", message.control))
             self._send_queue(token)
             if self.me == self._home:
                 self._token, self._lent = token, None
             else:
                 self._has_asked = False
-                self._say(self._home, token)
+                self.say(self._home, token)
         self._lend()
         return ()
 
@@ -309,12 +281,11 @@ class Serial(Rules):
         if self._token is not None and self._wishes:
             dest, token = self._wishes.pop(0), self._token
             self._token, self._lent = None, (dest, dict(token))
-            self._say(dest, token)
+            self.say(dest, token)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the message waited for is this one, or a later one of its sender."""
-        low, shift = self.view.low, self.view.shift
-        return any(key & low == sender and key >> shift >= seq for key in self.needs(packet))
+        needs = self.needs(packet)
+        return any(key & self.low == sender and key >> self.shift >= seq for key in needs)
 
     def gone(self, source: int) -> None:
         """Go on without the token that it has, or without the home that it was."""
@@ -334,7 +305,6 @@ class Serial(Rules):
             self._wish()
 
     def state(self) -> State:
-        """Return what waits, the token if it is here, and who wishes for it."""
         token, lent = self._token, self._lent
         return {
             "queue": [saved_message(message) for message in self._queue],
@@ -347,7 +317,6 @@ class Serial(Rules):
         }
 
     def load(self, state: Fields) -> None:
-        """Take over all that."""
         n = self.view.n
         self._queue = [load_message(self, state, "queue", one) for one in state.list("queue")]
         self.queued = len(self._queue)
@@ -367,17 +336,9 @@ class Serial(Rules):
     def _load_token(self, state: Fields, saved: object) -> Token | None:
         if saved is None:
             return None
-        view, token = self.view, dict[int, int]()
-        if type(saved) is not list:
-            raise state.wrong("token", saved, "pairs of a destination and a message")
-        for pair in saved:
-            if type(pair) is not list or len(pair) != 2 or set(map(type, pair)) != {int}:
-                raise state.wrong("token", pair, "a destination and a message")
-            dest, key = pair
-            is_message = key & view.low < view.n and view.low < key <= COUNT_MAX << view.shift
-            if not 0 <= dest < view.n or dest in token or not is_message:
-                raise state.wrong("token", pair, "distinct destinations, and messages")
-            token[dest] = key
+        token = Fields("token", {"token": saved}).by_number("token", self.view.n)
+        if not all(is_key(key, self.view) for key in token.values()):
+            raise state.wrong("token", saved, "destinations and messages to them")
         return token
 
 

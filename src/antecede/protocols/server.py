@@ -29,11 +29,10 @@ message-count-vector ``V_i``    ``Server._latest``
 
 Differences from the paper
 --------------------------
-We could not read the paper itself; [MF95]_ section 2 states the rules. As stated there, the
-server's test leaves out the sender's own entry, so it needs channels that keep order. Ours
-compares all entries with the vector as it was before the message, and does not. The paper counts
-requests; here the number of a process's latest request stands for their count: the server needs
-"the first c requests", which are all those up to that message.
+We could not read the paper itself; [MF95]_ section 2 states the rules. There the server's test
+leaves out the sender's own entry, so it needs channels that keep order. Ours compares all entries
+with the vector as it was before the message, and does not. The number of a process's latest request
+stands for their count.
 
 References
 ----------
@@ -50,8 +49,8 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_member
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
-from antecede.endpoint.numbers import BYTE, get_clocks, put_clocks
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_vector, put_vector
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
@@ -62,26 +61,18 @@ class ServerWire(Wire):
     """The latest request of each process."""
 
     def put(self, message: Message) -> bytes:
-        """Return V_m."""
-        base, width, column = put_clocks(cast("list[int]", message.control), self.view, message.seq)
-        return b"".join((BYTE[width], base, column))
+        return put_vector(cast("list[int]", message.control), self.view, message.seq)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read V_m."""
-        width = data[at]
-        keys, at = get_clocks(data, at + 1, width & 3, self.view, message.seq)
-        if width > 3 or keys[message.sender] >> self.view.shift >= message.seq:
-            msg = "knows of later messages of its sender, or has lanes of an unknown width"
-            raise PeerError(msg)
+        keys, at = get_vector(data, at, self.view, message.seq)
+        if keys[message.sender] >> self.view.shift >= message.seq:
+            raise PeerError("knows of later messages of its sender")
         return keys, at
 
     def spell(self, packet: Packet) -> object:
-        """Return V_m, in message numbers."""
-        keys = cast("list[int]", packet.content.control)
-        return tuple([key >> self.view.shift for key in keys])
+        return tuple([key >> self.view.shift for key in cast("list[int]", packet.content.control)])
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return ``n`` integers."""
         return ControlSize(self.view.n, 0, CLOCK_BYTES * self.view.n)
 
 
@@ -115,12 +106,9 @@ class Server(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Take the first member if no server is named."""
         options["server"] = as_member("server", options["server"], members)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """V_m is V_i as it was; then a request counts."""
         message.control = self._latest.copy()
         if others == (self._server,):
@@ -128,24 +116,12 @@ class Server(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse to hear of requests that this process has not made."""
-        mine = cast("list[int]", packet.content.control)[self.me]
-        if mine >> self.view.shift > self.made and not self.is_stale:
-            return knows_too_much(self.made)
-        return ""
+        mine = cast("list[int]", packet.content.control)[self.me] >> self.shift
+        return knows_too_much(self.made) if mine > self.made and not self.is_stale else ""
 
     def needs(self, packet: Packet) -> list[int]:
         """Return V_m at the server; a client waits for nothing."""
         return cast("list[int]", packet.content.control) if self._is_server else NOBODY
-
-    def blocker(self, packet: Packet) -> int:
-        """Return a request of V_m that is not served."""
-        if self._is_server:
-            control = cast("list[int]", packet.content.control)
-            for key, served in zip(control, self.reached):  # noqa: B905 - hot
-                if key > served:
-                    return key
-        return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Merge V_m; at the server, the request is served."""
@@ -157,15 +133,12 @@ class Server(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the sender of a packet knew of a request."""
         return cast("list[int]", packet.content.control)[sender] >> self.view.shift >= seq
 
     def state(self) -> State:
-        """Return V_i."""
         return {"latest": list(self._latest)}
 
     def load(self, state: Fields) -> None:
-        """Take over V_i."""
         self._latest = state.keys("latest", self.view.n, self.view.shift)
         if self._latest[self.me] >> self.view.shift > self.made:
             raise state.wrong("latest", self._latest, f"at most {self.made} requests of its own")

@@ -10,13 +10,12 @@ other forever, as figure 1 of [MF95]_ shows; so does any ring of sends.
 
 Assumes
 -------
-A fixed membership, and unicast. Every packet arrives eventually; the network may reorder and duplicate packets. The
-application avoids sends that cross, or tolerates deadlock.
+A fixed membership, and unicast. Every packet arrives eventually; the network may reorder and
+duplicate packets. The application avoids sends that cross, or tolerates deadlock.
 
 Cost
 ----
-No control information; one acknowledgement per message, and a sender that is blocked for a round
-trip.
+No control information; one acknowledgement per message; the sender is blocked for a round trip.
 
 Names
 -----
@@ -48,7 +47,7 @@ from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet, new_message
+from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
@@ -60,15 +59,12 @@ class SynchronousWire(Wire):
     """Nothing; an acknowledgement has the number of a message."""
 
     def put(self, message: Message) -> bytes:
-        """Return what is acknowledged."""
         return b"" if message.seq else varint(cast("int", message.control))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read it."""
         return (None, at) if message.seq else read_count(data, at, 1)
 
     def spell(self, packet: Packet) -> object:
-        """Return what is acknowledged, or None."""
         return packet.content.control
 
 
@@ -106,25 +102,20 @@ class Synchronous(Rules):
         """Whom an acknowledgement of which message is awaited from."""
 
     def admit(self, others: tuple[int, ...]) -> None:
-        """Refuse to send while blocked."""
         if self._awaited is not None:
             dest, seq = self._awaited
-            members = self.view.members
             msg = (
-                f"{members[self.me]!r} cannot send until its message {seq} to {members[dest]!r} is "
-                "delivered; let packets arrive first, or use buffered, which does not block"
+                f"{self.view.members[self.me]!r} cannot send until its message {seq} to "
+                f"{self.view.members[dest]!r} is delivered; let packets arrive first, or use "
+                "buffered, which does not block"
             )
             raise UsageError(msg)
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
-        """Send, and be blocked."""
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         self._awaited = others[0], message.seq
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        """Refuse an acknowledgement of what was not sent."""
         number = cast("int | None", packet.content.control)
         if number is not None and number > self.made and not self.is_stale:
             return f"acknowledges message {number}, but only {self.made} were sent"
@@ -137,13 +128,10 @@ class Synchronous(Rules):
         return [self._awaited[1] << self._shift | self._acks]
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Acknowledge a message, or go on after an acknowledgement."""
         message, source = packet.content, packet.source_no
         if not message.seq:
-            is_awaited = self._awaited == (source, message.control)
-            return self._go_on() if is_awaited else ()
-        answer = new_message(self.view, self.me, 0, 0, b"", message.seq)
-        self.outbox.append((source, answer, None))
+            return self._go_on() if self._awaited == (source, message.control) else ()
+        self.say(source, message.seq)
         self.reached[source] = message.seq << self._shift | source
         return self.places[source]
 
@@ -154,15 +142,12 @@ class Synchronous(Rules):
         return (self._acks,)
 
     def key(self, packet: Packet) -> int:
-        """Return the key of a message; nobody waits for it."""
         return packet.content.seq << self._shift | packet.content.sender
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return no message: an acknowledgement is awaited."""
         return (self._awaited or (0, 0))[0], COUNT_MAX
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return the acknowledgement."""
         dest, seq = self._awaited or (0, 0)
         return Need(self.view.members[dest], seq, "ack")
 
@@ -172,11 +157,9 @@ class Synchronous(Rules):
             self._go_on()
 
     def state(self) -> State:
-        """Return what is awaited."""
         return {"awaited": None if self._awaited is None else list(self._awaited)}
 
     def load(self, state: Fields) -> None:
-        """Take it over."""
         awaited = state.take("awaited")
         if awaited is not None:
             one = Fields("awaited", {"awaited": awaited}).numbers("awaited", 2)

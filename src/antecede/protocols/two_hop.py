@@ -45,8 +45,8 @@ from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
-from antecede.endpoint.numbers import BYTE, get_clocks, put_clocks
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_vector, put_vector
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import Own, Rules, State, Wire
 from antecede.endpoint.view import View
@@ -57,42 +57,30 @@ class TwoHopWire(Wire):
     """Two vectors of ``n`` numbers; the second is for one copy."""
 
     def put(self, message: Message) -> bytes:
-        """Return the latest messages of the sender to each."""
-        return self._put(cast("list[int]", message.control), message.seq)
+        return put_vector(cast("list[int]", message.control), self.view, message.seq)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
-        keys, at = get_clocks(data, at + 1, _form(data[at]), self.view, message.seq)
+        keys, at = get_vector(data, at, self.view, message.seq)
         if max(keys) >> self.view.shift >= message.seq or keys[message.sender] > message.sender:
-            msg = "knows of later messages of its sender, or of one to itself"
-            raise PeerError(msg)
+            raise PeerError("knows of later messages of its sender, or of one to itself")
         return keys, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return the latest messages to the destination that the sender knew of."""
-        return self._put(cast("list[int]", packet.own), packet.content.seq)
+        return put_vector(cast("list[int]", packet.own), self.view, packet.content.seq)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
-        """Read them."""
         dest, source, seq = packet.dest_no, packet.source_no, packet.content.seq
-        keys, at = get_clocks(data, at + 1, _form(data[at]), self.view, seq)
+        keys, at = get_vector(data, at, self.view, seq)
         if keys[dest] > dest or keys[source] >> self.view.shift >= seq:
-            msg = "waits for its own destination, or for itself"
-            raise PeerError(msg)
+            raise PeerError("waits for its own destination, or for itself")
         return keys, at
 
-    def _put(self, keys: list[int], seq: int) -> bytes:
-        base, width, column = put_clocks(keys, self.view, seq)
-        return b"".join((BYTE[width], base, column))
-
     def spell(self, packet: Packet) -> object:
-        """Return both vectors."""
         shift = self.view.shift
         sent, known = cast("list[int]", packet.content.control), cast("list[int]", packet.own)
         return tuple([key >> shift for key in sent]), tuple([key >> shift for key in known])
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return ``2 * n`` integers."""
         return ControlSize(2 * self.view.n, 0, 2 * CLOCK_BYTES * self.view.n)
 
 
@@ -120,9 +108,7 @@ class TwoHop(Rules):
         self._known = [list(range(view.n)) for _ in range(view.n)]
         """By destination, the key of each sender's latest message to it."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """(1) for all, and (2) for each copy, as they are before this message."""
         known, me, number = self._known, self.me, message.seq << self.view.shift
         message.control = [column[me] - me | dest for dest, column in enumerate(known)]
@@ -132,15 +118,7 @@ class TwoHop(Rules):
         return own
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the latest messages to this process that the sender knew of."""
         return cast("list[int]", packet.own)
-
-    def blocker(self, packet: Packet) -> int:
-        """Return one of these that is not here."""
-        for key, reached in zip(cast("list[int]", packet.own), self.reached):  # noqa: B905 - hot
-            if key > reached:
-                return key
-        return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Know what the sender has sent; what it knew of others is not passed on."""
@@ -155,16 +133,13 @@ class TwoHop(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a message to this process, or a later one, was known to the sender."""
         return cast("list[int]", packet.own)[sender] >> self.view.shift >= seq
 
     def state(self) -> State:
-        """Return who sent what to whom last."""
         shift = self.view.shift
         return {"known": [[key >> shift for key in column] for column in self._known]}
 
     def load(self, state: Fields) -> None:
-        """Take it over."""
         n, shift = self.view.n, self.view.shift
         self._known = [
             [number << shift | sender for sender, number in enumerate(column)]
@@ -172,13 +147,6 @@ class TwoHop(Rules):
         ]
         if max([column[self.me] for column in self._known]) >> shift > self.made:
             raise state.wrong("known", self._known, f"at most {self.made} messages of its own")
-
-
-def _form(width: int) -> int:
-    if width > 3:
-        msg = "has lanes of an unknown width"
-        raise PeerError(msg)
-    return width
 
 
 register(TwoHop)

@@ -11,8 +11,8 @@ it may wait for messages that did not cause it.
 
 Assumes
 -------
-A fixed membership in fixed zones that form a tree, and gateways that do not fail. Every packet arrives eventually; the
-network may reorder and duplicate packets.
+A fixed membership in fixed zones that form a tree, and gateways that do not fail. Every packet
+arrives eventually; the network may reorder and duplicate packets.
 
 Cost
 ----
@@ -33,7 +33,7 @@ Differences from the paper
 Only the abstract was available to us. This is a reconstruction, not the authors' protocol: vectors
 of counts within each zone, and gateways that relay. Filtering general multicast timestamps by
 topology is not attempted. The count of a process in a zone is the number of its packet on the
-channel to each member, since all of them get the same. In pull mode a gateway relays what its application has taken.
+channel to each member. In pull mode a gateway relays what its application has taken.
 
 References
 ----------
@@ -48,17 +48,10 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import (
-    CLOCK_BYTES,
-    ControlSize,
-    Message,
-    Need,
-    Packet,
-    new_message,
-)
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -84,22 +77,18 @@ class ZonesWire(Wire):
         return b"".join((varint(zone), BYTE[width], varint(most), column))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
-        """Read them."""
         zone, at = read_varint(data, at)
         members, width = self.zones[zone], data[at]
         most, at = read_count(data, at + 1, 1)
         below, at = get_column(data, at, len(members), width)
         if not message.seq or min(below) or max(below) > most:
-            msg = "has counts below 0, none that is the highest, or no message"
-            raise PeerError(msg)
+            raise PeerError("has counts below 0, none that is the highest, or no message")
         return (zone, [most - count for count in below]), at
 
     def spell(self, packet: Packet) -> object:
-        """Return the counts."""
         return tuple(cast("Control", packet.content.control)[1])
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return one integer for each member of the zone."""
         count = len(cast("Control", packet.content.control)[1])
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
@@ -144,30 +133,23 @@ class Zones(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse zones that do not form a tree."""
-        options["zones"] = zones = as_parts("zones", options["zones"], members)
-        _check_tree(zones)
+        options["zones"] = as_tree(as_parts("zones", options["zones"], members))
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Broadcast in each of our zones."""
         for zone in self._counts:
             self._spread(zone, message)
-        return None
 
     def _spread(self, zone: int, old: Message) -> None:
         """Broadcast in one zone, as a message of this process."""
         me, shift, reached, members = self.me, self.view.shift, self.reached, self._zones[zone]
         self._counts[zone] += 1
-        own = self._counts[zone]
-        counts = [own if member == me else reached[member] >> shift for member in members]
-        control: Control = zone, counts
-        message = new_message(self.view, old.sender, old.seq, old.dests, old.payload, control)
+        counts = [reached[member] >> shift for member in members]
+        counts[members.index(me)] = self._counts[zone]
+        message = old.under((zone, counts))
         self.outbox += [(member, message, None) for member in members if member != me]
 
     def check(self, packet: Packet) -> str:
-        """Refuse what is not counted, or knows of more in a zone than this process has sent."""
         message, source = packet.content, packet.source_no
         zone, counts = cast("Control", message.control)
         if self._shared.get(source) != zone:
@@ -220,45 +202,38 @@ class Zones(Rules):
         return counts[self._zones[zone].index(other.source_no)] >= other.n
 
     def newest(self, sender: int) -> int:
-        """Return the number of a sender's last message here."""
         return self._newest[sender]
 
     def state(self) -> State:
-        """Return how much was sent in each zone, and what came last of each."""
         return {"counts": list(self._counts.values()), "newest": list(self._newest)}
 
     def load(self, state: Fields) -> None:
-        """Take over both."""
         counts = state.numbers("counts", len(self._counts))
         self._counts = dict(zip(self._counts, counts, strict=True))
         self._newest = state.numbers("newest", self.view.n)
 
 
-def _check_tree(zones: tuple[Names, ...]) -> None:
-    """Refuse zones that are not connected, or connected in more than one way."""
-    joined: set[str] = set(zones[0])
-    rest = list(zones[1:])
+def as_tree(zones: tuple[Names, ...]) -> tuple[Names, ...]:
+    """Return zones; refuse them if they are connected in more than one way, or not at all."""
+    joined, rest = set(zones[0]), list(zones[1:])
     while rest:
-        nearest = next((zone for zone in rest if joined.intersection(zone)), None)
-        if nearest is None:
-            msg = f"zone {rest[0]!r} shares no gateway with the others; zones must form a tree"
+        nearest = next((zone for zone in rest if joined.intersection(zone)), rest[0])
+        common = ", ".join(sorted(joined.intersection(nearest)))
+        if not common:
+            msg = f"zone {nearest!r} shares no gateway with the others; zones must form a tree"
             raise UsageError(msg)
-        common = joined.intersection(nearest)
-        if len(common) > 1:
-            shown = ", ".join(sorted(common))
-            msg = (
-                f"zone {nearest!r} shares {shown} with the others; share one gateway to form a tree"
-            )
+        if len(joined.intersection(nearest)) > 1:
+            msg = f"zone {nearest!r} shares {common} with the others; share one gateway only"
             raise UsageError(msg)
         joined.update(nearest)
         rest.remove(nearest)
+    return zones
 
 
 def _chain(members: Names) -> tuple[Names, ...]:
     """Return zones of two or three in a row, each sharing one gateway with the next."""
-    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
-    width = 3 if len(members) > 4 else 2
-    return tuple(members[i : i + width] for i in starts)
+    step = 2 if len(members) > 4 else 1
+    return tuple(members[i : i + step + 1] for i in range(0, max(1, len(members) - 1), step))
 
 
 register(Zones)
