@@ -11,7 +11,7 @@ import pytest
 from antecede import memory
 from antecede.cli.main import app
 from antecede.errors import UsageError
-from antecede.eventlog import Event
+from antecede.events import Event
 from antecede.memory import machine_bytes, require_memory
 from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.windows.rounds import check

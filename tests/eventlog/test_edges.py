@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from antecede.errors import LogError
-from antecede.eventlog.edges import Multicast, read_edges
+from antecede.events.edges import Multicast, read_edges
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from antecede.eventlog import Rejected
+    from antecede.events import Rejected
 
 EXPECTED = "expected: source destination time"
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede import eventlog
-from antecede.eventlog.tables import EVENT_KINDS, LOCAL
+from antecede import events as eventlog
 from antecede.errors import LogError, UsageError
-from antecede.eventlog import Event, EventLog, Rejected
+from antecede.events import Event, EventLog, Rejected
+from antecede.events.tables import EVENT_KINDS, LOCAL
 
 names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)
 events = st.lists(
@@ -107,7 +107,7 @@ def test_a_torn_line_is_closed_off_and_rejected(tmp_path: Path) -> None:
 def test_a_killed_program_loses_nothing_it_has_logged(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     program = (
-        "import sys; from antecede.eventlog import EventLog\n"
+        "import sys; from antecede.events import EventLog\n"
         "log = EventLog(sys.argv[1], process='a')\n"
         "while True:\n"
         "    print(log.send('m', ['b']), flush=True)\n"

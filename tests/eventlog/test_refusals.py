@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import antecede
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import UsageError
-from antecede.eventlog import Event, EventLog
+from antecede.events import Event, EventLog
 
 SUFFIXES = pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 ANYWHERE: list[tuple[dict[str, object], str]] = [

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from antecede import eventlog
-from antecede.eventlog.tables import EVENT_COLUMNS
+from antecede import events as eventlog
 from antecede.errors import LogError
-from antecede.eventlog import Event, EventLog, Rejected
+from antecede.events import Event, EventLog, Rejected
+from antecede.events.tables import EVENT_COLUMNS
 
 SUFFIXES = pytest.mark.parametrize("suffix", ["jsonl", "csv"])
 HEADER = ",".join(EVENT_COLUMNS) + "\n"
 WRITER = """
 import sys
 import threading
-from antecede.eventlog import EventLog
+from antecede.events import EventLog
 path, process = sys.argv[1:]
 sys.stdin.readline()
 with EventLog(path, process=process) as log:

@@ -10,7 +10,7 @@ import pytest
 
 import antecede
 from antecede import EventLog, LogError, UsageError
-from antecede.eventlog import read
+from antecede.events import read
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b", None, 3, b"x"])

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import antecede
-from antecede import eventlog
-from antecede.check import causal_violations
 from antecede.core.messages import MessageId
+
+import antecede
+from antecede import events as eventlog
+from antecede.check import causal_violations
 from antecede.errors import AntecedeError, NodeClosedError, StoreError, UsageError
-from antecede.eventlog import Rejected
+from antecede.events import Rejected
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, VirtualLoop, run
 from tests.net.schedules import merged, try_seeds

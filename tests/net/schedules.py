@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from antecede import eventlog
-from antecede.check import Event, History, causal_violations, undelivered
 from antecede.core.messages import MessageId
+
+from antecede import events as eventlog
+from antecede.check import Event, History, causal_violations, undelivered
 from antecede.errors import NodeClosedError
-from antecede.eventlog import Rejected
+from antecede.events import Rejected
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, VirtualLoop, run
 

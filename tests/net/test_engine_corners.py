@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import antecede
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import NodeClosedError, PeerError, StoreError
 from antecede.net import Limits, Node, frames, members, records
 from antecede.net.agreement import PREPARE, Ballot, Vote

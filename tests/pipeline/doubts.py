@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from antecede.eventlog.tables import CONTRADICTORY_SEQ, DELIVERY_WITHOUT_SEND
+from antecede.events.tables import CONTRADICTORY_SEQ, DELIVERY_WITHOUT_SEND
 from tests.pipeline.oracles import RETURNED, Order, oracle, order_of
 
 if TYPE_CHECKING:
-    from antecede.eventlog import Event
+    from antecede.events import Event
 
 
 def verdict(events: list[Event]) -> str:

@@ -21,20 +21,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import AntecedeError
-from antecede.eventlog import Event
+from antecede.events import Event
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.formats import FORMATS
+from antecede.events.sources import Log, Source, read
 from antecede.pipeline.advice.entry import costs_on
 from antecede.pipeline.advice.results import write as write_advice
 from antecede.pipeline.advice.traffic import schedule_of_log
 from antecede.pipeline.audits.allowance import allowance
 from antecede.pipeline.audits.drawings import draw
 from antecede.pipeline.audits.files import audit_here, write_results
-from antecede.pipeline.logs.formats import FORMATS
-from antecede.pipeline.logs.sources import Log, Source, read
-from antecede.pipeline.runs import RunFolder
-from antecede.pipeline.schemas import CLOCKS
 from antecede.report.audit_page import report_page
+from antecede.runs import RunFolder
 from tests import campaigns
 from tests.pipeline.damage import damaged_bytes, damaged_json, damaged_lines, damaged_table
 from tests.pipeline.traces import REVERSED, S, jaeger, otlp, zipkin
@@ -135,7 +135,7 @@ def _shared(name: str, size: int) -> list[bytes]:
 
 
 def _parquet(*, clocks: bool) -> bytes:
-    from antecede.pipeline.logs.sources import table_of
+    from antecede.events.sources import table_of
 
     table = table_of(STORY)
     if clocks:

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from antecede.eventlog import Event
+from antecede.events import Event
 from tests.pipeline.oracles import Stamped
 
 

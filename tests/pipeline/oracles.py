@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import xor
 
-from antecede.eventlog.tables import (
+from antecede.events import Event
+from antecede.events.hashing import hash_names
+from antecede.events.tables import (
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
     CONTRADICTORY_SEQ,
@@ -20,8 +22,6 @@ from antecede.eventlog.tables import (
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
-from antecede.eventlog import Event
-from antecede.pipeline.audits.windows.hashing import hash_names
 
 KIND = {"send": 0, "deliver": 1, "local": 2}
 RETURNED = "returned"

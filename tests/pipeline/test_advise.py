@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import antecede
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.cli.main import app
-from antecede.eventlog.tables import ADVISE_COLUMNS
 from antecede.errors import UsageError
-from antecede.eventlog import Event
-from antecede.eventlog.edges import read_edges
+from antecede.events import Event
+from antecede.events.edges import read_edges
+from antecede.events.formats.edges import to_events
+from antecede.events.sources import Source, read, table_of
+from antecede.events.tables import ADVISE_COLUMNS
 from antecede.pipeline.advice import replays, traffic
 from antecede.pipeline.advice.costs import Cost, FaultKind, Status
 from antecede.pipeline.advice.entry import advise, costs_on
@@ -26,8 +28,6 @@ from antecede.pipeline.advice.recommendation import Traffic
 from antecede.pipeline.advice.replays import pack_schedule, unpack_schedule, violations_of
 from antecede.pipeline.advice.traffic import left_out, schedule_of, schedule_of_edges
 from antecede.pipeline.advice.wording import recommend
-from antecede.pipeline.logs.formats.edges import to_events
-from antecede.pipeline.logs.sources import Source, read, table_of
 from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.report.numbers import figure
 from antecede.sim import run

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.cli.main import app
+from antecede.events.sources import Log, table_of
 from antecede.pipeline.advice.costs import Cost, Status
 from antecede.pipeline.advice.results import summarise
 from antecede.pipeline.advice.traffic import schedule_of
 from antecede.pipeline.advice.wording import caveat
-from antecede.pipeline.logs.sources import Log, table_of
 from tests.pipeline.histories import Shape, history
 
 LOG = history(Shape(processes=5, sends=60, fan_out=1, delay=0.5, own=0.0), 3)

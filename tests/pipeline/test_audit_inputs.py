@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
+from antecede.events import sources
+from antecede.events.sources import Source
 from antecede.pipeline.audits.entry import audit, audit_table
 from antecede.pipeline.audits.files import audit_here, audit_on
-from antecede.pipeline.logs import sources
-from antecede.pipeline.logs.sources import Source
 from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from antecede.eventlog.tables import (
+from antecede.events import Event
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.sources import table_of
+from antecede.events.tables import (
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
     DELIVERY_AMBIGUOUS,
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
-from antecede.eventlog import Event
 from antecede.pipeline.audits.entry import Audit, audit_table
 from antecede.pipeline.audits.windows import hidden
-from antecede.pipeline.logs.sources import table_of
-from antecede.pipeline.schemas import CLOCKS
 from tests.pipeline.doubts import verdict
 from tests.pipeline.histories import BRIEF, CLOCKED, RELAYED, Shape, history
 from tests.pipeline.oracles import Stamped

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.hashing import hash_names
+from antecede.events.sources import table_of
 from antecede.pipeline.audits.arrangements import plain_files
 from antecede.pipeline.audits.entry import Audit, audit, audit_table
-from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.logs.sources import table_of
-from antecede.pipeline.schemas import CLOCKS
 from tests.pipeline.histories import BRIEF, CLOCKED, RELAYED, SHAPES, Shape, history
 from tests.pipeline.oracles import Stamped, Truth, oracle
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from antecede.eventlog import Event
+    from antecede.events import Event
 
 pytestmark = pytest.mark.spark
 
@@ -201,7 +201,7 @@ def test_hard_logs(spark: SparkSession, tmp_path: Path, arrangement: str) -> Non
 def hard_log() -> list[Event]:
     import random
 
-    from antecede.eventlog import Event
+    from antecede.events import Event
 
     rng = random.Random(5)
     skew = {p: rng.uniform(-6, 6) for p in range(12)}
@@ -261,7 +261,7 @@ def test_wrong_calls_are_refused(spark: SparkSession) -> None:
 
 
 def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
-    from antecede.eventlog import Event
+    from antecede.events import Event
 
     unpaired = table_of([Event("a", 1, "send", "m", ("b",)), Event("b", 1, "deliver", "other")])
     for found in (audit(spark.createDataFrame(unpaired)), audit(unpaired, engine="local")):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import antecede.pipeline
-from antecede.eventlog import Event
-from antecede.pipeline.logs.sources import table_of
+from antecede.events import Event
+from antecede.events.sources import table_of
 
 if TYPE_CHECKING:
     from antecede.pipeline.audits.entry import Audit

@@ -10,24 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from antecede.eventlog.tables import CAUSAL_CYCLE
 from antecede.errors import UsageError
-from antecede.eventlog import Event
+from antecede.events import Event
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.hashing import hash_lists, hash_names
+from antecede.events.tables import CAUSAL_CYCLE
 from antecede.pipeline.audits.entry import audit, message_names
 from antecede.pipeline.audits.local import Local
 from antecede.pipeline.audits.tables import findings
 from antecede.pipeline.audits.windows import window as window_module
 from antecede.pipeline.audits.windows.columns import with_clocks
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower
-from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Answer, add_chains, check
-from antecede.pipeline.schemas import CLOCKS
 from tests.pipeline.histories import CLOCKED, RELAYED, SHAPES, Shape, history
 from tests.pipeline.oracles import KIND, Truth, oracle
 
 if TYPE_CHECKING:
-    from antecede.pipeline.audits.windows.jit import Ints
+    from antecede.arrays import Ints
 #: Where order comes from more than messages that are sent once.
 BEYOND = (*RELAYED, *CLOCKED)
 

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import antecede
+from antecede.events.sources import table_of
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.logs.sources import table_of
 from tests.pipeline.conftest import light_jvm, lighten
 from tests.pipeline.streams.cases import audited, check_order, rows_table, stream
 from tests.pipeline.test_audit_spark import hard_log, write_in_time
@@ -169,7 +169,7 @@ STUDY = """
     from antecede.pipeline.studies.jobs import run_grid
     from antecede.pipeline.studies.design import Case
     from antecede.pipeline.studies.grid import grid_rows
-    from antecede.pipeline.runs import RunFolder
+    from antecede.runs import RunFolder
 
     fixed = {{"cast": "multicast", "received": 40, "warm_up": 5}}
     cases = [

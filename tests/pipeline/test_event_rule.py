@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecede import eventlog
-from antecede.eventlog.tables import EVENT_COLUMNS
-from antecede.pipeline import schemas
-from antecede.pipeline.logs.sources import Source, read, sorted_out
+from antecede import events as eventlog
+from antecede.events import arrow_schemas
+from antecede.events.sources import Source, read, sorted_out
+from antecede.events.tables import EVENT_COLUMNS
 from antecede.pipeline.spark.events import plain_frame, validity
 from antecede.pipeline.spark.frames import rejected_rows
 from tests.pipeline.event_cases import CASES, GOOD, Case
@@ -38,7 +38,7 @@ def table_of(case: Case) -> pa.Table:
     """Return the case as a table of two rows: itself, and an event that is always good."""
     columns = {}
     for name in EVENT_COLUMNS:
-        kind = case.types.get(name, schemas.EVENTS.field(name).type)
+        kind = case.types.get(name, arrow_schemas.EVENTS.field(name).type)
         values = [(GOOD | case.changed)[name], None]
         if kind in {pa.string(), pa.list_(pa.string())}:  # Strings may hold any bytes.
             columns[name] = _forced(values, kind)
@@ -46,7 +46,7 @@ def table_of(case: Case) -> pa.Table:
             columns[name] = pa.array(values, kind)
     table = pa.table(columns)
     good = {"process": "z", "seq": 1, "kind": "local"}
-    rows = pa.Table.from_pylist([good], schemas.EVENTS)
+    rows = pa.Table.from_pylist([good], arrow_schemas.EVENTS)
     plain = {n for n in EVENT_COLUMNS if table.schema.field(n).type == rows.schema.field(n).type}
     if plain != set(EVENT_COLUMNS):
         return table.slice(0, 1)
@@ -139,7 +139,7 @@ def test_arrow(case: Case) -> None:
     log = sorted_out(table_of(case), "log")
     check(case, log.events.to_pylist(), log.rejected.column("reason").to_pylist())
     if case.reason is None:
-        assert log.events.schema.equals(schemas.EVENTS)
+        assert log.events.schema.equals(arrow_schemas.EVENTS)
 
 
 @pytest.mark.spark

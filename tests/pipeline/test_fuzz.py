@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from antecede.pipeline.logs.formats import FORMATS
-from antecede.pipeline.logs.sources import Source
+from antecede.events.formats import FORMATS
+from antecede.events.sources import Source
 from tests.pipeline.fuzz import Campaign, samples
 
 STEPS = 60

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede import eventlog
-from antecede.eventlog import Event, Rejected
+from antecede import events as eventlog
+from antecede.events import Event, Rejected
+from antecede.events.formats.jsonl import read_quickly
+from antecede.events.sources import Source, read, table_of
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.logs.formats.jsonl import read_quickly
-from antecede.pipeline.logs.sources import Source, read, table_of
 
 PLAIN = [
     Event("a", 1, "send", "m1", ("b", "c"), 0.5),

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.cli.main import app
-from antecede.eventlog import Event
+from antecede.events import Event
+from antecede.events.sources import table_of
 from antecede.pipeline.audits.entry import audit, audit_table
 from antecede.pipeline.audits.lateness import in_seconds
 from antecede.pipeline.audits.neighbourhood import FrameRows, TableRows
-from antecede.pipeline.logs.sources import table_of
 from antecede.report.numbers import counted, seconds_in_words
 from tests.pipeline.histories import Shape, history
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from antecede.errors import LogError
+from antecede.events import sources
+from antecede.events.sources import Source
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.logs import sources
-from antecede.pipeline.logs.sources import Source
 from tests.pipeline.traces import S, otlp
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.cli.main import app
-from antecede.pipeline.logs.base import table_of
+from antecede.events.log import table_of
 from tests.docs.test_readme import LINES, ON_SPARK
 from tests.pipeline.test_reading import STORY
 

@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import LogError, UsageError
-from antecede.eventlog import Event
+from antecede.events import Event
+from antecede.events.formats import FORMATS
+from antecede.events.log import Source
+from antecede.events.sources import aliases_of, form_of, read, read_logs, sources_in, table_of
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.logs.base import Source
-from antecede.pipeline.logs.files import aliases_of, sources_in
-from antecede.pipeline.logs.formats import FORMATS
-from antecede.pipeline.logs.sources import form_of, read, read_logs, table_of
 from tests.pipeline.traces import REVERSED, jaeger, otlp, zipkin
 
 STORY = [

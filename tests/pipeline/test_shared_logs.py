@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from antecede.events.formats import shiviz
+from antecede.events.log import Source
 from antecede.pipeline.audits.files import audit_here
-from antecede.pipeline.logs.base import Source
-from antecede.pipeline.logs.formats import shiviz
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from antecede.errors import LogError
-from antecede.pipeline.logs import sources
-from antecede.pipeline.logs.base import Source
-from antecede.pipeline.schemas import CLOCKS
+from antecede.events import sources
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.log import Source
 
 #: a's second event is not in the log, and b's first neither.
 GAPS = """a {"a":1}

@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import LogError, UsageError
-from antecede.eventlog import Event, EventLog
-from antecede.pipeline import schemas
+from antecede.events import Event, EventLog, arrow_schemas, sources
+from antecede.events import log as logs
+from antecede.events.formats import shiviz
+from antecede.events.sources import Source, table_of
 from antecede.pipeline.audits.drawings import clock_arrows, clocks_of
 from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.logs import base, sources
-from antecede.pipeline.logs.formats import shiviz
-from antecede.pipeline.logs.sources import Source, table_of
 from antecede.pipeline.spark.frames import cause
 
 SEND = r"Sending (?<message>\S+) to (?<to>\w+)"
@@ -187,7 +186,7 @@ def test_only_the_first_bad_rows_are_kept_and_all_counted(tmp_path: Path) -> Non
     words = {"kind": ["local"] * 6001, "message": ["m"] * 6001}
     pq.write_table(pa.table({**rows, **words}), tmp_path / "log.parquet")
     found = sources.read(Source(tmp_path / "log.parquet"))
-    assert (found.bad, len(found.rejected)) == (3000, base.QUOTED)
+    assert (found.bad, len(found.rejected)) == (3000, logs.QUOTED)
     first = found.rejected.to_pylist()[0]
     assert (first["line"], first["reason"]) == (2, "process is missing")
 
@@ -221,7 +220,7 @@ def test_tables_of_any_kind_of_strings_are_read_as_strings(columns: dict[str, An
     found = sources.sorted_out(pa.table(BASE | columns), "log")
     assert found.bad == 0
     for name in found.events.column_names:
-        assert found.events.schema.field(name).type == schemas.EVENTS.field(name).type
+        assert found.events.schema.field(name).type == arrow_schemas.EVENTS.field(name).type
     assert found.events.column("process").to_pylist() == BASE["process"]
     row = audit_table(found.events).tables["violations"].to_pylist()[0]
     assert (row["process"], row["message"], row["overtaker"]) == ("c", "m1", "m2")

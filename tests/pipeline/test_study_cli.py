@@ -20,9 +20,9 @@ import antecede
 from antecede.cli.doctor import doctor
 from antecede.cli.study import study
 from antecede.errors import UsageError
-from antecede.pipeline.runs import RunFolder
 from antecede.pipeline.studies.measures import unpack
 from antecede.pipeline.studies.request import Request
+from antecede.runs import RunFolder
 from tests.pipeline.conftest import lighten
 
 # Tests that run in the background may have been told to ignore interrupts, and so would this.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.runs import PARTS, RunFolder
 from antecede.pipeline.studies.design import Case, Experiment
 from antecede.pipeline.studies.entry import study
 from antecede.pipeline.studies.grid import (
@@ -21,6 +20,7 @@ from antecede.pipeline.studies.grid import (
     units,
 )
 from antecede.pipeline.studies.jobs import Done, run_grid, tables
+from antecede.runs import PARTS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

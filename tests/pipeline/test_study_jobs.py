@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline.runs import STAGE, RunFolder
+from antecede.runs import STAGE, RunFolder
 
 
 def _open(path: Path | None, **more: bool) -> RunFolder:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from antecede.errors import LogError, UsageError
-from antecede.pipeline.logs.base import Source
-from antecede.pipeline.logs.files import sources_in
-from antecede.pipeline.logs.patterns import compile_pattern, seconds
-from antecede.pipeline.logs.sources import form_of, read
+from antecede.events.log import Source
+from antecede.events.patterns import compile_pattern, seconds
+from antecede.events.sources import form_of, read, sources_in
 from tests.cli.test_audit import call
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from antecede.errors import UsageError
+from antecede.events.sources import Source, read
 from antecede.pipeline.audits.drawings import draw
-from antecede.pipeline.logs.sources import Source, read
 from antecede.report import spacetime
 
 

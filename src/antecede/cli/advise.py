@@ -71,12 +71,12 @@ def advise(
 
     Example: `antecede advise examples/shop.jsonl --local`
     """
+    from antecede.events.sources import read, titled
     from antecede.pipeline.advice.entry import costs_on
     from antecede.pipeline.advice.results import write
     from antecede.pipeline.advice.traffic import schedule_of_log
-    from antecede.pipeline.logs.sources import read, titled
-    from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
+    from antecede.runs import RunFolder
     from antecede.sim.workloads import check_seed
 
     check_seed(seed)

@@ -31,7 +31,7 @@ from antecede.cli.options import (
     sources_of,
 )
 from antecede.cli.shown import say
-from antecede.eventlog.tables import SENT_TWICE
+from antecede.events.tables import SENT_TWICE
 
 if TYPE_CHECKING:
     from antecede.pipeline.audits.files import AuditedFile
@@ -97,8 +97,8 @@ def audit(
     from antecede.pipeline.audits.allowance import allowance, compiled
     from antecede.pipeline.audits.entry import require_windows
     from antecede.pipeline.audits.files import audit_here, audit_on, write_results
-    from antecede.pipeline.runs import RunFolder
     from antecede.pipeline.spark.session import session
+    from antecede.runs import RunFolder
 
     sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     ignored = compiled(ignore or [])

@@ -105,8 +105,8 @@ def study(
 
 def _say_rejected(traffic: Path) -> None:
     """Say how many lines of an edge list are left out, if any, and quote the first."""
-    from antecede.eventlog import Rejected, left_out
-    from antecede.eventlog.content import title_of
+    from antecede.events import Rejected, left_out
+    from antecede.events.content import title_of
     from antecede.sim.workloads import replay_edges
 
     bad: list[Rejected] = []

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Iterable
 
 from antecede.errors import HoldFullError, NodeClosedError, PeerError, UnknownProcessError
-from antecede.eventlog import EventLog
+from antecede.events import EventLog
 from antecede.net import frames, records
 from antecede.net.bursts import Burst
 from antecede.net.changing import Changing

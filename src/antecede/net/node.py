@@ -15,7 +15,7 @@ from typing import Any, Self
 from antecede.core.messages import MessageId
 from antecede.core.registry import PROTOCOLS
 from antecede.errors import NodeClosedError, UsageError
-from antecede.eventlog import EventLog
+from antecede.events import EventLog
 from antecede.net.carriers import transport_for
 from antecede.net.changing import Changing
 from antecede.net.deliveries import Delivery

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from antecede.core.messages import Effects, MessageId
-from antecede.eventlog import EventLog
+from antecede.events import EventLog
 from antecede.net.deliveries import Delivery
 from antecede.net.records import Logged
 

@@ -16,10 +16,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from antecede.errors import UsageError
+from antecede.events.hashing import hash_each, hash_words
 from antecede.pipeline import reorder
 from antecede.pipeline.streams import processor as packing
 from antecede.pipeline.streams.files import reason_of
-from antecede.pipeline.streams.hashing import hash_lists, hash_words
 from antecede.pipeline.streams.waiting import waiting
 from tests.pipeline.streams.cases import Sent, audited, check_order, rows_table, stream
 
@@ -134,13 +134,13 @@ def test_hashes_of_causes_are_those_that_spark_computes(spark: SparkSession) -> 
     )
     found = frame.toArrow().combine_chunks()
     causes, seeds, expected = (found.column(at).combine_chunks() for at in range(3))
-    assert hash_lists(causes, np.asarray(seeds)).to_pylist() == expected.to_pylist()
+    assert hash_each(causes, np.asarray(seeds)).to_pylist() == expected.to_pylist()
     words, whose = (
         causes.flatten(),
         np.repeat(np.asarray(seeds), causes.value_lengths().fill_null(0)),
     )
     assert hash_words(words, whose).tolist() == expected.flatten().to_pylist()
-    part = hash_lists(causes.slice(5, 60), np.asarray(seeds)[5:65])
+    part = hash_each(causes.slice(5, 60), np.asarray(seeds)[5:65])
     assert part.to_pylist() == expected.to_pylist()[5:65]
 
 

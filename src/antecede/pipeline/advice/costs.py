@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import ADVISE_COLUMNS
-from antecede.pipeline import schemas
+from antecede.events import arrow_schemas
+from antecede.events.tables import ADVISE_COLUMNS
 
 
 class Status(StrEnum):
@@ -109,7 +109,7 @@ def known_figures(found: Mapping[str, Any]) -> dict[str, float]:
 
 def table_of(costs: Iterable[Cost]) -> pa.Table:
     """Return the advice table."""
-    return pa.Table.from_pylist([cost.record for cost in costs], schemas.ADVICE)
+    return pa.Table.from_pylist([cost.record for cost in costs], arrow_schemas.ADVICE)
 
 
 def ranked(costs: Iterable[Cost]) -> list[Cost]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import antecede
 from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
-from antecede.eventlog.rule import require_columns
+from antecede.events.rule import require_columns
 from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of
 from antecede.pipeline.advice.formulas import computed, why_not_run, why_too_large
 from antecede.pipeline.advice.replays import pack_schedule, promised_faults, replay

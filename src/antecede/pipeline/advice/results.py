@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from antecede.events.sources import Log
 from antecede.pipeline.advice.costs import Cost, Status, table_of
 from antecede.pipeline.advice.recommendation import PACKET_BYTES, Traffic
 from antecede.pipeline.advice.traffic import left_out
 from antecede.pipeline.advice.wording import caveat, for_now, recommend
-from antecede.pipeline.logs.sources import Log
-from antecede.pipeline.runs import RunFolder
 from antecede.report.advise_page import advise_page, messages_in_words
+from antecede.runs import RunFolder
 from antecede.sim import Schedule
 
 #: How many of the rejected rows are quoted.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
-from antecede.eventlog.tables import CLOCK
+from antecede.events.hashing import hash_names
+from antecede.events.sources import refuse_empty
+from antecede.events.tables import CLOCK
 from antecede.pipeline.audits.blobs import Blobs
 from antecede.pipeline.audits.frame_cuts import Stats, find_cuts, survey
 from antecede.pipeline.audits.packing import ProcessCodes, events_in, packed_columns
 from antecede.pipeline.audits.slices import OVERLAP_MAX, Slices, row_groups
-from antecede.pipeline.audits.windows.hashing import hash_names
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import Arrangement, HashCollisionError
 from antecede.pipeline.audits.windows.vector_clocks import clock_edges
-from antecede.pipeline.logs.sources import refuse_empty
 from antecede.pipeline.spark.events import validity
 from antecede.pipeline.spark.frames import rejected_rows
 from antecede.pipeline.spark.session import parallelism

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline import schemas
+from antecede.arrays import Ints
+from antecede.events import arrow_schemas
+from antecede.events.hashing import hash_lists, hash_names
 from antecede.pipeline.audits.frame_cuts import Stats
 from antecede.pipeline.audits.local import copies_of
 from antecede.pipeline.audits.packing import (
@@ -26,8 +28,6 @@ from antecede.pipeline.audits.packing import (
 )
 from antecede.pipeline.audits.windows.columns import to_events
 from antecede.pipeline.audits.windows.copies import Copies
-from antecede.pipeline.audits.windows.hashing import hash_lists, hash_names
-from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.join import Open
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.rounds import (
@@ -153,9 +153,11 @@ class Blobs(Arrangement):
         columns = ["process", "seq", "dests"] if has_dests else ["process", "seq"]
         table = pa.Table.from_pylist(
             [row for row in self._rows_of(keys.tolist(), *columns) if row["kind"] != "local"],
-            pa.schema([("key", pa.int64()), *((c, schemas.EVENTS.field(c).type) for c in columns)])
-            .append(schemas.EVENTS.field("kind"))
-            .append(schemas.EVENTS.field("message")),
+            pa.schema(
+                [("key", pa.int64()), *((c, arrow_schemas.EVENTS.field(c).type) for c in columns)]
+            )
+            .append(arrow_schemas.EVENTS.field("kind"))
+            .append(arrow_schemas.EVENTS.field("message")),
         )
         events = to_events(table, self.names, self._salt)
         dests = table.column("dests").to_pylist() if has_dests else [None] * len(table)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import CLOCK
 from antecede.errors import UsageError
+from antecede.events.formats import format_named
+from antecede.events.sources import Log
+from antecede.events.tables import CLOCK
 from antecede.pipeline.audits.entry import audit_table
 from antecede.pipeline.audits.neighbourhood import Rows, TableRows, neighbourhoods
 from antecede.pipeline.audits.sentences import sentence
 from antecede.pipeline.audits.timelines import timeline
-from antecede.pipeline.logs.formats import format_named
-from antecede.pipeline.logs.sources import Log
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node

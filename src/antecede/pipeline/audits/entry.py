@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from antecede.errors import shown
-from antecede.errors import UsageError
+from antecede.errors import UsageError, shown
+from antecede.events.sources import refuse_empty, sorted_out
 from antecede.pipeline.audits import tables as results
 from antecede.pipeline.audits.arrangements import arrange, arrange_blobs
 from antecede.pipeline.audits.local import Local
@@ -44,7 +44,6 @@ from antecede.pipeline.audits.windows.rounds import (
     check,
     hidden,
 )
-from antecede.pipeline.logs.sources import refuse_empty, sorted_out
 from antecede.pipeline.spark.events import plain_frame
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def audit(
     if not hasattr(events, "sparkSession"):
         msg = (
             f"events is {shown(events)}; give a Spark DataFrame or an Arrow table of events "
-            "(antecede.pipeline.logs.sources reads files into one)"
+            "(antecede.events.sources reads files into one)"
         )
         raise UsageError(msg)
     events = plain_frame(events)

@@ -13,12 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from antecede.pipeline import schemas
-from antecede.pipeline.audits.drawings import illustrate
-from antecede.pipeline.audits.entry import Audit, audit, audit_table
-from antecede.pipeline.audits.lateness import in_seconds
-from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
-from antecede.pipeline.logs.sources import (
+from antecede.events import arrow_schemas
+from antecede.events.sources import (
     Log,
     Source,
     chosen,
@@ -29,11 +25,15 @@ from antecede.pipeline.logs.sources import (
     titled,
     why_unauditable,
 )
-from antecede.pipeline.runs import RunFolder
+from antecede.pipeline.audits.drawings import illustrate
+from antecede.pipeline.audits.entry import Audit, audit, audit_table
+from antecede.pipeline.audits.lateness import in_seconds
+from antecede.pipeline.audits.neighbourhood import FrameRows, Rows, TableRows
 from antecede.pipeline.spark.events import plain_frame
 from antecede.pipeline.spark.frames import read_natively, readable, rejected_rows
 from antecede.report.audit_page import ROWS_MAX, audit_page
 from antecede.report.executions_page import executions_page
+from antecede.runs import RunFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,7 +106,9 @@ def _audit_frame(
         found = check(events)
         bad, good = found.summary["rejected"], found.summary["events"]
         rejected = rejected_rows(events, name, bad)
-    log = Log(schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good)
+    log = Log(
+        arrow_schemas.EVENTS.empty_table(), rejected, bad, form=form_of(sources[0]), good=good
+    )
     require_mostly_valid(sources, log)
     rows = FrameRows(plain_frame(events))
     return AuditedFile(name, in_seconds(found, rows), rejected, rows)

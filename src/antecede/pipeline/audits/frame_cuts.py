@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from antecede.arrays import Ints
+from antecede.events.hashing import hash_names
 from antecede.pipeline.audits.packing import ProcessCodes, events_in, packed_columns
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
-from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import Events, joined
 from antecede.pipeline.spark.events import validity
 

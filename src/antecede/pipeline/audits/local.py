@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from antecede.arrays import Ints
+from antecede.events.hashing import hash_names
 from antecede.pipeline.audits.windows.columns import Lookup
 from antecede.pipeline.audits.windows.copies import Copies
 from antecede.pipeline.audits.windows.cuts import windows_of
 from antecede.pipeline.audits.windows.edges import SIGNAL
-from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Events
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group
 from antecede.pipeline.audits.windows.window import Request, Window, run_window

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.eventlog.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
-from antecede.eventlog import Event
-from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.audits.windows.jit import Column, Ints
+from antecede.arrays import Column, Ints
+from antecede.events import Event
+from antecede.events.hashing import hash_names
+from antecede.events.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.pipeline.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
 from antecede.report.diagrams import ClockedEvent
 

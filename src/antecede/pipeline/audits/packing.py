@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from antecede.arrays import Flags, Ints
 from antecede.pipeline.audits.windows.cuts import windows_of
 from antecede.pipeline.audits.windows.edges import SIGNAL
-from antecede.pipeline.audits.windows.jit import Flags, Ints
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.spark.tasks import Batches
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from antecede.eventlog.tables import FIFO
+from antecede.events.tables import FIFO
 from antecede.report.numbers import seconds_in_words
 
 

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from antecede.eventlog.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
+from antecede.arrays import Flags, Ints
+from antecede.events.arrow_columns import is_event
+from antecede.events.hashing import hash_names
+from antecede.events.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
 from antecede.pipeline.audits.local import copies_of, name_rows, rows_of
 from antecede.pipeline.audits.windows.columns import lookup_in, process_names, to_events
 from antecede.pipeline.audits.windows.copies import Copies
 from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower, offsets, propose, rising
-from antecede.pipeline.audits.windows.hashing import hash_names
-from antecede.pipeline.audits.windows.jit import Flags, Ints
 from antecede.pipeline.audits.windows.matching import Events, joined
 from antecede.pipeline.audits.windows.rounds import Arrangement, Group, IncompleteError
 from antecede.pipeline.audits.windows.window import Request, Window, run_window
-from antecede.pipeline.logs.columns import is_event
 from antecede.pipeline.spark.tasks import run_specs
 
 if TYPE_CHECKING:

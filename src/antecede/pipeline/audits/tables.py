@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from antecede.eventlog.tables import (
+from antecede.events import arrow_schemas
+from antecede.events.tables import (
     CAUSAL,
     CAUSAL_CYCLE,
     CLOCK_AHEAD,
@@ -21,7 +22,6 @@ from antecede.eventlog.tables import (
     FINDING_KINDS,
     SENT_TWICE,
 )
-from antecede.pipeline import schemas
 from antecede.pipeline.audits.windows.join import Late
 from antecede.pipeline.audits.windows.matching import TIED, TIED_LOCAL
 from antecede.pipeline.audits.windows.rounds import Answer
@@ -83,7 +83,7 @@ def violations(
                 "chain": None if chain is None else [messages[key] for key in chain],
             }
         )
-    return pa.Table.from_pylist(rows, schemas.VIOLATIONS)
+    return pa.Table.from_pylist(rows, arrow_schemas.VIOLATIONS)
 
 
 def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa.Table:
@@ -99,7 +99,7 @@ def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> pa
         for lost in answer.lost
     ]
     rows.sort(key=lambda row: (row["process"], row["overtaker_seq"], row["message"]))
-    return pa.Table.from_pylist(rows, schemas.MISSING)
+    return pa.Table.from_pylist(rows, arrow_schemas.MISSING)
 
 
 def findings(
@@ -124,7 +124,7 @@ def findings(
         rows.append(row | {"detail": detail.format(**row)})
     order = {kind: number for number, kind in enumerate(FINDING_KINDS)}
     rows.sort(key=lambda r: (order[r["kind"]], r["process"], r["seq"], str(r["message"])))
-    return pa.Table.from_pylist(rows, schemas.FINDINGS)
+    return pa.Table.from_pylist(rows, arrow_schemas.FINDINGS)
 
 
 def cycles(found: pa.Table) -> list[str]:

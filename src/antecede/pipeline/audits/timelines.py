@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.eventlog.tables import SEND
 from antecede.errors import UsageError
+from antecede.events.tables import SEND
 from antecede.pipeline.audits.neighbourhood import TableRows
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Diagram

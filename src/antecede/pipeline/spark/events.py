@@ -1,6 +1,6 @@
 """What an event is, in Spark SQL: columns of any type become plain, and a condition tells events.
 
-Both follow ``core.tables.EVENT_SCHEMA``, as ``logs.columns`` does for Arrow tables.
+Both follow ``events.tables.EVENT_SCHEMA``, as ``events.arrow_columns`` does for Arrow tables.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from antecede.eventlog.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
-from antecede.eventlog.rule import require_columns
-from antecede.pipeline.logs.columns import require_types
+from antecede.events.arrow_columns import require_types
+from antecede.events.rule import require_columns
+from antecede.events.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

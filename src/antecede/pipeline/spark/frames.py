@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from antecede.errors import LogError, UsageError
-from antecede.pipeline.logs import base
-from antecede.pipeline.logs.base import Log, Source
-from antecede.pipeline.logs.formats import format_named
-from antecede.pipeline.logs.sources import form_of, named, read, require_file, require_options
+from antecede.events import log as logs
+from antecede.events.formats import format_named
+from antecede.events.log import Log, Source
+from antecede.events.sources import form_of, named, read, require_file, require_options
 from antecede.pipeline.spark.events import plain_columns, validity
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame |
     for source in sources:
         require_file(source)
     forms = {form_of(source) for source in sources}
-    plain = all(base.is_plain_file(s) and not s.strict and not s.aliases for s in sources)
+    plain = all(logs.is_plain_file(s) and not s.strict and not s.aliases for s in sources)
     if len(forms) > 1 or not plain or not format_named(min(forms)).is_spark_native:
         return None
     require_options(sources[0], list(forms))
@@ -75,12 +75,12 @@ def cause(text: str) -> str:
 def rejected_rows(events: DataFrame, name: str, count: int) -> pa.Table:
     """Return the first invalid rows of a frame as a table; a frame's rows have no line numbers."""
     if not count:
-        return base.rejected_table(name, [])
+        return logs.rejected_table(name, [])
     from pyspark.sql import functions as F
 
     marked = events.select(
         F.struct("*").alias("whole row"),
         *[F.col(n) if c is None else c.alias(n) for n, c in plain_columns(events).items()],
     )
-    bad = marked.filter(~validity(marked)).limit(base.QUOTED).select("whole row.*").toArrow()
-    return base.rejected_table(name, base.rejected_rows(bad, [None] * len(bad)))
+    bad = marked.filter(~validity(marked)).limit(logs.QUOTED).select("whole row.*").toArrow()
+    return logs.rejected_table(name, logs.rejected_rows(bad, [None] * len(bad)))

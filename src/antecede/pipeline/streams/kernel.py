@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, inline, jit
+from antecede.arrays import Flags, Ints, Scalar, inline, jit
 from antecede.pipeline.streams.memory import Keys
 
 

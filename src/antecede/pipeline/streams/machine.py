@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.pipeline.audits.windows.jit import Flags
+from antecede.arrays import Flags
 from antecede.pipeline.streams.kernel import (
     Rows,
     by_channel,

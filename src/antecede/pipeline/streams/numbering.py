@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.pipeline.audits.windows.hashing import SPARK_SEED
-from antecede.pipeline.audits.windows.jit import Column, Flags
-from antecede.pipeline.streams.hashing import hash_lists, hash_words
+from antecede.arrays import Column, Flags
+from antecede.events.hashing import SPARK_SEED, hash_each, hash_words
 from antecede.pipeline.streams.layout import (
     BUCKET,
     CAST,
@@ -58,7 +57,7 @@ class Declared:
             for column in (cast.id, cast.dest, cast.source, cast.seq, cast.causes)
         )
         place = hash_words(dest, np.full(len(table), SPARK_SEED))
-        key, lists = hash_words(name, place), hash_lists(causes, place)
+        key, lists = hash_words(name, place), hash_each(causes, place)
         reason = self._reasons(key, lists, (name, dest, source, seq, causes))
         table = table.drop_columns([n for n in table.column_names if n.startswith(CAST)])
         added = {

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from antecede.errors import UsageError
-from antecede.pipeline.runs import lock_folder
+from antecede.runs import lock_folder
 
 #: How long a server may take to accept a connection, and how often it is tried.
 ANSWER_SECONDS, AGAIN_SECONDS = 10.0, 0.5

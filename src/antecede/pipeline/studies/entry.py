@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from antecede.eventlog.tables import STUDY_COLUMNS
+from antecede.events.tables import STUDY_COLUMNS
 from antecede.pipeline.spark.ship import use_unpacked
 
 Execute = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecede.pipeline.runs import version
 from antecede.pipeline.studies.design import Case
+from antecede.runs import version
 from antecede.sim.engine import choose_engine
 
 _TEXT = (

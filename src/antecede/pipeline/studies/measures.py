@@ -16,7 +16,7 @@ import numpy as np
 import antecede
 from antecede import sim
 from antecede.errors import UsageError
-from antecede.eventlog.content import content_of, is_stream
+from antecede.events.content import content_of, is_stream
 from antecede.sim import workloads
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.semantics import false_causality

@@ -10,11 +10,11 @@ from typing import Any
 
 from antecede.endpoint.registry import rules_of
 from antecede.errors import UsageError
-from antecede.pipeline.runs import ASKED, STAGE
 from antecede.pipeline.studies.design import PRESETS, Experiment, Scale
 from antecede.pipeline.studies.experiments import chosen, require_known
 from antecede.pipeline.studies.grid import grid_rows
 from antecede.pipeline.studies.measures import pack_edges
+from antecede.runs import ASKED, STAGE
 from antecede.sim.engine import check_state, choose_engine
 from antecede.sim.workloads import check_seed
 from antecede.sim.workloads import delay as parse_delay

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.pipeline.audits.windows.jit import Ints, Vectors, jit
+from antecede.arrays import Ints, Vectors, jit
 from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Matched
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, Vectors, inline, jit
+from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
 from antecede.pipeline.audits.windows.matching import ALONE, DELIVER, SEND, Matched
 
 NOTHING = np.int32(-(2**31))

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.eventlog.tables import CLOCK
-from antecede.pipeline.audits.windows.hashing import hash_column, hash_lists
-from antecede.pipeline.audits.windows.jit import Ints
+from antecede.arrays import Ints
+from antecede.events.arrow_columns import KIND_CODES, codes_of, strings_of
+from antecede.events.hashing import hash_column, hash_lists
+from antecede.events.tables import CLOCK
 from antecede.pipeline.audits.windows.matching import KNOWN, Events, joined
 from antecede.pipeline.audits.windows.vector_clocks import clock_edges
-from antecede.pipeline.logs.columns import KIND_CODES, codes_of, strings_of
 
 #: Row of the log -> (name of its message, its destinations)
 Lookup = Callable[[Ints], list[tuple[str | None, tuple[str, ...] | None]]]

@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.eventlog.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
-from antecede.pipeline.audits.windows.jit import Ints
+from antecede.arrays import Ints
+from antecede.events.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
 from antecede.pipeline.audits.windows.matching import (
     LOCAL,
     NO_PATCH,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antecede.arrays import Ints, jit
 from antecede.pipeline.audits.windows.edges import OBSERVE, SIGNAL
-from antecede.pipeline.audits.windows.jit import Ints, jit
 from antecede.pipeline.audits.windows.matching import DELIVER, SEND, Events
 
 #: The seq in a cut for a process whose events are cut by time.

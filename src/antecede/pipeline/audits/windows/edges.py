@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.pipeline.audits.windows.jit import Ints, Vectors, jit
+from antecede.arrays import Ints, Vectors, jit
 
 #: The kinds of the rows that are the two ends of an edge.
 SIGNAL, OBSERVE = 3, 7

@@ -29,10 +29,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.eventlog.tables import DELIVERY_AMBIGUOUS
+from antecede.arrays import Flags, Ints, Vectors, inline, jit
+from antecede.events.tables import DELIVERY_AMBIGUOUS
 from antecede.pipeline.audits.windows.copies import Settled
 from antecede.pipeline.audits.windows.edges import CLOCK_HERE, anchors
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, inline, jit
 from antecede.pipeline.audits.windows.matching import (
     ALONE,
     DELIVER,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from antecede.arrays import Ints
 from antecede.memory import require_memory
 from antecede.pipeline.audits.windows.clocks import codes_of
-from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.stitch import Needs, ask, decide, first_rise, resolve
 from antecede.pipeline.audits.windows.window import Window
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
 from antecede.pipeline.audits.windows.edges import SIGNAL, Edges, Ends, anchors, find_edges
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Scalar, Vectors, inline, jit
 
 SEND, DELIVER, LOCAL = 0, 1, 2
 #: Added to a send's kind if the log states its destinations.

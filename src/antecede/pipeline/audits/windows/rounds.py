@@ -14,10 +14,10 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from antecede.arrays import Ints
 from antecede.memory import require_memory
 from antecede.pipeline.audits.windows.copies import Copies, Settled, settle
 from antecede.pipeline.audits.windows.hidden import EVENTS_MAX, Hidden, find_hidden
-from antecede.pipeline.audits.windows.jit import Ints
 from antecede.pipeline.audits.windows.join import Joined, Late, Lost, Open
 from antecede.pipeline.audits.windows.matching import Events
 from antecede.pipeline.audits.windows.stitch import Needs

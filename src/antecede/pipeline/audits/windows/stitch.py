@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from antecede.arrays import Flags, Ints, Vectors, jit
 from antecede.pipeline.audits.windows.clocks import NOTHING
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors, jit
 from antecede.pipeline.audits.windows.window import Window
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from antecede.arrays import Column, Flags, Ints, Scalar, Vectors, inline, jit
+from antecede.events.arrow_columns import codes_of
 from antecede.pipeline.audits.windows.edges import CLOCK_HERE, OBSERVE, SIGNAL
-from antecede.pipeline.audits.windows.jit import Column, Flags, Ints, Scalar, Vectors, inline, jit
 from antecede.pipeline.audits.windows.matching import LOCAL, Events, sort_rows
 from antecede.pipeline.audits.windows.window import NO_KEY
-from antecede.pipeline.logs.columns import codes_of
 
 
 def clock_edges(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from antecede.arrays import Flags, Ints, Vectors
 from antecede.pipeline.audits.windows.chains import Chains, find_cycles
 from antecede.pipeline.audits.windows.clocks import Run, sweep
-from antecede.pipeline.audits.windows.jit import Flags, Ints, Vectors
 from antecede.pipeline.audits.windows.matching import (
     ALONE,
     DELIVER,

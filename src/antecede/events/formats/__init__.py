@@ -1,6 +1,6 @@
 """The formats of logs, one module each; a module's name is the format's name.
 
-To add a format, add a module here with a :class:`~antecede.pipeline.logs.base.Format` called
+To add a format, add a module here with a :class:`~antecede.events.log.Format` called
 ``FORMAT``. It is found by itself.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
-    from antecede.pipeline.logs.base import Format
+    from antecede.events.log import Format
 
 #: The names of all formats, known without importing any of them.
 FORMATS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))

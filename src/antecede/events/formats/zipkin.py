@@ -1,7 +1,7 @@
 """Zipkin's JSON, version 2: lists of spans, as its servers take them and answer with.
 
 The two halves of an RPC may share one id. Zipkin has no links; where OpenTelemetry's collector
-wrote the file, they are in the tags. `antecede.pipeline.logs.spans` says which spans are events.
+wrote the file, they are in the tags. `antecede.events.spans` says which spans are events.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping
 from itertools import count, takewhile
 from typing import Any
 
-from antecede.pipeline.logs.spans.model import (
+from antecede.events.spans import (
     INSTANCES,
     Draft,
     Ref,
     Span,
+    format_of_spans,
     plain_id,
     span_of,
     whole,
 )
-from antecede.pipeline.logs.spans.reading import format_of_spans
 
 _MICROSECOND = 1000
 

@@ -1,6 +1,6 @@
 """Jaeger's JSON: what its user interface downloads, and what its query service answers.
 
-References other than the parent are links. `antecede.pipeline.logs.spans` says which spans are
+References other than the parent are links. `antecede.events.spans` says which spans are
 events.
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antecede.pipeline.logs.spans.model import (
+from antecede.events.spans import (
     INSTANCES,
     Draft,
     Ref,
     Span,
+    format_of_spans,
     plain_id,
     span_of,
     whole,
 )
-from antecede.pipeline.logs.spans.reading import format_of_spans
 
 _MICROSECOND = 1000
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from antecede.errors import LogError
-from antecede.eventlog import Event, Rejected, Row, parse
-from antecede.eventlog.rule import safe
+from antecede.events import arrow_schemas
+from antecede.events.arrow_columns import is_event, plain_table
+from antecede.events.rule import Event, Rejected, Row, parse, safe
 from antecede.memory import require_memory
-from antecede.pipeline import schemas
-from antecede.pipeline.logs.columns import is_event, plain_table
 
 #: How many invalid rows of a log are kept, and how many characters of each.
 QUOTED, QUOTED_CHARS = 1000, 200
@@ -140,8 +139,8 @@ def merged(logs: Sequence[Log]) -> Log:
         return logs[0]
     goods = [len(log.events) if log.good is None else log.good for log in logs]
     return Log(
-        joined([log.events for log in logs], schemas.EVENTS),
-        joined([log.rejected for log in logs], schemas.REJECTED).slice(0, QUOTED),
+        joined([log.events for log in logs], arrow_schemas.EVENTS),
+        joined([log.rejected for log in logs], arrow_schemas.REJECTED).slice(0, QUOTED),
         sum(log.bad for log in logs),
         next((log.undecidable for log in logs if log.undecidable), None),
         logs[0].form,
@@ -184,11 +183,12 @@ def table_of(events: Sequence[Event]) -> pa.Table:
 
 def table_of_rows(rows: Sequence[Row]) -> pa.Table:
     """Return the rows of events as a table of the event log."""
-    columns = zip(*rows, strict=True) if rows else ((),) * len(schemas.EVENTS)
+    columns = zip(*rows, strict=True) if rows else ((),) * len(arrow_schemas.EVENTS)
     arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, schemas.EVENTS, strict=True)
+        pa.array(column, field.type)
+        for column, field in zip(columns, arrow_schemas.EVENTS, strict=True)
     ]
-    return pa.table(arrays, schema=schemas.EVENTS)
+    return pa.table(arrays, schema=arrow_schemas.EVENTS)
 
 
 def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:
@@ -200,7 +200,7 @@ def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:
         "text": [row.text.encode(errors="backslashreplace").decode() for row in rows],
         "reason": [row.reason for row in rows],
     }
-    return pa.table(columns, schema=schemas.REJECTED)
+    return pa.table(columns, schema=arrow_schemas.REJECTED)
 
 
 def rejected_in(files: Iterable[tuple[str, Sequence[Rejected]]]) -> pa.Table:
@@ -208,7 +208,7 @@ def rejected_in(files: Iterable[tuple[str, Sequence[Rejected]]]) -> pa.Table:
     tables = [
         rejected_table(name, sorted(rows, key=lambda row: row.line or 0)) for name, rows in files
     ]
-    return joined(tables, schemas.REJECTED).slice(0, QUOTED)
+    return joined(tables, arrow_schemas.REJECTED).slice(0, QUOTED)
 
 
 def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:

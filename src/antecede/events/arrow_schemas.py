@@ -1,10 +1,10 @@
-"""The types of the pipeline's tables; their columns are named in ``core.tables``."""
+"""The types of the pipeline's tables; their columns are named in ``events.tables``."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import (
+from antecede.events.tables import (
     ADVISE_COLUMNS,
     EVENT_SCHEMA,
     FINDING_COLUMNS,

@@ -1,4 +1,4 @@
-"""What an event is, in plain Python: ``parse`` reads a row by ``core.tables.EVENT_SCHEMA``."""
+"""What an event is, in plain Python: ``parse`` reads a row by ``events.tables.EVENT_SCHEMA``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from antecede.eventlog.tables import (
+from antecede.errors import LogError, shown
+from antecede.events.tables import (
     EVENT_COLUMNS,
     EVENT_COLUMNS_NEEDED,
     EVENT_KINDS,
@@ -17,8 +18,6 @@ from antecede.eventlog.tables import (
     SECONDS,
     WHOLE,
 )
-from antecede.errors import shown
-from antecede.errors import LogError
 
 _WHOLE_END = 2**63
 _STRINGS = {str}

@@ -9,9 +9,9 @@ Any program can write one, with one call per event and nothing else installed. `
         log.deliver("order-17/paid")
 """
 
-from antecede.eventlog.lines import read, read_rows, rows_in
-from antecede.eventlog.rule import Event, Rejected, Row, left_out, parse
-from antecede.eventlog.writer import EventLog, message_name, write
+from antecede.events.lines import read, read_rows, rows_in
+from antecede.events.rule import Event, Rejected, Row, left_out, parse
+from antecede.events.writer import EventLog, message_name, write
 
 __all__ = [
     "Event",

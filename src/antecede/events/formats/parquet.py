@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.pipeline.logs.base import (
+from antecede.events.log import (
     Format,
     Log,
     Source,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from antecede.eventlog.tables import DESTS_SEPARATOR, EVENT_COLUMNS, EVENT_KINDS
 from antecede.errors import LogError, UsageError
-from antecede.eventlog.rule import Event, Rejected, Row, is_text, require_columns, safe, values
+from antecede.events.rule import Event, Rejected, Row, is_text, require_columns, safe, values
+from antecede.events.tables import DESTS_SEPARATOR, EVENT_COLUMNS, EVENT_KINDS
 
 #: A line's number, its text, and its row or the reason why it has none.
 Line = tuple[int, str, Mapping[str, object] | str]

@@ -26,11 +26,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from antecede.eventlog.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
-from antecede.errors import shown
-from antecede.errors import LogError, UsageError
-from antecede.eventlog.lines import csv_rows, json_rows, ours
-from antecede.eventlog.rule import Event, fault, parse
+from antecede.errors import LogError, UsageError, shown
+from antecede.events.lines import csv_rows, json_rows, ours
+from antecede.events.rule import Event, fault, parse
+from antecede.events.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
 
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode

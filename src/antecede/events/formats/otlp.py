@@ -1,7 +1,7 @@
 """OpenTelemetry spans in OTLP JSON, as collectors and the file exporter write them.
 
 One document, one on each line, or one after the other. Names of fields may be in camelCase or
-snake_case, and ids in hexadecimal digits or base64. `antecede.pipeline.logs.spans` says which spans
+snake_case, and ids in hexadecimal digits or base64. `antecede.events.spans` says which spans
 are events.
 """
 
@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from antecede.pipeline.logs.spans.model import (
+from antecede.events.spans import (
     INSTANCES,
     Draft,
     Ref,
     Span,
+    format_of_spans,
     plain_id,
     span_of,
     whole,
 )
-from antecede.pipeline.logs.spans.reading import format_of_spans
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ERRORS = {2, "2", "STATUS_CODE_ERROR", "ERROR"}

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from antecede.eventlog.tables import CLOCK, DELIVER, LOCAL, SEND
 from antecede.errors import LogError
-from antecede.eventlog import Event, Rejected
-from antecede.pipeline.logs.base import (
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.log import (
     QUOTED_CHARS,
     Format,
     Log,
@@ -30,7 +29,7 @@ from antecede.pipeline.logs.base import (
     rejected_in,
     table_of,
 )
-from antecede.pipeline.logs.patterns import (
+from antecede.events.patterns import (
     BEFORE,
     Pairing,
     Part,
@@ -40,7 +39,8 @@ from antecede.pipeline.logs.patterns import (
     seconds,
     split_at,
 )
-from antecede.pipeline.schemas import CLOCKS
+from antecede.events.rule import Event, Rejected
+from antecede.events.tables import CLOCK, DELIVER, LOCAL, SEND
 
 #: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
 LAYOUTS = {

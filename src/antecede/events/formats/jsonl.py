@@ -15,13 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from antecede import eventlog
-from antecede.eventlog.tables import CLOCK, EVENT_COLUMNS
-from antecede.eventlog import Rejected
-from antecede.eventlog.lines import json_rows
-from antecede.eventlog.rule import is_text, safe, values
-from antecede.pipeline import schemas
-from antecede.pipeline.logs.base import (
+from antecede.events import arrow_schemas
+from antecede.events.arrow_columns import is_event
+from antecede.events.lines import json_rows, rows_in
+from antecede.events.log import (
     Format,
     Log,
     Source,
@@ -32,7 +29,8 @@ from antecede.pipeline.logs.base import (
     read_bytes,
     table_of_rows,
 )
-from antecede.pipeline.logs.columns import is_event
+from antecede.events.rule import Rejected, is_text, safe, values
+from antecede.events.tables import CLOCK, EVENT_COLUMNS
 
 _LONG_END = 2**63
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
@@ -47,7 +45,7 @@ def _read(source: Source) -> Log:
     if table is None and b'"clock"' in data:
         table = _read_clocks(data, rejected)
     elif table is None:
-        table = table_of_rows(eventlog.rows_in(raw_lines(data), "jsonl", rejected))
+        table = table_of_rows(rows_in(raw_lines(data), "jsonl", rejected))
     return log_of(source, table, rejected)
 
 
@@ -64,7 +62,7 @@ def _read_clocks(data: bytes, rejected: list[Rejected]) -> pa.Table:
         else:
             rows.append(event)
             clocks.append(list(clock.items()) if isinstance(clock, dict) else None)
-    return table_of_rows(rows).append_column(CLOCK, pa.array(clocks, schemas.CLOCKS))
+    return table_of_rows(rows).append_column(CLOCK, pa.array(clocks, arrow_schemas.CLOCKS))
 
 
 def _is_clock(value: object) -> bool:
@@ -81,7 +79,9 @@ def read_quickly(data: bytes) -> pa.Table | None:
     if not lines:
         return None
     options = pj.ParseOptions(
-        explicit_schema=schemas.EVENTS, unexpected_field_behavior="ignore", newlines_in_values=False
+        explicit_schema=arrow_schemas.EVENTS,
+        unexpected_field_behavior="ignore",
+        newlines_in_values=False,
     )
     try:
         table = pj.read_json(io.BytesIO(data), parse_options=options)

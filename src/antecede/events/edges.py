@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from antecede.eventlog.lines import ours
-from antecede.eventlog.rule import Rejected, safe
+from antecede.events.lines import ours
+from antecede.events.rule import Rejected, safe
 
 _QUOTED_CHARS = 200
 _SKIPPED = ("#", "%")

@@ -3,19 +3,22 @@
 Parquet has many types for the same thing (dictionaries, views, large and fixed-size lists, bytes,
 integers as names). ``plain_table`` turns them into one form where a table comes in, so that nothing
 behind it needs to know. A value without a plain form becomes null. ``is_event`` then follows
-``core.tables.EVENT_SCHEMA``.
+``events.tables.EVENT_SCHEMA``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from antecede.eventlog.tables import (
+from antecede.arrays import Column, Flags, Ints
+from antecede.errors import LogError, UsageError
+from antecede.events.arrow_schemas import CLOCKS, EVENT_TYPES
+from antecede.events.rule import require_columns
+from antecede.events.tables import (
     CLOCK,
     EVENT_COLUMNS,
     EVENT_KINDS,
@@ -26,17 +29,10 @@ from antecede.eventlog.tables import (
     SECONDS,
     WHOLE,
 )
-from antecede.errors import LogError, UsageError
-from antecede.eventlog.rule import require_columns
-from antecede.pipeline.schemas import CLOCKS, EVENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Ints: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
-#: An Arrow array or chunked array; the stubs know too few of their attributes.
-Column: TypeAlias = Any
 
 #: Kinds of events as small integers.
 KIND_CODES = {kind: code for code, kind in enumerate(EVENT_KINDS)}

@@ -13,10 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from antecede.eventlog.tables import DELIVER, LOCAL, SEND
 from antecede.errors import LogError, UsageError
-from antecede.eventlog import Event, Rejected, parse
-from antecede.pipeline.logs.base import (
+from antecede.events.log import (
     QUOTED_CHARS,
     STDIN,
     Format,
@@ -27,7 +25,7 @@ from antecede.pipeline.logs.base import (
     rejected_in,
     table_of,
 )
-from antecede.pipeline.logs.patterns import (
+from antecede.events.patterns import (
     BEFORE,
     Pairing,
     Part,
@@ -37,6 +35,8 @@ from antecede.pipeline.logs.patterns import (
     seconds,
     split_at,
 )
+from antecede.events.rule import Event, Rejected, parse
+from antecede.events.tables import DELIVER, LOCAL, SEND
 
 #: Verbs that a group ``kind`` may have, in any form and case.
 VERBS = {

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
-from antecede.eventlog.tables import SEND
 from antecede.errors import UsageError
-from antecede.eventlog import Rejected
-from antecede.pipeline.logs.base import QUOTED_CHARS
+from antecede.events.log import QUOTED_CHARS
+from antecede.events.rule import Rejected
+from antecede.events.tables import SEND
 
 #: The label of what comes before the first delimiter, if there are several executions.
 BEFORE = "(start)"

@@ -13,8 +13,8 @@ What an event is
 - *Seconds* is a number. One that is not finite is read as null, for time is only a hint.
 - A value may be null (or an empty name) unless the event's kind needs it.
 
-Three readers follow these lines, each in one place: ``eventlog.rule`` for plain Python,
-``pipeline.logs.columns`` for Arrow tables, ``pipeline.spark.events`` for Spark. One table of cases
+Three readers follow these lines, each in one place: ``events.rule`` for plain Python,
+``events.arrow_columns`` for Arrow tables, ``spark.frames`` for Spark. One table of cases
 tests all three.
 """
 

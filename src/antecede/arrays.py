@@ -1,11 +1,10 @@
-"""Numba's decorators with types for the checker and a cache on disk for all workers."""
+"""Arrays: names for their types, and Numba's decorators with a cache on disk for all workers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +21,13 @@ Column: TypeAlias = Any
 
 def jit(function: Function) -> Function:
     """Compile ``function`` with Numba and keep the result beside its source."""
+    import numba
+
     return cast("Function", numba.njit(cache=True, nogil=True)(function))
 
 
 def inline(function: Function) -> Function:
     """Compile ``function`` into its callers."""
+    import numba
+
     return cast("Function", numba.njit(cache=True, nogil=True, inline="always")(function))

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from antecede.eventlog.tables import DELIVER, SEND
-from antecede.eventlog import Event, Rejected
-from antecede.eventlog.edges import Multicast, parse_edges
-from antecede.pipeline.logs.base import (
+from antecede.events.edges import Multicast, parse_edges
+from antecede.events.log import (
     Format,
     Log,
     Source,
@@ -21,6 +19,8 @@ from antecede.pipeline.logs.base import (
     rejected_in,
     table_of,
 )
+from antecede.events.rule import Event, Rejected
+from antecede.events.tables import DELIVER, SEND
 
 
 def _read(sources: Sequence[Source]) -> dict[str, Log]:

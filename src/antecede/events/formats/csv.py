@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from antecede import eventlog
-from antecede.eventlog.tables import EVENT_COLUMNS_NEEDED
-from antecede.eventlog import Rejected
-from antecede.eventlog.lines import ours
-from antecede.pipeline.logs.base import (
+from antecede.events.lines import ours, rows_in
+from antecede.events.log import (
     Format,
     Log,
     Source,
@@ -16,13 +13,15 @@ from antecede.pipeline.logs.base import (
     read_bytes,
     table_of_rows,
 )
+from antecede.events.rule import Rejected
+from antecede.events.tables import EVENT_COLUMNS_NEEDED
 
 
 def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
     lines = raw_lines(read_bytes(source))
     with ours("read the event log", source.path):
-        rows = eventlog.rows_in(lines, "csv", rejected)
+        rows = rows_in(lines, "csv", rejected)
     return log_of(source, table_of_rows(rows), rejected)
 
 
