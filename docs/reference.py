@@ -55,9 +55,9 @@ FOLLOW = """\
 
 ## Follow a log
 
-1. `cli/audit.py` calls `pipeline/audits/files.py`. `events` recognises the format and reads
+1. `cli/audit.py` calls `audit/files.py`. `events` recognises the format and reads
    events; `events/rule.py` decides which rows are events.
-2. `pipeline/audits/entry.py` chooses an arrangement (`local.py`, `slices.py`, `blobs.py`), which
+2. `audit/api.py` chooses an arrangement (`local.py`, `slices.py`, `blobs.py`), which
    cuts the log into windows (`windows/cuts.py`) and runs each by itself (`windows/clocks.py`).
 3. `windows/join.py` joins the windows, and `windows/rounds.py` runs some again where it cannot.
 4. `verdicts.py` decides, `tables.py` and `sentences.py` tell why; `report/audit_page.py` draws it,

@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def started(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("antecede.pipeline.spark.session._connect", started)
+    monkeypatch.setattr("antecede.spark.session._connect", started)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from antecede.pipeline.spark import settings
-from antecede.pipeline.spark.java import find_java, java_home
-from antecede.pipeline.spark.session import session
+from antecede.spark import session as settings
+from antecede.spark.java import find_java, java_home
+from antecede.spark.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def light_jvm() -> str:
 
 def lighten() -> str:
     """Return a line of code that gives the light sessions of another process these flags."""
-    return f"import antecede.pipeline.spark.settings as s; s._LIGHT_JVM = {light_jvm()!r}"
+    return f"import antecede.spark.session as s; s._LIGHT_JVM = {light_jvm()!r}"
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede import events as eventlog
+from antecede.audit.drawings import draw
+from antecede.audit.files import allowance, audit_here, write_results
 from antecede.errors import AntecedeError
 from antecede.events import Event
 from antecede.events.arrow_schemas import CLOCKS
@@ -30,9 +32,6 @@ from antecede.events.sources import Log, Source, read
 from antecede.pipeline.advice.entry import costs_on
 from antecede.pipeline.advice.results import write as write_advice
 from antecede.pipeline.advice.traffic import schedule_of_log
-from antecede.pipeline.audits.allowance import allowance
-from antecede.pipeline.audits.drawings import draw
-from antecede.pipeline.audits.files import audit_here, write_results
 from antecede.report.audit_page import report_page
 from antecede.runs import RunFolder
 from tests import campaigns

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from antecede.audit.api import audit, audit_table
+from antecede.audit.files import audit_here, audit_on
 from antecede.errors import UsageError
 from antecede.events import sources
 from antecede.events.sources import Source
-from antecede.pipeline.audits.entry import audit, audit_table
-from antecede.pipeline.audits.files import audit_here, audit_on
-from antecede.pipeline.spark.frames import read_frame, readable, rejected_rows
+from antecede.spark.frames import read_frame, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

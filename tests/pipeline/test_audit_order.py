@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from antecede.audit.api import Audit, audit_table
+from antecede.audit.windows import hidden
 from antecede.events import Event
 from antecede.events.arrow_schemas import CLOCKS
 from antecede.events.sources import table_of
@@ -19,8 +21,6 @@ from antecede.events.tables import (
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
-from antecede.pipeline.audits.entry import Audit, audit_table
-from antecede.pipeline.audits.windows import hidden
 from tests.pipeline.doubts import verdict
 from tests.pipeline.histories import BRIEF, CLOCKED, RELAYED, Shape, history
 from tests.pipeline.oracles import Stamped

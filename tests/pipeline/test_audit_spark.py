@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from antecede.audit.api import Audit, audit, audit_table
+from antecede.audit.arrangements import plain_files
 from antecede.errors import UsageError
 from antecede.events.arrow_schemas import CLOCKS
 from antecede.events.hashing import hash_names
 from antecede.events.sources import table_of
-from antecede.pipeline.audits.arrangements import plain_files
-from antecede.pipeline.audits.entry import Audit, audit, audit_table
 from tests.pipeline.histories import BRIEF, CLOCKED, RELAYED, SHAPES, Shape, history
 from tests.pipeline.oracles import Stamped, Truth, oracle
 

@@ -11,7 +11,7 @@ from antecede.events import Event
 from antecede.events.sources import table_of
 
 if TYPE_CHECKING:
-    from antecede.pipeline.audits.entry import Audit
+    from antecede.audit.api import Audit
 
 SENDS = [Event("a", 1, "send", "m1", ("b",)), Event("a", 2, "send", "m2", ("b",))]
 REASON = "This log shows no deliveries of its own."

@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from antecede.audit.api import audit, message_names
+from antecede.audit.local_windows import LocalWindows
+from antecede.audit.tables import findings
+from antecede.audit.windows import window as window_module
+from antecede.audit.windows.columns import with_clocks
+from antecede.audit.windows.cuts import NO_SEQ, lower
+from antecede.audit.windows.matching import Events
+from antecede.audit.windows.rounds import Answer, add_chains, check
 from antecede.errors import UsageError
 from antecede.events import Event
 from antecede.events.arrow_schemas import CLOCKS
 from antecede.events.hashing import hash_lists, hash_names
 from antecede.events.tables import CAUSAL_CYCLE
-from antecede.pipeline.audits.entry import audit, message_names
-from antecede.pipeline.audits.local import Local
-from antecede.pipeline.audits.tables import findings
-from antecede.pipeline.audits.windows import window as window_module
-from antecede.pipeline.audits.windows.columns import with_clocks
-from antecede.pipeline.audits.windows.cuts import NO_SEQ, lower
-from antecede.pipeline.audits.windows.matching import Events
-from antecede.pipeline.audits.windows.rounds import Answer, add_chains, check
 from tests.pipeline.histories import CLOCKED, RELAYED, SHAPES, Shape, history
 from tests.pipeline.oracles import KIND, Truth, oracle
 
@@ -58,13 +58,13 @@ def run(log: list[Event], cuts: Ints | None) -> tuple[Truth, Answer]:
     def lookup(rows: Ints) -> list[tuple[str | None, tuple[str, ...] | None]]:
         return [(log[row].message, log[row].dests) for row in rows]
 
-    arrangement = Local(events, names, lookup, cuts, ahead=ahead)
+    arrangement = LocalWindows(events, names, lookup, cuts, ahead=ahead)
     answer = check(arrangement)
     add_chains(arrangement, answer, answer.joined.late)
     return truth_of(arrangement, answer), answer
 
 
-def truth_of(arrangement: Local, answer: Answer) -> Truth:
+def truth_of(arrangement: LocalWindows, answer: Answer) -> Truth:
     joined, truth, names = answer.joined, Truth(), arrangement.names
     assert not any(window.collision for window in answer.windows)
     name = message_names(arrangement, answer)

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import antecede
+from antecede.audit.api import audit_table
 from antecede.events.sources import table_of
-from antecede.pipeline.audits.entry import audit_table
 from tests.pipeline.conftest import light_jvm, lighten
 from tests.pipeline.streams.cases import audited, check_order, rows_table, stream
 from tests.pipeline.test_audit_spark import hard_log, write_in_time
@@ -39,7 +39,7 @@ DRIVER = """
     import json, sys
     sys.path.insert(0, {source!r})
     {lighten}
-    from antecede.pipeline.spark.session import session
+    from antecede.spark.session import session
 
     def say(value):
         print(json.dumps(value), flush=True)
@@ -111,16 +111,16 @@ def probed(cluster: Cluster, driver: Driver) -> Any:
     driver.begin(
         f"""
         import pyarrow as pa
-        from antecede.pipeline.spark.session import parallelism
+        from antecede.spark.session import parallelism
 
         def probe(batches):
             import os, sys
-            from antecede.pipeline.spark.ship import use_unpacked
+            from antecede.spark.ship import use_unpacked
             use_unpacked()
-            import antecede.pipeline.spark.java
+            import antecede.spark.java
             for _ in batches:
                 seen = os.listdir({str(cluster.hidden)!r})
-                path = antecede.pipeline.spark.java.__file__
+                path = antecede.spark.java.__file__
                 row = {{"path": [path], "python": [sys.executable], "seen": [len(seen)]}}
                 yield pa.RecordBatch.from_pydict(row)
 
@@ -220,7 +220,7 @@ def test_an_audit_gives_the_same_answer_also_after_a_lost_worker(
     path = write_in_time(table, tmp_path / "log.parquet", 100)
     driver.begin(
         f"""
-        from antecede.pipeline.audits.entry import audit
+        from antecede.audit.api import audit
         frame = spark.read.parquet({path!r})
         for one in (frame, frame.filter("seq > 0")):
             found = audit(one, windows=4)

@@ -16,8 +16,7 @@ from antecede import events as eventlog
 from antecede.events import arrow_schemas
 from antecede.events.sources import Source, read, sorted_out
 from antecede.events.tables import EVENT_COLUMNS
-from antecede.pipeline.spark.events import plain_frame, validity
-from antecede.pipeline.spark.frames import rejected_rows
+from antecede.spark.frames import plain_frame, rejected_rows, validity
 from tests.pipeline.event_cases import CASES, GOOD, Case
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecede import events as eventlog
+from antecede.audit.api import audit_table
 from antecede.events import Event, Rejected
 from antecede.events.formats.jsonl import read_quickly
 from antecede.events.sources import Source, read, table_of
-from antecede.pipeline.audits.entry import audit_table
 
 PLAIN = [
     Event("a", 1, "send", "m1", ("b", "c"), 0.5),

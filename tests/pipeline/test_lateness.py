@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede import events as eventlog
+from antecede.audit.api import audit, audit_table
+from antecede.audit.files import in_seconds
+from antecede.audit.neighbourhood import FrameRows, TableRows
 from antecede.cli.main import app
 from antecede.events import Event
 from antecede.events.sources import table_of
-from antecede.pipeline.audits.entry import audit, audit_table
-from antecede.pipeline.audits.lateness import in_seconds
-from antecede.pipeline.audits.neighbourhood import FrameRows, TableRows
 from antecede.report.numbers import counted, seconds_in_words
 from tests.pipeline.histories import Shape, history
 

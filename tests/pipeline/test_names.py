@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import antecede.pipeline
-from antecede.pipeline.audits.entry import audit
+from antecede.audit.api import audit
 
 LOG = pa.table(
     {

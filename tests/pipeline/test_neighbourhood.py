@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from antecede.pipeline.audits.neighbourhood import (
+from antecede.audit.neighbourhood import (
     CONTEXT,
     REACH,
     FrameRows,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from antecede.audit.api import audit_table
 from antecede.errors import LogError
 from antecede.events import sources
 from antecede.events.sources import Source
-from antecede.pipeline.audits.entry import audit_table
 from tests.pipeline.traces import S, otlp
 
 

@@ -32,7 +32,7 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def shared(*_: Any, **__: Any) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("antecede.pipeline.spark.session.session", shared)
+    monkeypatch.setattr("antecede.spark.session.session", shared)
     monkeypatch.setattr("antecede.pipeline.studies.campaign.session", shared)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

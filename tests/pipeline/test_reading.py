@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede import events as eventlog
+from antecede.audit.api import audit_table
 from antecede.errors import LogError, UsageError
 from antecede.events import Event
 from antecede.events.formats import FORMATS
 from antecede.events.log import Source
 from antecede.events.sources import aliases_of, form_of, read, read_logs, sources_in, table_of
-from antecede.pipeline.audits.entry import audit_table
 from tests.pipeline.traces import REVERSED, jaeger, otlp, zipkin
 
 STORY = [

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from antecede.errors import UsageError
-from antecede.pipeline.spark import java, session, settings, ship
+from antecede.spark import java, session, ship
+from antecede.spark import session as settings
 from tests.pipeline.conftest import lighten
 
 if TYPE_CHECKING:
@@ -133,10 +134,10 @@ def test_a_shipped_package_is_used_unpacked(tmp_path: Path) -> None:
     code = f"""
         import sys
         sys.path.insert(0, {str(packed)!r})
-        from antecede.pipeline.spark.ship import use_unpacked
+        from antecede.spark.ship import use_unpacked
         use_unpacked()
-        import antecede.pipeline.spark.java
-        print(antecede.pipeline.spark.java.__file__)
+        import antecede.spark.java
+        print(antecede.spark.java.__file__)
     """
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("PYTHONPATH", None)
@@ -160,11 +161,11 @@ def test_what_executors_run_needs_only_what_is_shipped(tmp_path: Path) -> None:
         sys.path.insert(0, {str(packed)!r})
         for absent in ("jinja2", "rich", "typer", "vl_convert"):
             sys.modules[absent] = None
-        from antecede.pipeline.spark.ship import use_unpacked
+        from antecede.spark.ship import use_unpacked
         use_unpacked()
         import antecede.pipeline.advice.entry
-        import antecede.pipeline.audits.entry
-        import antecede.pipeline.audits.arrangements
+        import antecede.audit.api
+        import antecede.audit.arrangements
         import antecede.pipeline.studies.entry
         print(antecede.pipeline.studies.entry.__file__)
     """
@@ -205,7 +206,7 @@ def test_a_master_that_listens_and_says_nothing_is_given_up() -> None:
     code = """
         import sys
         from antecede.errors import UsageError
-        from antecede.pipeline.spark.session import session
+        from antecede.spark.session import session
 
         try:
             with session(sys.argv[1], light=True, wait=2):

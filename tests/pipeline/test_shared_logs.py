@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from antecede.audit.files import audit_here
 from antecede.events.formats import shiviz
 from antecede.events.log import Source
-from antecede.pipeline.audits.files import audit_here
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from antecede.audit.api import audit_table
+from antecede.audit.drawings import clock_arrows, clocks_of
 from antecede.errors import LogError, UsageError
 from antecede.events import Event, EventLog, arrow_schemas, sources
 from antecede.events import log as logs
 from antecede.events.formats import shiviz
 from antecede.events.sources import Source, table_of
-from antecede.pipeline.audits.drawings import clock_arrows, clocks_of
-from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.spark.frames import cause
+from antecede.spark.frames import cause
 
 SEND = r"Sending (?<message>\S+) to (?<to>\w+)"
 DELIVER = r"Received (?<message>\S+) from (?<from>\w+)"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from antecede.audit.api import audit_table
+from antecede.audit.drawings import draw
 from antecede.events import sources
 from antecede.events.sources import Log, Source
-from antecede.pipeline.audits.drawings import draw
-from antecede.pipeline.audits.entry import audit_table
 from antecede.report import spacetime
 from antecede.report.diagrams import ClockedEvent, diagram_of
 from tests.pipeline.traces import REVERSED, S, based, jaeger, otlp, zipkin

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from antecede.audit.drawings import draw
 from antecede.errors import UsageError
 from antecede.events.sources import Source, read
-from antecede.pipeline.audits.drawings import draw
 from antecede.report import spacetime
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from antecede.audit.api import audit_table
+from antecede.audit.drawings import draw as draw_log
+from antecede.audit.drawings import illustrate
+from antecede.audit.neighbourhood import TableRows
 from antecede.events import Event
 from antecede.events.sources import Source, read, table_of
-from antecede.pipeline.audits.drawings import draw as draw_log
-from antecede.pipeline.audits.drawings import illustrate
-from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.audits.neighbourhood import TableRows
 from antecede.report.audit_page import Illustration, report_page
 from antecede.report.labels import LABEL_MAX, Box, Wanted, box_at, place_labels
 from antecede.report.spacetime import Diagram, draw

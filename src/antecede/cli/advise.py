@@ -75,9 +75,9 @@ def advise(
     from antecede.pipeline.advice.entry import costs_on
     from antecede.pipeline.advice.results import write
     from antecede.pipeline.advice.traffic import schedule_of_log
-    from antecede.pipeline.spark.session import session
     from antecede.runs import RunFolder
     from antecede.sim.workloads import check_seed
+    from antecede.spark.session import session
 
     check_seed(seed)
     if local:

@@ -102,10 +102,10 @@ def reorder(
     Messages of a NATS stream hold such rows as JSON, or are those of a reader of nodes (give
     --members and --readers).
     """
-    from antecede.pipeline.spark.session import session
     from antecede.pipeline.streams.entry import SESSION
     from antecede.pipeline.streams.noise import without_remarks
     from antecede.pipeline.streams.places import claimed
+    from antecede.spark.session import session
 
     options: dict[str, Any] = {
         "on_missing": on_missing,

@@ -46,8 +46,8 @@ def report(
 
     Example: `antecede report examples/shop.jsonl --around order-17/paid`
     """
+    from antecede.audit.drawings import draw
     from antecede.events.sources import read, titled
-    from antecede.pipeline.audits.drawings import draw
     from antecede.report.audit_page import report_page
     from antecede.runs import RunFolder
 

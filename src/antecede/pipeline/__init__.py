@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from antecede.audit.api import Audit, audit
     from antecede.pipeline.advice.entry import advise
-    from antecede.pipeline.audits.entry import Audit, audit
-    from antecede.pipeline.spark.session import session
     from antecede.pipeline.streams.entry import reorder
     from antecede.pipeline.studies.entry import study
+    from antecede.spark.session import session
 
 __all__ = ["Audit", "advise", "audit", "reorder", "session", "study"]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.audits.entry import Audit, audit_table
+from antecede.audit.api import Audit, audit_table
 from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
 from antecede.pipeline.streams.packets import number_of
 

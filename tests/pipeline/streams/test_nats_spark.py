@@ -59,7 +59,7 @@ def test_the_tutorial_from_nodes_through_jetstream_and_reorder_to_an_audit(
     def shared(*_: object, **__: object) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("antecede.pipeline.spark.session.session", shared)
+    monkeypatch.setattr("antecede.spark.session.session", shared)
     monkeypatch.setattr("antecede.pipeline.streams.places.ANSWER_SECONDS", 600.0)
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "nats-tutorial.md").read_text()

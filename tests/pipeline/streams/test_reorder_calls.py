@@ -31,7 +31,7 @@ def come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def started(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("antecede.pipeline.spark.session.session", started)
+    monkeypatch.setattr("antecede.spark.session.session", started)
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "rows.json").write_text('{"id": "x", "dest": "p"}\n')

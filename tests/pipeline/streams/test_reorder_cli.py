@@ -36,7 +36,7 @@ CALL = """
 import functools, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from antecede.cli.main import app
-from antecede.pipeline.spark import session as module
+from antecede.spark import session as module
 module.session = functools.partial(module.session, light=True)
 app(sys.argv[1:])
 """
@@ -99,7 +99,7 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     pq.write_table(lone, come / "more.parquet")
     # The last run uses the session that is there.
     monkeypatch.setattr(
-        "antecede.pipeline.spark.session.session", lambda *_, **__: contextlib.nullcontext(spark)
+        "antecede.spark.session.session", lambda *_, **__: contextlib.nullcontext(spark)
     )
     arguments = ["reorder", *map(str, words), "--json"]
     done = CliRunner().invoke(command_line("reorder"), arguments, catch_exceptions=False)

@@ -21,8 +21,8 @@ from antecede.pipeline.advice.costs import Cost, Status, ranked, table_of
 from antecede.pipeline.advice.formulas import computed, why_not_run, why_too_large
 from antecede.pipeline.advice.replays import pack_schedule, promised_faults, replay
 from antecede.pipeline.advice.traffic import schedule_of
-from antecede.pipeline.spark.tasks import run_specs
 from antecede.sim import Schedule
+from antecede.spark.tasks import run_specs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

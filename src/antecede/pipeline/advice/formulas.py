@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from antecede.audit.windows.rounds import BYTES_PER_PAIR
 from antecede.endpoint.info import ProtocolInfo
 from antecede.memory import GIB, machine_bytes
 from antecede.pipeline.advice.costs import Cost, Fault, Status
-from antecede.pipeline.audits.windows.rounds import BYTES_PER_PAIR
 from antecede.sim import KERNELS
 from antecede.sim.engine import state_bytes_least
 

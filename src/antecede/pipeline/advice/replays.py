@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 import antecede
+from antecede.audit.api import audit_table
 from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.pipeline.advice.costs import Cost, Fault, FaultKind, Status, known_figures
 from antecede.pipeline.advice.formulas import state_bytes
-from antecede.pipeline.audits.entry import audit_table
 from antecede.sim import KERNELS, Run, Schedule, run
 from antecede.sim.events import event_table
 

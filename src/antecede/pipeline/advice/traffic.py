@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from antecede.audit.windows.columns import process_names, to_events
+from antecede.audit.windows.cuts import offsets, pairs_of
 from antecede.errors import UsageError
 from antecede.events.formats import format_named
 from antecede.events.sources import Log, sorted_out
 from antecede.events.tables import DELIVER, SEND
-from antecede.pipeline.audits.windows.columns import process_names, to_events
-from antecede.pipeline.audits.windows.cuts import offsets, pairs_of
 from antecede.sim import Schedule
 from antecede.sim.delays import Delay
 from antecede.sim.workloads.replay import replay_edges, replay_log

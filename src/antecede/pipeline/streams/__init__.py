@@ -4,6 +4,6 @@ Spark finds the classes of this package by name. So here, where their import beg
 got the package as a zip file turn to their unpacked copy of it.
 """
 
-from antecede.pipeline.spark.ship import use_unpacked
+from antecede.spark.ship import use_unpacked
 
 use_unpacked()

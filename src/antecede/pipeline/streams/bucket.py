@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import UsageError
-from antecede.pipeline.spark.collector import no_collection
 from antecede.pipeline.streams.journal import delta, everything, pack_generation
 from antecede.pipeline.streams.kernel import Rows, by_content
 from antecede.pipeline.streams.layout import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
@@ -32,6 +31,7 @@ from antecede.pipeline.streams.store import (
     unpack_numbers,
     unpack_table,
 )
+from antecede.spark.tasks import no_collection
 
 #: After so many batches, one entry of the log replaces all before it.
 LOG_ENTRIES = 32

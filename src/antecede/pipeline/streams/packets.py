@@ -20,10 +20,10 @@ import antecede
 from antecede.endpoint.numbers import read_varint
 from antecede.endpoint.view import DIGEST_BYTES
 from antecede.errors import AntecedeError, UsageError
-from antecede.pipeline.spark.collector import no_collection
 from antecede.pipeline.streams.kernel import Rows, pairs
 from antecede.pipeline.streams.layout import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
 from antecede.pipeline.streams.machine import Machine, Message, Out
+from antecede.spark.tasks import no_collection
 
 #: Protocols whose packets alone do not tell the order, and why.
 UNFIT = {

@@ -16,7 +16,6 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from antecede.pipeline.spark.collector import spare_what_is_loaded
 from antecede.pipeline.streams.bucket import Bucket, Policy, check_head
 from antecede.pipeline.streams.columns import Number, numbered
 from antecede.pipeline.streams.layout import BUCKET
@@ -28,6 +27,7 @@ from antecede.pipeline.streams.store import (
     sorted_parts,
     unpack_table,
 )
+from antecede.spark.tasks import spare_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (

@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow.csv as pc
 
 from antecede import sim
-from antecede.pipeline.spark.masters import is_embedded
-from antecede.pipeline.spark.session import WAIT_SECONDS, session
 from antecede.pipeline.studies.comparison import comparison
 from antecede.pipeline.studies.drawing import files
 from antecede.pipeline.studies.jobs import RUNS_TABLE, Progress, run_grid, tables
@@ -20,6 +18,7 @@ from antecede.pipeline.studies.request import Request
 from antecede.pipeline.studies.results import Tables
 from antecede.report.page import chart_library
 from antecede.runs import ASKED, RunFolder, provenance, version
+from antecede.spark.session import WAIT_SECONDS, is_embedded, session
 
 EMBEDDED = "local[*]"
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from antecede.events.tables import STUDY_COLUMNS
-from antecede.pipeline.spark.ship import use_unpacked
+from antecede.spark.ship import use_unpacked
 
 Execute = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -54,9 +54,10 @@ def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         use_unpacked()
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        # From the unpacked copy:
-        from antecede.pipeline.spark.collector import spare_what_is_loaded
         from antecede.pipeline.studies.experiments import execute
+
+        # From the unpacked copy:
+        from antecede.spark.tasks import spare_what_is_loaded
 
         chosen = execute if run is None else run
         schema = to_arrow_schema(RUNS)

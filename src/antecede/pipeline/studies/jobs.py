@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from antecede.pipeline.spark.session import parallelism
 from antecede.pipeline.studies.aggregates import differences, overview, points
 from antecede.pipeline.studies.design import Experiment
 from antecede.pipeline.studies.entry import RUNS, Execute, study
@@ -29,6 +28,7 @@ from antecede.pipeline.studies.experiments import EXPERIMENTS
 from antecede.pipeline.studies.grid import GRID, cost, digest, units
 from antecede.pipeline.studies.results import Tables
 from antecede.runs import PARTS, STAGE, RunFolder
+from antecede.spark.session import parallelism
 
 RUNS_TABLE = "runs"
 CANCEL_SECONDS = 5
