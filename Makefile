@@ -56,11 +56,11 @@ explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 
 fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
-	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
+	@$(BIN)/python -m tests.events.fuzz --seconds 600 $(ARGS)
 
 soak: setup ## run protocols, nodes and reorder for long: state that must not grow, kills (slow)
 	@$(BIN)/python -m tests.protocols.soak
-	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/pipeline/streams/test_reorder_cli.py -k killed
+	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/reorder/test_reorder_cli.py -k killed
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600

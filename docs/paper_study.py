@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from antecede.pipeline.studies.results import Tables
 from antecede.report.charts import draw
 from antecede.report.numbers import figure
 from antecede.report.page import Block, Claims, Figure, Section, Table, Text, figures_of
+from antecede.study.results import Tables
 
 DOCS = Path(__file__).parent
 PREFIX = "study-"

@@ -15,7 +15,7 @@ from antecede.cli.main import app
 from antecede.errors import UsageError
 from antecede.events import Event
 from antecede.memory import machine_bytes, require_memory
-from tests.pipeline.test_audit_windows import columns
+from tests.audit.test_windows import columns
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop.jsonl"
 
@@ -81,7 +81,7 @@ def test_windows_that_too_many_messages_cross_are_refused(monkeypatch: pytest.Mo
 def test_advice_skips_what_does_not_fit_and_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("antecede.pipeline.advice.formulas.machine_bytes", lambda: 500.0)
+    monkeypatch.setattr("antecede.advise.costs.machine_bytes", lambda: 500.0)
     out = tmp_path / "out"
     with pytest.raises(SystemExit):
         app(["advise", str(SHOP), "--local", "--protocol", "central", "--protocol", "optimal",

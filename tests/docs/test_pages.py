@@ -50,7 +50,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_page_on_studies_lists_every_experiment() -> None:
-    experiments = pytest.importorskip("antecede.pipeline.studies.experiments")
+    experiments = pytest.importorskip("antecede.study.experiments")
     section = (DOCS / "study.md").read_text().split("## Experiments")[1].split("The papers:")[0]
     rows = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
     assert sorted(rows) == sorted(experiments.EXPERIMENTS)

@@ -17,7 +17,7 @@ from antecede.events.sources import Source, read, table_of
 from antecede.report.audit_page import Illustration, report_page
 from antecede.report.labels import LABEL_MAX, Box, Wanted, box_at, place_labels
 from antecede.report.spacetime import Diagram, draw
-from tests.pipeline.histories import Shape, history
+from tests.support.histories import Shape, history
 
 if TYPE_CHECKING:
     from pathlib import Path
