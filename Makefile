@@ -68,7 +68,7 @@ soak: setup ## run protocols, nodes and reorder for long: state that must not gr
 	@$(BIN)/python -m tests.net.churn --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
-	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m tools.pages
 	@$(BIN)/zensical build --clean --strict
 
 lock: setup ## pin versions and hashes again, without addresses

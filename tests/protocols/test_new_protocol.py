@@ -96,13 +96,13 @@ def test_the_plain_engine_runs_it(package: Path) -> None:
 
 def test_the_tests_cover_it_once_the_docs_are_written(package: Path, tmp_path: Path) -> None:
     """Neither the property tests nor the second decoder nor the records' tests need an edit."""
-    for folder in ("docs", "tests"):
+    for folder in ("docs", "tests", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=IGNORED)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(package / "antecede", tmp_path / "src" / "antecede", ignore=IGNORED)
     source = tmp_path / "src"
-    run(source, "-m", "docs.generate")
+    run(source, "-m", "tools.pages")
     files = ("wire/test_format.py", "protocols/test_properties.py", "protocols/test_records.py")
     tests = [f"tests/{file}" for file in files]
     wanted = "newcomer or numbers"

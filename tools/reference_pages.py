@@ -1,4 +1,4 @@
-"""The reference pages: the API from docstrings, the command line from its parser, the layers."""
+"""The pages of the reference (API from docstrings, command line from its parser) and the layers."""
 
 from __future__ import annotations
 
@@ -45,33 +45,55 @@ used."""
 FOLLOW = """\
 ## Follow a message
 
-1. `antecede.endpoint` (`core/registry.py`) makes an endpoint. Its `send` (`core/endpoint.py`)
-   numbers the message, and the protocol's `_stamp` gives each copy its control.
-2. `wire/codec.py` turns packets into bytes. A node saves first (`net/engine.py`, `net/saving.py`)
-   and then hands them to its transport (`net/tcp.py`, `net/nats.py`).
-3. At the destination `Codec.decode` and `Endpoint.receive` take a packet in. The protocol's
-   `_check` refuses what is malformed, `_unmet` says what the message waits for (`core/hold.py`).
-4. A message that waits for nothing is delivered, and `_absorb` tells which others may follow it.
+1. `antecede.endpoint` (`endpoint/registry.py`) makes an endpoint with the rules of its protocol.
+   `Endpoint.send` (`endpoint/endpoint.py`) numbers the message, and the rules (`protocols/`) say
+   what each copy carries.
+2. `antecede.Codec` (`wire/`) turns packets into bytes. A node (`net/`) saves first and then hands
+   them to its transport.
+3. At the destination `Codec.decode` and `Endpoint.receive` take a packet in. The rules refuse what
+   is malformed and say what the message waits for.
+4. A message that waits for nothing is delivered, and those that waited for it are looked at again.
 
 ## Follow a log
 
-1. `cli/audit.py` calls `audit/files.py`. `events` recognises the format and reads
+1. `cli/audit.py` calls `audit/files.py`. `events/sources.py` recognises the format and reads
    events; `events/rule.py` decides which rows are events.
-2. `audit/api.py` chooses an arrangement (`local.py`, `slices.py`, `blobs.py`), which
-   cuts the log into windows (`windows/cuts.py`) and runs each by itself (`windows/clocks.py`).
-3. `windows/join.py` joins the windows, and `windows/rounds.py` runs some again where it cannot.
-4. `verdicts.py` decides, `tables.py` and `sentences.py` tell why; `report/audit_page.py` draws it,
-   and `runs.py` writes the folder."""
+2. `audit/api.py` has the log cut into windows: `audit/local_windows.py` in this process,
+   `audit/row_group_windows.py` or `audit/shuffled_windows.py` on Spark
+   (`audit/arrangements.py` chooses). `audit/windows/cuts.py` finds the cuts, and
+   `audit/windows/window.py` checks each window by itself.
+3. `audit/windows/join.py` joins the windows, and `audit/windows/rounds.py` runs some again where
+   that needs more.
+4. `audit/verdicts.py` decides, `audit/tables.py` and `audit/sentences.py` tell why;
+   `report/audit_page.py` draws it, and `runs.py` writes the folder.
+
+## Follow a row
+
+1. `cli/reorder.py` checks both ends (`reorder/source_and_sink.py`) and calls `reorder/files.py`,
+   which starts a query on `reorder/api.py`.
+2. `reorder/columns.py` turns the user's columns into numbers. `reorder/spark_state.py` takes the
+   rows of a bucket of destinations, with its state, from Spark to `reorder/bucket.py`.
+3. `reorder/machine.py` holds each row or delivers it, most of them together
+   (`reorder/compiled_rows.py`); rows with packets ask their endpoint (`reorder/packets.py`).
+4. The bucket writes what changed to its store (`reorder/store.py`) and returns the rows in order.
+
+## Follow a run
+
+1. `cli/study.py` makes a request (`study/request.py`), and `study/campaign.py` carries it out.
+2. Each experiment (`study/experiments/`) states its cases; `study/grid.py` makes rows of them.
+3. `study/jobs.py` hands rows to executors through `study/api.py`; `study/measuring.py` makes the
+   schedule and runs the protocol on it (`sim`).
+4. `study/aggregates.py` gives means and differences, `study/points.py` offers them to the
+   experiments' findings and claims, and `study/results.py` makes the page."""
 #: The widest line of code on a page.
 WIDTH = 100
 
 
 def reference_pages() -> dict[Path, str]:
     """Return the text of every page of the reference."""
-    folder = Path(__file__).parent / "reference"
+    folder = ROOT / "docs" / "reference"
     pages = {folder / f"{page}.md": api_page(name) for page, name in MODULES.items()}
     pages[folder / "cli.md"] = cli_page()
-    pages[Path(__file__).parent / "architecture.md"] = architecture_page()
     return pages
 
 
@@ -276,7 +298,10 @@ def architecture_page() -> str:
 
 
 def _summary(name: str) -> str:
-    text = inspect.cleandoc(import_module(f"antecede.{name}").__doc__ or "")
+    """Return the first paragraph of what a package or module says of itself."""
+    folder = ROOT / "src" / "antecede" / name
+    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return " ".join(re.sub(r"``([^`]+)``", r"`\1`", text.split("\n\n")[0]).split())
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MEASURED = Path(__file__).parent / "measured"
+MEASURED = Path(__file__).resolve().parents[1] / "docs" / "measured"
 Row = dict[str, str]
 COLUMNS = 100
 

@@ -1,8 +1,8 @@
-"""Write the generated pages: protocols, API, playground, benchmarks, PACKAGE.md, parts of wire.md.
+"""Write the generated pages: protocols, API, playground, benchmarks, architecture, PACKAGE.md.
 
-``make docs`` runs this.
-
-``python -m docs.generate --check`` writes nothing and fails if a page is out of date.
+``make docs`` runs this. Most pages are built for the site only and are not in the repository. Those
+which people read there are; ``python -m tools.pages --check`` writes nothing and fails if one of
+them is out of date.
 """
 
 from __future__ import annotations
@@ -16,30 +16,43 @@ import antecede
 from antecede.report.overtaken import overtaken
 from antecede.report.playground import playground_page
 from antecede.report.protocol_page import protocol_page
-from docs.benchmarks_page import benchmarks_page
-from docs.pictures import pictures
-from docs.reference import reference_pages
+from tools.benchmarks_page import benchmarks_page
+from tools.pictures import pictures
+from tools.reference_pages import architecture_page, reference_pages
 
-FOLDER = Path(__file__).parent / "algorithms"
-PICTURE = Path(__file__).parent / "figures" / "overtaken.svg"
-BENCHMARKS = Path(__file__).parent / "benchmarks.md"
-PLAYGROUND = Path(__file__).parent / "playground.html"
-README = Path(__file__).parents[1] / "README.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+FOLDER = DOCS / "algorithms"
+PICTURE = DOCS / "figures" / "overtaken.svg"
+BENCHMARKS = DOCS / "benchmarks.md"
+PLAYGROUND = DOCS / "playground.html"
+README = DOCS.with_name("README.md")
 PACKAGE = README.with_name("PACKAGE.md")
 
 
 def pages() -> dict[Path, str]:
     """Return the text of every generated file."""
+    return built_pages() | kept_pages()
+
+
+def built_pages() -> dict[Path, str]:
+    """Return the pages that only the site has: protocols, playground and reference."""
     result = {
         FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
     }
     result[FOLDER / "index.md"] = index()
     result[PLAYGROUND] = playground_page()
-    result[PICTURE] = overtaken()
-    result[PACKAGE] = package_page(README.read_text())
-    result[BENCHMARKS] = benchmarks_page()
-    result |= reference_pages() | pictures()
-    return result
+    return result | reference_pages()
+
+
+def kept_pages() -> dict[Path, str]:
+    """Return the pages and pictures that are in the repository, for those who read them there."""
+    return {
+        PICTURE: overtaken(),
+        PACKAGE: package_page(README.read_text()),
+        BENCHMARKS: benchmarks_page(),
+        DOCS / "architecture.md": architecture_page(),
+        **pictures(),
+    }
 
 
 def package_page(readme: str) -> str:
@@ -88,18 +101,18 @@ def index() -> str:
 
 def main() -> int:
     """Write the pages, or check them."""
-    wanted = pages()
+    is_check = "--check" in sys.argv[1:]
+    wanted = kept_pages() if is_check else pages()
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-    stale += [path for path in FOLDER.glob("*.md") if path not in wanted]
-    if "--check" in sys.argv[1:]:
+    if is_check:
         for path in stale:
             print(f"{path.name} is out of date; run: make docs")
         return 1 if stale else 0
     for path in stale:
-        if path in wanted:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(wanted[path])
-        else:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(wanted[path])
+    for path in FOLDER.glob("*.md"):
+        if path not in wanted:
             path.unlink()
     print(f"{len(wanted)} pages, {len(stale)} of them rewritten")
     return 0

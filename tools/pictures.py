@@ -24,7 +24,7 @@ STEPS = ((80, 140, 275, 385, 465), (80, 155, 245, 345, 455))
 
 def pictures() -> dict[Path, str]:
     """Return every picture by its file."""
-    folder = Path(__file__).parent / "figures"
+    folder = ROOT / "docs" / "figures"
     return {
         folder / "imports.svg": imports(),
         folder / "necessary.svg": necessary(),

@@ -1,7 +1,7 @@
 """Turn a study's folder into the page docs/paper-study.md, so that no number is typed by hand.
 
 antecede study --preset paper --out FOLDER
-python docs/paper_study.py FOLDER
+python -m tools.paper_study FOLDER
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from antecede.report.numbers import figure
 from antecede.report.page import Block, Claims, Figure, Section, Table, Text, figures_of
 from antecede.study.results import Tables
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 PREFIX = "study-"
 COLUMNS = 100
 ABOUT = """\
@@ -33,7 +33,7 @@ and [the run](#the-run) what it ran on."""
 def main() -> int:
     """Write the page and draw its figures, as today's code draws them."""
     if len(sys.argv) != 2:
-        print("usage: python docs/paper_study.py FOLDER (of a finished antecede study)")
+        print("usage: python -m tools.paper_study FOLDER (of a finished antecede study)")
         return 2
     folder = Path(sys.argv[1])
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
@@ -65,7 +65,7 @@ def _run(summary: dict[str, Any]) -> Iterator[str]:
     yield from (
         "## The run",
         "",
-        _wrapped("This page was made by `python docs/paper_study.py FOLDER` from one whole run:"),
+        _wrapped("This page was made by `python -m tools.paper_study FOLDER` from one whole run:"),
         "",
         "```console",
         f"$ antecede study --preset {options['preset']} --out FOLDER",
