@@ -35,8 +35,7 @@ from antecede.events.sources import (
     titled,
     why_unauditable,
 )
-from antecede.report.audit_page import ROWS_MAX, audit_page
-from antecede.report.executions_page import executions_page
+from antecede.report.audit_page import ROWS_MAX, audit_page, executions_page
 from antecede.runs import RunFolder
 from antecede.spark.frames import plain_frame, read_natively, readable, rejected_rows
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from antecede.arrays import Ints
 from antecede.errors import UsageError
 from antecede.reorder.columns import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
 from antecede.reorder.compiled_rows import Rows, by_content
-from antecede.reorder.delivered_keys import Generation, Keys
+from antecede.reorder.delivered_keys import Generation
 from antecede.reorder.machine import Arrival, Changes, Machine, Message, Out, Ready, Runs
 from antecede.reorder.packets import PacketMachine, Plan
 from antecede.reorder.store import (
@@ -425,7 +426,7 @@ def other_version(found: int, wanted: int) -> str:
     )
 
 
-def _ordered_rows(table: pa.Table, rows: Keys) -> Rows:
+def _ordered_rows(table: pa.Table, rows: Ints) -> Rows:
     """Return rows as numbers, in an order that their contents alone decide."""
     names = (DEST, KEY, CHANNEL, SEQ)
     dest, key, channel, seq = (np.asarray(table.column(name).combine_chunks()) for name in names)

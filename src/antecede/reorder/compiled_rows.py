@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antecede.arrays import Flags, Ints, Scalar, inline, jit
-from antecede.reorder.delivered_keys import Keys
 
 
 @jit
@@ -61,15 +59,15 @@ def _in_order(offsets: Ints, causes: Ints, candidates: Flags) -> Ints:
 class Rows(NamedTuple):
     """The rows of a batch as arrays, in an order that their contents alone decide."""
 
-    row: Keys
-    dest: Keys
-    key: Keys
-    channel: Keys
-    seq: Keys
-    offsets: Keys
-    causes: Keys
+    row: Ints
+    dest: Ints
+    key: Ints
+    channel: Ints
+    seq: Ints
+    offsets: Ints
+    causes: Ints
 
-    def part(self, chosen: NDArray[np.int64]) -> Rows:
+    def part(self, chosen: Ints) -> Rows:
         """Return some of the rows."""
         lengths = (self.offsets[1:] - self.offsets[:-1])[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
@@ -146,7 +144,7 @@ def _count_on(codes: Ints, counts: Ints) -> Ints:
     return found
 
 
-def ready(rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Keys], Flags]) -> Keys:
+def ready(rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Ints], Flags]) -> Ints:
     """Return which candidates can be delivered, in order.
 
     ``is_known`` are the rows that were delivered before; ``known`` tells this of other keys.
@@ -160,7 +158,7 @@ def ready(rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Keys]
     return _in_order(rows.offsets, causes, candidates)
 
 
-def count_on(groups: Keys, before: Callable[[int], int]) -> tuple[Keys, dict[int, int]]:
+def count_on(groups: Ints, before: Callable[[int], int]) -> tuple[Ints, dict[int, int]]:
     """Count the members of each group, from what was ``before``; return also the last counts."""
     firsts = find(groups, groups)
     codes, _ = _codes(firsts)
@@ -170,7 +168,7 @@ def count_on(groups: Keys, before: Callable[[int], int]) -> tuple[Keys, dict[int
     return found, dict(zip(names, counts.tolist(), strict=True))
 
 
-def by_content(seq: Keys, key: Keys, channel: Keys) -> Keys:
+def by_content(seq: Ints, key: Ints, channel: Ints) -> Ints:
     """Return an order by sequence number, key and channel: contents alone decide it."""
     if seq.size > 1:
         low, high = int(seq.min()), int(seq.max())
@@ -185,7 +183,7 @@ def by_content(seq: Keys, key: Keys, channel: Keys) -> Keys:
     return np.lexsort((channel, key, seq))
 
 
-def by_channel(channels: Keys, seqs: Keys) -> Keys:
+def by_channel(channels: Ints, seqs: Ints) -> Ints:
     """Return an order in which the numbers of each channel are together and rise."""
     order = np.argsort(seqs)
     channels = channels[order]
@@ -193,13 +191,13 @@ def by_channel(channels: Keys, seqs: Keys) -> Keys:
     return order[_by_code(codes, count)]
 
 
-def pairs(one: Keys, other: Keys) -> Keys:
+def pairs(one: Ints, other: Ints) -> Ints:
     """Return a number for each pair, the same for equal pairs and likely another for others."""
     mixed = one.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + other.view(np.uint64)
     return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
 
 
-def stretches(channels: Keys, seqs: Keys) -> Iterator[tuple[int, int, int, int, int]]:
+def stretches(channels: Ints, seqs: Ints) -> Iterator[tuple[int, int, int, int, int]]:
     """Return where consecutive numbers of one channel begin and end, in an order by channel.
 
     With each come the channel, and its lowest and highest number.

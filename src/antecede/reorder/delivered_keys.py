@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Keys = NDArray[np.int64]
+from antecede.arrays import Flags, Ints
 
 
 class Generation(NamedTuple):
     """The keys delivered in one batch, or in several that were merged; ``time`` is the latest."""
 
     time: int
-    keys: Keys
+    keys: Ints
 
 
 class Memory:
@@ -28,12 +27,12 @@ class Memory:
     def __init__(self) -> None:
         self.generations: dict[int, Generation] = {}
         self.pinned: set[int] = set()
-        self._levels: list[Keys] = []
+        self._levels: list[Ints] = []
 
     def __len__(self) -> int:
         return sum(generation.keys.size for generation in self.generations.values())
 
-    def has(self, keys: Keys) -> NDArray[np.bool_]:
+    def has(self, keys: Ints) -> Flags:
         """Return which of the keys were delivered, one by one."""
         # In order, they are found one near the other.
         order = np.argsort(keys)
@@ -48,11 +47,11 @@ class Memory:
         found[order] = is_here
         return found
 
-    def known(self, keys: Keys) -> set[int]:
+    def known(self, keys: Ints) -> set[int]:
         """Return those of the keys that were delivered."""
         return set(keys[self.has(keys)].tolist())
 
-    def add(self, number: int, time: int, keys: Keys) -> None:
+    def add(self, number: int, time: int, keys: Ints) -> None:
         """Remember the keys of one generation."""
         if keys.size:
             self.generations[number] = Generation(time, keys)
@@ -91,7 +90,7 @@ class Memory:
         self.generations.update(new)
         return gone, new
 
-    def _push(self, keys: Keys) -> None:
+    def _push(self, keys: Ints) -> None:
         levels = self._levels
         levels.append(keys)
         while len(levels) > 1 and levels[-2].size <= 2 * levels[-1].size:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.arrays import Flags
+from antecede.arrays import Flags, Ints
 from antecede.reorder.compiled_rows import (
     Rows,
     by_channel,
@@ -30,7 +30,7 @@ from antecede.reorder.compiled_rows import (
     ready,
     stretches,
 )
-from antecede.reorder.delivered_keys import Keys, Memory
+from antecede.reorder.delivered_keys import Memory
 
 Run = tuple[int, int, int]
 
@@ -162,16 +162,16 @@ class Changes:
     left: list[tuple[int, int]] = field(default_factory=list)
     overdue: list[int] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
-    fresh: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    fresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class Ready(NamedTuple):
     """Rows that leave together, in order: where they lie, their positions, how long they waited."""
 
-    chunk: Keys
-    row: Keys
-    position: Keys
-    held: Keys
+    chunk: Ints
+    row: Ints
+    position: Ints
+    held: Ints
 
 
 class Machine:
@@ -190,7 +190,7 @@ class Machine:
         self.duplicates = 0
         self._queue: deque[Message] = deque()
 
-    def deliver_ready(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Keys]:
+    def deliver_ready(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Ints]:
         """Deliver what waits for nothing but itself; return it, and which of the rows are left.
 
         Rows that need a closer look are left for :meth:`offer`: duplicates, and late causes.
@@ -219,7 +219,7 @@ class Machine:
         found = Ready(chunks[done], whole.row[done], positions, held[done])
         return found, np.flatnonzero(left[first:])
 
-    def _place(self, dests: Keys) -> Keys:
+    def _place(self, dests: Ints) -> Ints:
         """Return the next positions at these destinations, one by one."""
         found, last = count_on(dests, lambda dest: self.positions.get(dest, 0))
         self.positions.update(last)
@@ -255,7 +255,7 @@ class Machine:
                 good[order[at:stop]] = False
         return good
 
-    def _note_runs(self, channels: Keys, seqs: Keys, now: int) -> None:
+    def _note_runs(self, channels: Ints, seqs: Ints, now: int) -> None:
         order = by_channel(channels, seqs)
         seen, noted = self.seen, self.changes.runs
         for _, _, channel, low, high in stretches(channels[order], seqs[order]):
@@ -266,7 +266,7 @@ class Machine:
             noted.append((channel, low, high))
 
     def offer(
-        self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Keys | None = None
+        self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Ints | None = None
     ) -> list[Out]:
         """Take rows; return those that leave, in the order of delivery.
 

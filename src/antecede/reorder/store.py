@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from antecede.arrays import Ints
 
 #: The version of the state's layout, stored in every head; with packets it has snapshots besides.
 STATE_VERSION = 2
@@ -116,7 +117,7 @@ def pack_numbers(columns: Mapping[str, Any]) -> bytes:
     return pack_table(pa.table(arrays))
 
 
-def unpack_numbers(data: bytes) -> dict[str, NDArray[np.int64]]:
+def unpack_numbers(data: bytes) -> dict[str, Ints]:
     """Return the lists that :func:`pack_numbers` packed."""
     table = unpack_table(data)
     return {
