@@ -31,7 +31,7 @@ test: setup ## run the tests (at most 10 minutes on two cores)
 
 coverage: setup ## measure the branch coverage of endpoint, protocols, check, wire and net (slow)
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m coverage run -m pytest -q -n 2 tests/core tests/protocols tests/check tests/wire \
+	@$(BIN)/python -m coverage run -m pytest -q -n 2 tests/endpoint tests/protocols tests/check tests/wire \
 	  tests/net tests/scenarios tests/examples --ignore-glob='*soak.py' $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet
 	@for part in endpoint protocols check wire net; do \

@@ -119,7 +119,7 @@ def test_a_process_joins_and_leaves_by_lines_of_input(tmp_path: Path) -> None:
         assert next_row(a) == {"kind": "added", "process": "b"}
         b.stdin.write('{"dests": ["a"], "text": "hello"}\n')
         b.stdin.flush()
-        assert next_row(b) == {"kind": "sent", "message": "b:1"}
+        assert next_row(b) == {"kind": "sent", "message": "b:1000000000001"}
         assert next_row(a)["text"] == "hello"
         a.stdin.write('{"remove": "b"}\n')
         a.stdin.flush()

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from antecede.net import Tls, metrics
-from antecede.net import tcp as tcp_module
 from antecede.net.metrics import MetricsServer
-from antecede.net.tcp import TcpTransport
-from antecede.net.wires import Inbound, greeting, keep_alive
-from tests.net.test_corners import Line, framed, met
+from antecede.net.transports import tcp as tcp_module
+from antecede.net.transports.tcp import Inbound, TcpTransport, greeting, keep_alive
+from tests.net.test_greetings import Line, framed, met
 from tests.net.test_tcp import SECONDS, free_ports, is_closed, until
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -31,6 +30,8 @@ class Taken:
         self.frames: list[tuple[str, bytes]] = []
 
     def connected(self, peer: str) -> None: ...
+
+    def refused(self, peer: str, view: int) -> None: ...
 
     def received(self, peer: str, frame: bytes) -> None:
         self.frames.append((peer, frame))
@@ -123,7 +124,7 @@ def test_a_system_that_cannot_accept_connections_is_asked_again(
 
 
 def test_a_handshake_under_way_ends_with_the_node(tmp_path: Path) -> None:
-    certs = pytest.importorskip("antecede.net.certs", reason="needs cryptography")
+    certs = pytest.importorskip("antecede.net.transports.certs", reason="needs cryptography")
     certs.make_certificates(tmp_path, ["a"])
 
     async def main() -> None:

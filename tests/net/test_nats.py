@@ -122,10 +122,10 @@ def test_a_frame_is_acknowledged_to_the_server_after_it_is_saved(
         async with Node("a", peers=peers, transport=url, store=tmp_path / "a.db") as a:
             b = Node("b", peers=peers, transport=url, store=tmp_path / "b.db")
             await b.__aenter__()
-            assert b._engine is not None
-            b._engine.saving.schedule = lambda: None  # type: ignore[method-assign]  # a slow disk
+            assert b._driver is not None
+            b._driver.saving.schedule = lambda: None  # type: ignore[method-assign]  # a slow disk
             await a.send(["b"], b"hello")
-            await reached(lambda: b._engine is not None and bool(b._engine.machine.inbox))
+            await reached(lambda: b._driver is not None and bool(b._driver.machine.inbox))
             await asyncio.sleep(0.1)
             assert await asked(server, left) == 1
             await b._transport.close()  # the crash: nothing was saved
@@ -186,8 +186,8 @@ def test_strangers_and_garbage_are_turned_away(
             await a.send(["b"], b"hello")
             assert await expect(b, 1) == [b"hello"]
             await a.flush()
-            assert b._engine is not None
-            assert b._engine.counts["refused"] == 3
+            assert b._driver is not None
+            assert b._driver.counts["refused"] == 3
             assert b._transport.counters()["turned_away"] == 3
 
     with caplog.at_level(logging.WARNING, logger="antecede.net"):
@@ -241,7 +241,7 @@ def test_a_reader_gets_payloads_with_what_the_order_needs(
 
 
 def test_nodes_prove_who_they_are_to_a_server_with_tls(tmp_path: Path) -> None:
-    certs = pytest.importorskip("antecede.net.certs", reason="needs cryptography")
+    certs = pytest.importorskip("antecede.net.transports.certs", reason="needs cryptography")
     certs.make_certificates(tmp_path / "certs", ["a", "b", "nats"])
     folder = tmp_path / "certs"
     words = ["--tlsverify", "--tlscert", str(folder / "nats.pem")]
@@ -373,8 +373,8 @@ def test_frames_that_a_node_cannot_take_do_not_block_the_others(server: NatsServ
             await c.send(["b"], b"not for you")
             await a.send(["b"], b"hello")
             assert await expect(b, 1) == [b"hello"]
-            assert b._engine is not None
-            await reached(lambda: b._engine is not None and b._engine.counts["refused"] > 0)
+            assert b._driver is not None
+            await reached(lambda: b._driver is not None and b._driver.counts["refused"] > 0)
             await a.flush()
 
     asyncio.run(main())

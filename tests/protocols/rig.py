@@ -1,8 +1,9 @@
-"""What the tests of single protocols share: campaigns, bad controls, restarts, mutants."""
+"""What the tests of single protocols share: campaigns, restarts, mutants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from antecede.check import World, random_script, run_script
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import run_step
 from antecede.endpoint.messages import Message, Packet
-from antecede.endpoint.registry import PROTOCOLS
+from antecede.endpoint.registry import PROTOCOLS, restored
 from antecede.errors import HoldFullError, PeerError
 from antecede.wire import Codec
 
@@ -90,7 +91,7 @@ def forged(packet: Packet, **changes: object) -> Packet:
     parts = {name: changes.pop(name, getattr(content, name)) for name in names}
     made = Message(content.view, **parts)  # type: ignore[arg-type]
     places = {name: getattr(packet, name) for name in ("source_no", "dest_no", "n", "own")}
-    return Packet(made, **(places | changes))  # type: ignore[arg-type]
+    return Packet(made, **(places | changes))
 
 
 def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = ".") -> None:
@@ -115,18 +116,15 @@ def assert_damage_is_harmless(world: World, count: int = 40) -> None:
             damaged = bytes(broken[: rng.randint(1, 2 * len(data))])
             try:
                 made = codec.decode(damaged)
-            except PeerError as error:
-                assert "\n" not in str(error)
+            except PeerError:
                 refused += 1
                 continue
             assert codec.encode(made) == damaged, "one packet, one form"
             one = world.endpoints[made.dest]
-            try:
-                again = codec.restore(codec.snapshot(one), resumed=True)
+            again = codec.restore(codec.snapshot(one), resumed=True)
+            with suppress(PeerError, HoldFullError):
                 again.receive(made)
-                codec.snapshot(again)
-            except (PeerError, HoldFullError) as error:
-                assert "\n" not in str(error)
+            codec.snapshot(again)
     assert refused > count
 
 
@@ -146,6 +144,7 @@ def assert_restarts(
                     codec.snapshot(again.endpoints[name]), resumed=True
                 )
                 assert again.endpoints[name].state() == state
+                assert restored(again.view, state, resumed=True).state() == state
                 run_step(again, step)
             assert again.history.events == plain.history.events
             assert again.packets == plain.packets

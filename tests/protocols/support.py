@@ -1,4 +1,7 @@
-"""What the tests of single protocols share: scripts in bulk, snapshots, refusals, mutants."""
+"""What the tests of single protocols share: scripts in bulk, snapshots, refusals, mutants.
+
+Mutants are rules with one wrong step, so they know the inside of the rules that they change.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ import pytest
 from antecede.check import BrokenPromiseError, Script, World, random_script, run_script
 from antecede.check.scripts import run_step
 from antecede.endpoint.registry import restored
+from antecede.errors import PeerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from antecede.endpoint.endpoint import Endpoint
     from antecede.endpoint.info import Cast
+    from antecede.endpoint.messages import Packet
     from antecede.endpoint.rules import Rules
 
 
@@ -94,15 +100,26 @@ def assert_goes_on_equal(
     saved = World(protocol, script.members, options=options, pull=script.pull, fifo=script.fifo)
     for step in script.steps:
         saved.endpoints = {
-            name: restored(saved.view, ep.state(), resumed=True)
+            name: restored(ep.view, ep.state(), resumed=True)
             for name, ep in saved.endpoints.items()
         }
         run_step(plain, step)
         run_step(saved, step)
         for name, ep in plain.endpoints.items():
             assert saved.endpoints[name].state() == ep.state()
-            assert saved.endpoints[name].waiting() == ep.waiting()
+            waiting = {message: {*needs} for message, needs in ep.waiting().items()}
+            again = saved.endpoints[name].waiting()
+            assert {message: {*needs} for message, needs in again.items()} == waiting
     plain.drain(Random(1))
     saved.drain(Random(1))
     assert saved.packets == plain.packets
     assert saved.history.events == plain.history.events
+
+
+def assert_refused(ep: Endpoint, packet: Packet, *, match: str = "") -> None:
+    """Check that a packet is refused in one line, and leaves no trace."""
+    before = ep.state()
+    with pytest.raises(PeerError, match=match) as caught:
+        ep.receive(packet)
+    assert "\n" not in str(caught.value)
+    assert ep.state() == before

@@ -12,7 +12,7 @@ import pytest
 from antecede import PROTOCOLS, Endpoint, HoldFullError, Packet, PeerError, UsageError
 from antecede.check import World, random_script
 from antecede.check.scripts import run_step
-from antecede.core.registry import restore
+from antecede.endpoint.registry import restore
 
 JUNK: tuple[object, ...] = (
     None,

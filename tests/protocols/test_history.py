@@ -1,6 +1,7 @@
 """history: [BJ87], where the past travels along and nothing waits."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -117,7 +118,8 @@ def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
     world.send("a", ["b", "c"])
     packet = world.in_flight[1]
     assert packet.control == ((("a", (("a", 1),)),), (("a", 1, ("b",), b"x"),))
-    rows, past = packet.content.control  # type: ignore[misc]
+    control: Any = packet.content.control
+    rows, past = control
     knowing = [(0, 1, 0), *rows[1:]]
     mine = (new_message(world.view, 1, 1, 1, b"", None),)
     wrong = [forged(packet, control=(knowing, past)), forged(packet, control=(rows, mine))]
@@ -163,7 +165,8 @@ class KeepsOnlyItsOwnMail(History):
     """Leaves messages that are not addressed to it out of the past that it carries."""
 
     def arrived(self, packet: Packet) -> None:
-        rows, past = packet.content.control  # type: ignore[misc]
+        control: Any = packet.content.control
+        rows, past = control
         mine = tuple([old for old in past if old.dests >> self.me & 1])
         super().arrived(forged(packet, control=(rows, mine)))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from antecede.check import World
-from antecede.endpoint.messages import FREE, Need, Packet
+from antecede.endpoint.messages import FREE, MessageId, Need, Packet
 from antecede.endpoint.registry import PROTOCOLS, endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.phases import Phases
@@ -77,7 +77,9 @@ def test_one_group_under_the_oracle_costs_two_integers() -> None:
 
 def test_other_casts_are_refused_with_a_hint() -> None:
     one = endpoint("phases", process="a", members=("a", "b", "c"), groups=TRIANGLE)
-    with pytest.raises(UsageError, match=r"does not send to b, c from 'a': it offers broadcast and groups"):
+    with pytest.raises(
+        UsageError, match=r"does not send to b, c from 'a': it offers broadcast and groups"
+    ):
         one.send(["b", "c"])
 
 
@@ -114,7 +116,7 @@ def test_questions_are_asked_also_after_a_lost_message() -> None:
     world.lose_packet("b", "a", 1)
     world.drain()
     assert delivered(world, "a") == []
-    assert Need("b", 1) in world.endpoints["a"].waiting()["b", 2]
+    assert Need("b", 1) in world.endpoints["a"].waiting()[MessageId("b", 2)]
     world.skip("a", "b", 1)
     world.drain()
     assert delivered(world, "a") == [("b", 2)]

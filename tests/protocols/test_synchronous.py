@@ -15,9 +15,7 @@ from tests.protocols.rig import assert_refused, delivered, forged
 
 def run(script: Script, rules: type[Synchronous] | None = None) -> World:
     """Run a script; a process that stands still passes over its sends."""
-    world = World(
-        "synchronous", script.members, pull=script.pull, promises=(), rules=rules
-    )
+    world = World("synchronous", script.members, pull=script.pull, promises=(), rules=rules)
     for step in script.steps:
         try:
             run_step(world, step)

@@ -7,9 +7,9 @@ import pytest
 
 from antecede.check import BrokenPromiseError, World, random_script, run_script
 from antecede.check.scripts import run_step
-from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Need, Packet
-from antecede.core.registry import size
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.messages import Need, Packet
+from antecede.endpoint.registry import size
 from antecede.protocols.direct import Direct, union_max
 from antecede.protocols.matrix import Matrix
 from antecede.protocols.vectors import Vectors
@@ -59,7 +59,7 @@ def test_trap_2_vectors_overtake_a_message_to_oneself() -> None:
 
 def overtaking(protocol: str, endpoint_class: type[Endpoint] | None = None) -> World:
     """Return the example T1c: b answers a multicast and its answer comes first to c."""
-    world = World(protocol, "abc", endpoint_class=endpoint_class, promises=())
+    world = World(protocol, "abc", rules=endpoint_class, promises=())
     world.send("a", ["b", "c"])
     world.arrive_packet("a", "b")
     world.send("b", ["c"])
@@ -126,7 +126,7 @@ def test_trap_6_the_senders_slot_names_predecessors_not_constraints() -> None:
     """A message back to the sender waits for the sender's own message, for ever."""
 
     def answered(endpoint_class: type[Endpoint] | None) -> World:
-        world = World("direct", "ab", endpoint_class=endpoint_class, promises=())
+        world = World("direct", "ab", rules=endpoint_class, promises=())
         world.send("a", ["b"])
         world.send("a", ["b"])
         world.drain()
@@ -151,15 +151,15 @@ def test_trap_7_counters_of_the_semantic_matrix_need_fifo_channels() -> None:
             run_script(
                 script,
                 "semantic",
-                endpoint_class=endpoint_class,
+                rules=endpoint_class,
                 promises={"safety"},
                 drain=Random(seed),
             )
 
-    run(fifo=True, endpoint_class=CountsDeliveries)
+    run(fifo=True, rules=CountsDeliveries)
     with pytest.raises(BrokenPromiseError, match="semantic broke safety"):
-        run(fifo=False, endpoint_class=CountsDeliveries)
-    run(fifo=False, endpoint_class=None)
+        run(fifo=False, rules=CountsDeliveries)
+    run(fifo=False, rules=None)
 
 
 def test_self_addressed_messages_harm_no_protocol() -> None:

@@ -1,5 +1,7 @@
 """two_hop: lemma 8 of [KS98], and theorem 8's chain that it rightly fails to order."""
 
+from typing import Any
+
 from antecede.check import History, World, causal_violations, run_script
 from antecede.endpoint.messages import Message, MessageId, Need, Packet
 from antecede.endpoint.registry import PROTOCOLS, size
@@ -115,9 +117,9 @@ class OneHop(TwoHop):
     def stamp(
         self, message: Message, others: tuple[int, ...], event: int, after: int
     ) -> dict[int, object]:
-        stamped = super().stamp(message, others, event, after) or {}
+        stamped: Any = super().stamp(message, others, event, after)
         return {
-            dest: [key if i == self.me else i for i, key in enumerate(known)]  # type: ignore[call-overload]
+            dest: [key if i == self.me else i for i, key in enumerate(known)]
             for dest, known in stamped.items()
         }
 

@@ -113,8 +113,9 @@ def test_rows_leave_in_causal_order_whatever_the_protocol(protocol: str, seed: i
     rng.shuffle(rows)
     policy = Policy(None, 10**9, "{}", keeps_rejected=True, plan=plan)
     bucket, store, found = Bucket(policy), DictStore(), list[dict[str, Any]]()
+    codec = antecede.Codec(rows[0].view)
     for start in range(0, len(rows), 25):
-        data = [plan.codec.encode(packet) for packet in rows[start : start + 25]]
+        data = [codec.encode(packet) for packet in rows[start : start + 25]]
         batch = pa.record_batch(
             {
                 "name": [str(packet.message) for packet in rows[start : start + 25]],

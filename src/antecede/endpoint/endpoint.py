@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import heappop
 from typing import Final, final
 
 from antecede.endpoint.arguments import as_destinations
@@ -164,6 +165,44 @@ class Endpoint:
             rules.taken(packet)
         packets = self._posted() if rules.outbox else ()
         return new_effects(packets, deliveries, self._events)
+
+    # A run: messages to one process, one after the other, whose sender hears nothing in between.
+    # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
+
+    def repeat(self, dest: int) -> int:
+        """Send one more message behind the last, which went to this member alone.
+
+        Return the number of its packet, or 0: then it is no run, and nothing was sent.
+        """
+        if self._is_guarded or not self._rules.repeat():
+            return 0
+        self._seq = self._rules.made = self._seq + 1
+        self._events += 1
+        sent = self._channels.sent
+        sent[dest] = n = sent[dest] + 1
+        return n
+
+    def receive_run(self, first: Packet, count: int) -> int:
+        """Deliver so many messages that follow a packet in a run and have arrived after it.
+
+        Return the number of the first of these events, or 0: then nothing was delivered, and each
+        packet has to be received.
+        """
+        source, n, channels = first.source_no, first.n, self._channels
+        if (
+            not self._is_plain
+            or first.content.view is not self.view
+            or not first.content.dests & self._bit
+            or channels.prefix[source] != n
+            or channels.ahead[source]
+            or source in self._hold.waiting
+            or not self._rules.repeated(first, count)
+        ):
+            return 0
+        channels.prefix[source] = n + count
+        event = self._events + 1
+        self._events += count
+        return event
 
     def take(self, source: str | None = None) -> Effects:
         """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
@@ -422,7 +461,7 @@ class Endpoint:
                 self._wake(places)
                 if self._skips is not None:
                     self._skips.taken(packet)
-            if not hold.ready:
+            if not hold.ready and not hold.controls:
                 return deliveries
             due = self._next_due()
             if not due:
@@ -438,22 +477,23 @@ class Endpoint:
                     hold.file(arrival, self._blocker(hold.packets[arrival]))
 
     def _next_due(self) -> int:
-        """Return the arrival that takes effect next by itself, or 0."""
+        """Return the arrival that takes effect next by itself, or 0.
+
+        What brings no message goes first: it can only let more be delivered.
+        """
         hold = self._hold
-        while not self.pull or self._inbox is not None:
-            arrival = hold.pop_ready()
+        is_pulled = self.pull and self._inbox is None
+        while True:
+            if hold.controls:
+                arrival = heappop(hold.controls)
+            else:
+                arrival = 0 if is_pulled else hold.pop_ready()
             if not arrival:
                 return 0
             need = self._blocker(hold.packets[arrival])
             if need == FREE:
                 return arrival
             hold.file(arrival, need)  # what went before it changed that
-        controls = [a for a in hold.ready if not hold.packets[a].content.seq]
-        if controls:
-            hold.ready.remove(min(controls))
-            hold.ready.sort()
-            return min(controls)
-        return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
         self._events = self._rules.events = event = self._events + 1

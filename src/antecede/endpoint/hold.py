@@ -26,7 +26,8 @@ class Hold:
         self.packets: dict[int, Packet] = {}
         self.arrivals = 0
         self.ready: list[int] = []
-        """Arrivals that may be delivered, a heap."""
+        """Arrivals that may be delivered, a heap; those that bring no message are apart."""
+        self.controls: list[int] = []
         self.waiting: dict[int, list[tuple[int, int]]] = {}
         """The others, by the place that each waits at: heaps of (key, arrival)."""
         self._low = low
@@ -87,7 +88,7 @@ class Hold:
     def file(self, arrival: int, need: int) -> None:
         """Note what a held packet waits for."""
         if need == FREE:
-            heappush(self.ready, arrival)
+            heappush(self.ready if self.packets[arrival].content.seq else self.controls, arrival)
             return
         place = need & self._low
         heap = self.waiting.get(place)
@@ -121,6 +122,7 @@ class Hold:
         """Return all arrivals, in order, to be filed again."""
         self.waiting.clear()
         self.ready.clear()
+        self.controls.clear()
         return sorted(self.packets)
 
     def take(self, arrival: int) -> Packet:

@@ -6,7 +6,7 @@ processes are numbers; names are spelt out when somebody asks for them.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 from antecede.endpoint.view import View
 
@@ -39,7 +39,8 @@ class Need(NamedTuple):
 
     Usually it is the process's message of that number, or, where a channel keeps order, the
     messages up to it: ``skip`` takes the same numbers. ``unit`` names anything else: ``ack`` is an
-    acknowledgement of our own message of that number, ``stamp`` a promise up to that stamp.
+    acknowledgement of our own message of that number, ``stamp`` a promise up to that stamp,
+    ``relayed`` what the process has sent or passed on by its own count.
     """
 
     process: str
@@ -61,6 +62,28 @@ class ControlSize(NamedTuple):
     entries: int
     destinations: int
     model_bytes: int
+
+
+class Record:
+    """Equality, hash and text by the attributes in ``__match_args__``."""
+
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        parts = zip(self.__match_args__, self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join([f'{name}={value!r}' for name, value in parts])})"
 
 
 class Message:
@@ -89,7 +112,7 @@ class Message:
         return MessageId(self.view.members[self.sender], self.seq)
 
 
-class Packet:
+class Packet(Record):
     """One transmission on the channel ``source -> dest``; hand it to any network.
 
     ``n`` numbers the packets of that channel from 1, data and control alike. ``content`` is what it
@@ -97,6 +120,9 @@ class Packet:
     """
 
     __slots__ = ("content", "dest_no", "n", "own", "source_no")
+    __match_args__: ClassVar = (
+        "source", "dest", "n", "kind", "message", "dests", "payload", "control", "view",
+    )  # fmt: skip
 
     def __init__(self, content: Message, source_no: int, dest_no: int, n: int, own: object) -> None:
         self.content = content
@@ -150,23 +176,8 @@ class Packet:
         """The protocol's own information, by names, as its paper writes it."""
         return self.content.view.forms.spell(self)
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return _values(self) == _values(other) if isinstance(other, Packet) else NotImplemented
 
-    def __hash__(self) -> int:
-        return hash((self.content.view.digest, self.source_no, self.dest_no, self.n))
-
-    def __repr__(self) -> str:
-        return (
-            f"Packet(source={self.source!r}, dest={self.dest!r}, n={self.n}, kind={self.kind!r}, "
-            f"message={self.message!r}, dests={self.dests!r}, payload={self.payload!r}, "
-            f"control={self.control!r})"
-        )
-
-
-class Delivery:
+class Delivery(Record):
     """A message handed to the application.
 
     ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` is empty unless it
@@ -174,6 +185,7 @@ class Delivery:
     """
 
     __slots__ = ("content", "event", "unmet")
+    __match_args__: ClassVar = ("message", "dests", "payload", "event", "unmet")
 
     def __init__(self, content: Message, event: int, unmet: tuple[Need, ...]) -> None:
         self.content = content
@@ -200,23 +212,8 @@ class Delivery:
         """What was sent."""
         return self.content.payload
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Delivery):
-            return NotImplemented
-        return _parts(self) == _parts(other)
 
-    def __hash__(self) -> int:
-        return hash((self.message, self.event))
-
-    def __repr__(self) -> str:
-        unmet = f", unmet={self.unmet}" if self.unmet else ""
-        return (
-            f"Delivery(message={self.message!r}, dests={self.dests!r}, payload={self.payload!r}, "
-            f"event={self.event}{unmet})"
-        )
-
-
-class Effects:
+class Effects(Record):
     """The outcome of a call: packets for the network, deliveries for the application.
 
     After ``send``, ``event`` is the number of that send; after any other call, the number of the
@@ -224,6 +221,7 @@ class Effects:
     """
 
     __slots__ = ("deliveries", "event", "packets")
+    __match_args__: ClassVar = ("packets", "deliveries", "event")
 
     def __init__(
         self,
@@ -234,32 +232,6 @@ class Effects:
         self.packets = packets
         self.deliveries = deliveries
         self.event = event
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Effects):
-            return NotImplemented
-        return (self.packets, self.deliveries, self.event) == (
-            other.packets,
-            other.deliveries,
-            other.event,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.packets, self.deliveries, self.event))
-
-    def __repr__(self) -> str:
-        return f"Effects(packets={self.packets}, deliveries={self.deliveries}, event={self.event})"
-
-
-def _values(packet: Packet) -> tuple[object, ...]:
-    content = packet.content
-    head = content.view.digest, packet.source_no, packet.dest_no, packet.n
-    return *head, content.sender, content.seq, content.dests, content.payload, packet.control
-
-
-def _parts(delivery: Delivery) -> tuple[object, ...]:
-    content = delivery.content
-    return content.id, delivery.dests, content.payload, delivery.event, delivery.unmet
 
 
 # Endpoints and Codecs make their records with these: that is quicker than calling the class.

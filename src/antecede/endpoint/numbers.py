@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from antecede.endpoint.messages import COUNT_MAX, Message
+from antecede.endpoint.messages import COUNT_MAX
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
@@ -229,6 +229,9 @@ RICE: Final = len(WIDTHS)
 _HALF_MEANS: Final = (3, 6, 12, 22)
 """Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
 _UNARY: Final = ["1" * value + "0" for value in range(256)]
+_OVER: Final = [bytes([value >> k for value in range(256)]) for k in range(4)]
+_UNDER: Final = [bytes([_HEX[value & (1 << k) - 1] for value in range(256)]) for k in range(4)]
+"""The two parts of a number: what is in unary, and the digit of its lane."""
 _HIGH: Final = bytes([max(_HEX.find(char), 0) >> 2 for char in range(256)])
 _LOW: Final = bytes([max(_HEX.find(char), 0) & 3 for char in range(256)])
 
@@ -239,14 +242,17 @@ def put_block(values: list[int]) -> bytes:
     if k == len(_HALF_MEANS):
         number, column = put_column(values)
         return BYTE[number] + column
-    high = [value >> k for value in values] if k else values
-    text = "".join([_UNARY[value] if value < 256 else "1" * value + "0" for value in high])
+    try:
+        column = bytes(values)
+        text = "".join(map(_UNARY.__getitem__, column.translate(_OVER[k])))
+        low = column.translate(_UNDER[k])
+    except ValueError:
+        text = "".join(["1" * (value >> k) + "0" for value in values])
+        low = bytes([value & (1 << k) - 1 for value in values]).translate(_TO_HEX)
     parts = [BYTE[RICE + k], varint(len(text) - len(values)), _put_bits(text)]
     if k:
-        most = (1 << k) - 1
-        low = int(bytes([value & most for value in values]).translate(_TO_HEX), 1 << k)
         size = k * len(values)
-        parts.insert(2, (low << (-size & 7)).to_bytes(size + 7 >> 3, "big"))
+        parts.insert(2, (int(low, 1 << k) << (-size & 7)).to_bytes(size + 7 >> 3, "big"))
     return b"".join(parts)
 
 
@@ -269,7 +275,7 @@ def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
             raise PeerError(msg)
         if k:
             low = _get_low(data[first : first + (count * k + 7 >> 3)], count, k)
-            values = [high << k | rest for high, rest in zip(values, low, strict=True)]
+            values = [(high << k) + rest for high, rest in zip(values, low, strict=True)]
     if _rice(count, sum(values)) != (k if k >= 0 else len(_HALF_MEANS)):
         msg = f"has {count} numbers in a form that is not the shortest"
         raise PeerError(msg)
@@ -491,37 +497,3 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
-
-
-# A few keys, at most one of each sender.
-
-
-def put_keys(keys: list[int], view: View, seq: int) -> bytes:
-    """Return ascending keys by sender: how many, and each as sender and distance from ``seq``."""
-    out, last = [varint(len(keys))], -1
-    for key in keys:
-        sender, number = key & view.low, key >> view.shift
-        distance = 2 * (seq - number) if seq >= number else 2 * (number - seq) - 1
-        out += varint(sender - last - 1), varint(distance)
-        last = sender
-    return b"".join(out)
-
-
-def get_keys(data: bytes, at: int, view: View, message: Message) -> tuple[list[int], int]:
-    """Read keys that a message knows of, and return the place behind them."""
-    count, at = read_varint(data, at)
-    keys: list[int] = []
-    sender = -1
-    for _ in range(count):
-        gap, at = read_varint(data, at)
-        code, at = read_varint(data, at)
-        sender += gap + 1
-        number = message.seq + (code + 1 >> 1) if code & 1 else message.seq - (code >> 1)
-        if sender >= view.n or not 1 <= number <= COUNT_MAX:
-            msg = "names messages that nobody sent"
-            raise PeerError(msg)
-        if sender == message.sender and number >= message.seq:
-            msg = "knows of later messages of its sender"
-            raise PeerError(msg)
-        keys.append(number << view.shift | sender)
-    return keys, at

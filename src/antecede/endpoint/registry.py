@@ -71,7 +71,7 @@ def endpoint(
     """
     limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
     made = view_of(protocol, members, number=view, **options)
-    if process not in made.numbers:
+    if not isinstance(process, str) or process not in made.numbers:
         msg = f"process {shown(process)} is not a member; the members are {listed(made.members)}"
         raise UsageError(msg)
     flag = as_flag("pull", pull)

@@ -51,6 +51,14 @@ class Wire:
         """Read what one copy says besides, and the place behind it."""
         return None, at
 
+    def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
+        """Return the packet so many places behind another in a run; None where there are no runs.
+
+        In a run messages go to one process, one after the other, and their sender hears nothing in
+        between: see :meth:`Rules.repeat`.
+        """
+        return None
+
     def spell(self, packet: Packet) -> object:
         """Return a packet's control by names, as its paper writes it: nested tuples."""
         return ()
@@ -127,6 +135,13 @@ class Rules:
         """
         raise NotImplementedError
 
+    def repeat(self) -> bool:
+        """Send one more message behind the last, in a run, without making it.
+
+        False says that this is not all that happened: it has to be sent as any other.
+        """
+        return False
+
     # Receive.
 
     def check(self, packet: Packet) -> str:
@@ -175,6 +190,13 @@ class Rules:
         Raise ``reached``, and return the places where it rose.
         """
         raise NotImplementedError
+
+    def repeated(self, first: Packet, count: int) -> bool:
+        """Record that the turn came of so many messages behind another, in a run.
+
+        False says that something else waits: each has to be taken as any other.
+        """
+        return False
 
     # What messages are to those who wait, and to those who lost some.
 

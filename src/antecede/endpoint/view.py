@@ -49,8 +49,8 @@ class View:
         self.low: Final = (1 << self.shift) - 1
         self.everyone: Final = (1 << self.n) - 1
         self.numbers: Final = {name: number for number, name in enumerate(members)}
-        text = json.dumps([number, members, protocol, options], sort_keys=True)
-        self.digest: Final = blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
+        self._text = json.dumps([number, members, protocol, options], sort_keys=True)
+        self.digest: Final = blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
         self.forms: Forms
         """Set by the registry, which knows the protocols."""
         self.lists: Final[dict[int, tuple[int, ...]]] = {}
@@ -79,6 +79,12 @@ class View:
     def names(self, mask: int) -> tuple[str, ...]:
         """Return the names in a mask, sorted."""
         return tuple(sorted([self.members[number] for number in self.list(mask)]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, View) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def __repr__(self) -> str:
         return f"View({self.number}, {self.members}, {self.protocol!r}, {self.options})"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from antecede.errors import UsageError
-from antecede.net.addresses import parsed
-from antecede.net.engine import Engine
-from antecede.net.stores import Store
+from antecede.net.driver import Driver
+from antecede.net.journal import Store
+from antecede.net.transports.addresses import parsed
 
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_SECONDS_MAX: Final = 5.0
@@ -21,11 +21,11 @@ _LINE: Final = re.compile(
 )
 
 
-def metrics_text(engine: Engine, transport: Mapping[str, int], store: Store | None) -> str:
+def metrics_text(driver: Driver, transport: Mapping[str, int], store: Store | None) -> str:
     """Return the figures of a node."""
-    process = engine.machine.setup.process
+    process = driver.machine.setup.process
     lines: list[str] = []
-    for name, kind, help_text, values in _figures(engine, transport, store):
+    for name, kind, help_text, values in _figures(driver, transport, store):
         lines += [f"# HELP antecede_{name} {help_text}", f"# TYPE antecede_{name} {kind}"]
         for peer, value in values.items():
             labels = {"process": process} | ({"peer": peer} if peer else {})
@@ -37,8 +37,8 @@ def metrics_text(engine: Engine, transport: Mapping[str, int], store: Store | No
 Figure = tuple[str, str, str, Mapping[str, float]]
 
 
-def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
-    counts, machine = engine.counts, engine.machine
+def _figures(driver: Driver, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
+    counts, machine = driver.counts, driver.machine
 
     def counter(name: str, help_text: str, value: float) -> Figure:
         return f"{name}_total", "counter", help_text, {"": value}
@@ -46,32 +46,34 @@ def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) 
     def gauge(name: str, help_text: str, value: float) -> Figure:
         return name, "gauge", help_text, {"": value}
 
-    yield counter("sent", "Messages sent by the application.", engine.sent)
+    yield counter("sent", "Messages sent by the application.", driver.sent_count)
     yield counter("delivered", "Messages delivered.", counts["delivered"])
-    yield counter("done", "Deliveries marked done.", engine.done_count)
+    yield counter("done", "Deliveries marked done.", driver.done_count)
     yield counter("control_bytes", "Bytes of packets without payloads.", counts["control_bytes"])
     yield counter("packet_bytes", "Bytes of packets.", counts["packet_bytes"])
-    yield counter("frames", "Frames given to the transport.", engine.outgoing.frames)
-    yield counter("resent", "Packets sent again.", engine.outgoing.resent)
+    yield counter("frames", "Frames given to the transport.", driver.outgoing.frames)
+    yield counter("resent", "Packets sent again.", driver.outgoing.resent)
     yield counter("duplicates", "Packets that arrived again.", counts["duplicates"])
     yield counter("refused", "Packets or frames turned away.", counts["refused"])
-    yield counter("commits", "Transactions of the store.", engine.saving.commits)
+    yield counter("commits", "Transactions of the store.", driver.saving.commits)
     group = machine.group
     yield gauge("view", "How often the members have changed.", group.number)
-    is_flushing = group.flush is not None and not group.flush.is_done
-    yield gauge("removing", "1 while a removal waits for others.", is_flushing)
-    yield gauge("held", "Messages that wait for their causes.", machine.endpoint.held)
-    yield gauge("held_seconds", "Age of the oldest held message.", engine.watch.oldest())
+    is_ending = machine.flush is not None
+    yield gauge("changing", "1 while a view waits for its end.", is_ending)
+    held = machine.sides[0].endpoint.held
+    yield gauge("held", "Messages that wait for their causes.", held)
+    yield gauge("held_seconds", "Age of the oldest held message.", driver.watch.oldest())
     yield gauge("inbox", "Deliveries not marked done.", len(machine.inbox))
     yield gauge("inbox_bytes", "Their payloads.", machine.inbox_bytes)
     if store is not None:
         yield gauge("store_bytes", "Size of the store.", store.size())
     for name, value in transport.items():
         yield counter(name, "Counted by the transport.", value)
-    peers = engine.peers.values()
-    outbox = {peer.name: len(peer.channel.outbox) for peer in peers}
+    outbox, size = dict.fromkeys(driver.peers, 0), dict.fromkeys(driver.peers, 0)
+    for link in driver.links.values():
+        outbox[link.name] += len(link.channel.outbox)
+        size[link.name] += link.channel.outbox_bytes
     yield "outbox", "gauge", "Packets that the peer has not acknowledged.", outbox
-    size = {peer.name: peer.channel.outbox_bytes for peer in peers}
     yield "outbox_bytes", "gauge", "Their bytes.", size
 
 

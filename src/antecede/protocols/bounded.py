@@ -94,14 +94,8 @@ class BoundedWire(Wire):
         places, cells = _sorted(cast("Columns", message.control), self.view.n)
         gaps = [place - before - 1 for before, place in zip([-1, *places], places)]  # noqa: B905
         steps = [message.seq - number for _, number in cells]
-        return b"".join(
-            (
-                varint(len(places)),
-                put_block(gaps),
-                put_block([count - 1 for count, _ in cells]),
-                put_block([2 * step if step >= 0 else -2 * step - 1 for step in steps]),
-            )
-        )
+        steps = [2 * step if step >= 0 else -2 * step - 1 for step in steps]
+        return varint(len(places)) + put_block(gaps + [count - 1 for count, _ in cells] + steps)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
         """Read M_m."""
@@ -109,9 +103,8 @@ class BoundedWire(Wire):
         length, at = read_varint(data, at)
         if length > n * n or length > 8 * len(data):
             raise PeerError(_STRANGE)
-        gaps, at = get_block(data, at, length)
-        counts, at = get_block(data, at, length)
-        steps, at = get_block(data, at, length)
+        values, at = get_block(data, at, 3 * length)
+        gaps, counts, steps = values[:length], values[length : 2 * length], values[2 * length :]
         place, columns = -1, Columns()
         for gap, count, step in zip(gaps, counts, steps, strict=True):
             place += gap + 1

@@ -45,23 +45,50 @@ from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.numbers import get_keys, put_keys
+from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_column, put_column, read_varint, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
 
 class ContextWire(Wire):
     """The ids of predecessors, at most one of each sender."""
 
     def put(self, message: Message) -> bytes:
-        """Return them by sender."""
-        return put_keys(cast("list[int]", message.control), self.view, message.seq)
+        """Return how many there are, the gaps between their senders, and how far each is from us.
+
+        Distances forwards are odd, those backwards even.
+        """
+        shift, low, seq = self.view.shift, self.view.low, message.seq
+        keys = cast("list[int]", message.control)
+        senders = [key & low for key in keys]
+        ahead = [(key >> shift) - seq for key in keys]
+        gaps = [sender - before - 1 for before, sender in zip([-1, *senders], senders)]  # noqa: B905
+        one, names = put_column(gaps)
+        two, numbers = put_column([2 * far - 1 if far > 0 else -2 * far for far in ahead])
+        return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
         """Read them."""
-        return get_keys(data, at, self.view, message)
+        view = self.view
+        code, at = read_varint(data, at)
+        gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
+        codes, at = get_column(data, at, code >> 4, code & 3)
+        keys: list[int] = []
+        sender = -1
+        for gap, far in zip(gaps, codes, strict=True):
+            sender += gap + 1
+            seq = message.seq + (far + 1 >> 1) if far & 1 else message.seq - (far >> 1)
+            if sender >= view.n or not 1 <= seq <= COUNT_MAX:
+                msg = "names messages that nobody sent"
+                raise PeerError(msg)
+            if sender == message.sender and seq >= message.seq:
+                msg = "knows of later messages of its sender"
+                raise PeerError(msg)
+            keys.append(seq << view.shift | sender)
+        return keys, at
 
     def spell(self, packet: Packet) -> object:
         """Return sorted pairs (process, number)."""

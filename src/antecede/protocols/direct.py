@@ -57,13 +57,14 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from collections.abc import Sequence
+from typing import ClassVar, Final, cast
 
 from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.numbers import read_varint, varint
+from antecede.endpoint.numbers import get_block, put_block
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
 from antecede.endpoint.view import View
@@ -77,35 +78,49 @@ OWN_SLOTS = ("emptied", "kept")
 
 
 class DirectWire(Wire):
-    """CB_M: for each member, how many keys, and each by its distance from this message's number."""
+    """CB_M: how many keys each set has; their senders; and their distances from this message."""
 
     def put(self, message: Message) -> bytes:
         """Return CB_M."""
-        shift, seq, out = self.view.shift, message.seq, []
+        shift, seq = self.view.shift, message.seq
+        sizes: list[int] = []
+        senders: list[int] = []
+        steps: list[int] = []
         for barrier in cast("Control", message.control):
-            out.append(varint(len(barrier)))
+            sizes.append(len(barrier))
+            last = -1
             for sender in sorted(barrier):
+                senders.append(sender - last - 1)
                 step = seq - (barrier[sender] >> shift)
-                out.append(varint((2 * step if step >= 0 else -2 * step - 1) << shift | sender))
-        return b"".join(out)
+                steps.append(2 * step if step >= 0 else -2 * step - 1)
+                last = sender
+        if not senders:
+            return put_block(sizes)
+        return b"".join((put_block(sizes), put_block(senders), put_block(steps)))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
         """Read CB_M."""
-        n, shift, low, seq = self.view.n, self.view.shift, self.view.low, message.seq
-        barriers: list[Barrier] = []
-        for _ in range(n):
+        n, shift, seq = self.view.n, self.view.shift, message.seq
+        sizes, at = get_block(data, at, n)
+        total = sum(sizes)
+        if max(sizes) > n or total > 8 * len(data):
+            raise PeerError(_STRANGE)
+        senders: Sequence[int] = ()
+        steps: Sequence[int] = ()
+        if total:
+            senders, at = get_block(data, at, total)
+            steps, at = get_block(data, at, total)
+        barriers, place = [], 0
+        for size in sizes:
             barrier: Barrier = {}
-            length, at = read_varint(data, at)
-            last = -1
-            for _ in range(min(length, n + 1)):
-                code, at = read_varint(data, at)
-                sender, step = code & low, code >> shift
+            sender = -1
+            for gap, step in zip(senders[place : place + size], steps[place : place + size]):  # noqa: B905
+                sender += gap + 1
                 number = seq + (step + 1 >> 1) if step & 1 else seq - (step >> 1)
-                if not last < sender < n or not 0 < number <= COUNT_MAX:
-                    msg = "has a set that is not sorted, or of messages that nobody sent"
-                    raise PeerError(msg)
+                if sender >= n or not 0 < number <= COUNT_MAX:
+                    raise PeerError(_STRANGE)
                 barrier[sender] = number << shift | sender
-                last = sender
+            place += size
             if barrier.get(message.sender, 0) >> shift >= seq:
                 msg = "knows of later messages of its sender"
                 raise PeerError(msg)
@@ -120,6 +135,9 @@ class DirectWire(Wire):
         """Return the pairs in all sets."""
         pairs = sum(map(len, cast("Control", packet.content.control)))
         return ControlSize(pairs, 0, PAIR_BYTES * pairs)
+
+
+_STRANGE: Final = "has sets of messages that nobody sent"
 
 
 class Direct(Rules):

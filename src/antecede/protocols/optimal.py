@@ -91,6 +91,8 @@ from antecede.endpoint.messages import (
     Message,
     MessageId,
     Packet,
+    new_message,
+    new_packet,
 )
 from antecede.endpoint.numbers import read_varint, varint
 from antecede.endpoint.registry import register
@@ -122,6 +124,19 @@ class OptimalWire(LogWire):
         """Return the entries carried and the destinations left in them."""
         tops, log = cast("Control", packet.content.control)
         return _size(count(self.view, tops, with_needs(packet, log)), with_needs(packet, log))
+
+    def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
+        """Return a packet of a run: its message needs the one before, and knows no others."""
+        message, source = first.content, first.source_no
+        if type(self) is not OptimalWire or message.seq + ahead > COUNT_MAX or not message.seq:
+            return None
+        tops, log = cast("Control", message.control)
+        tops = tops.copy()
+        tops[source] = key = message.seq + ahead - 1 << self.view.shift | source
+        made = new_message(
+            self.view, source, message.seq + ahead, message.dests, payload, (tops, log)
+        )
+        return new_packet(made, source, first.dest_no, first.n + ahead, [key])
 
 
 class Optimal(Rules):
@@ -168,6 +183,8 @@ class Optimal(Rules):
         """Not merged yet: keys, destinations and controls."""
         self._is_known = False
         """Whether our last message, the first in ``_heard``, stands for all in ``_log``."""
+        self._run: Tops = []
+        """The tops of the last message of a run, which nobody else has."""
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -203,6 +220,20 @@ class Optimal(Rules):
         self._is_known = True
         return needs
 
+    def repeat(self) -> bool:
+        """SND(2) to SND(5), if all that is new is that our last message went to one process."""
+        heard = self._heard
+        if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
+            return False
+        key, dests, (tops, log) = heard[0]
+        if dests & dests - 1 or not dests:
+            return False
+        if tops is not self._run:
+            tops = self._run = tops.copy()
+        tops[self.me] = key
+        heard[0] = key + (1 << self.shift), dests, (tops, log)
+        return True
+
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
         tops = cast("Control", packet.content.control)[0]
@@ -233,6 +264,26 @@ class Optimal(Rules):
         if len(self._heard) > HEARD_MAX:
             self._merge()
         return self.places[sender]
+
+    def repeated(self, first: Packet, count: int) -> bool:
+        """RCV(2) for a run, and a note of its last message, whose sender knew of the others."""
+        message = first.content
+        sender, shift = message.sender, self.shift
+        key = message.seq << shift | sender
+        if type(self) is not Optimal or self.reached[sender] != key:
+            return False
+        if message.seq + count > COUNT_MAX:
+            return False
+        tops, log = cast("Control", message.control)
+        tops = tops.copy()
+        tops[sender] = key + (count - 1 << shift)
+        self.reached[sender] = last = key + (count << shift)
+        if self._heard and self._heard[-1][0] == key:
+            self._heard.pop()
+        self._heard.append((last, message.dests, (tops, log)))
+        if len(self._heard) > HEARD_MAX:
+            self._merge()
+        return True
 
     def _merge(self) -> None:
         """RCV(3) to RCV(5) for all that was heard, the newest first."""

@@ -247,15 +247,18 @@ class Phases(Rules):
         return self._hear(source)
 
     def _hear(self, source: int) -> tuple[int, ...]:
-        """Hear what has its turn on a channel now; if messages before it are lost, it has."""
+        """Hear what has its turn on a channel now; if messages before it are lost, it has.
+
+        What follows a question waits until that is answered.
+        """
         ahead, place, shift = self._ahead[source], self._channel + source, self._shift
         passed = self.reached[place] >> shift
-        while passed + 1 in ahead:
+        while passed + 1 in ahead and not _is_question(ahead[passed + 1]):
             passed += 1
             self._hear_one(ahead.pop(passed))
         if self._lost[source]:
             for n in sorted(ahead):
-                if self._before(ahead[n]) <= self._lost[source]:
+                if self._before(ahead[n]) <= self._lost[source] and not _is_question(ahead[n]):
                     self._hear_one(ahead.pop(n))
         self.reached[place] = passed << shift | place
         return self._heard + source, place
@@ -268,8 +271,7 @@ class Phases(Rules):
             if self.blocker(packet) != FREE:
                 self._ask(packet)
         else:
-            is_promise, stamp, _ = cast("Word", message.control)
-            stamp *= is_promise
+            _, stamp, _ = cast("Word", message.control)
         self.reached[place] = max(self.reached[place], stamp << self._shift | place)
 
     def _before(self, packet: Packet) -> int:
@@ -333,15 +335,16 @@ class Phases(Rules):
         """Answer a question, or deliver: know what the message's sender knew."""
         message, source = packet.content, packet.source_no
         places: tuple[int, ...] = ()
+        if _is_question(packet):
+            _, stamp, _ = cast("Word", message.control)
+            self._clock = max(self._clock, stamp)
+            self._say(source, is_promise=True, stamp=self._clock)
+            self._ahead[source].pop(packet.n, None)
         channel = self._channel + source
-        if packet.n > self.reached[channel] >> self._shift:  # some before are lost
+        if packet.n > self.reached[channel] >> self._shift:  # a question, or some before are lost
             self.reached[channel] = packet.n << self._shift | channel
             places = self._hear(source)
         if not message.seq:
-            is_promise, stamp, _ = cast("Word", message.control)
-            if not is_promise:
-                self._clock = max(self._clock, stamp)
-                self._say(source, is_promise=True, stamp=self._clock)
             return places
         stamp, stamps = cast("Stamps", message.control)
         group, key = self._wire.group(message), message.seq << self._shift | source
@@ -403,6 +406,10 @@ class Phases(Rules):
         self._asked = state.numbers("asked", n)
         self._last = state.numbers("last", n, most=self.made)
         self._lost = state.numbers("lost", n)
+
+
+def _is_question(packet: Packet) -> bool:
+    return not packet.content.seq and not cast("Word", packet.content.control)[0]
 
 
 register(Phases)

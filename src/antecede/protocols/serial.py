@@ -63,7 +63,7 @@ from antecede.endpoint.messages import (
     Packet,
     new_message,
 )
-from antecede.endpoint.numbers import read_varint, varint
+from antecede.endpoint.numbers import get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import (
     NOBODY,
@@ -94,33 +94,39 @@ class SerialWire(Wire):
         """Return a token, if there is one."""
         if message.control is None:
             return b"" if message.seq else b"\0"
-        token = cast("Token", message.control)
-        out = [varint(len(token) if message.seq else len(token) + 1)]
-        last = -1
-        for dest, key in sorted(token.items()):
-            out += varint(dest - last - 1), varint(key)
-            last = dest
-        return b"".join(out)
+        token = sorted(cast("Token", message.control).items())
+        dests, keys = [dest for dest, _ in token], [key for _, key in token]
+        newest = max(keys, default=0) >> self.view.shift
+        one, gaps = put_column([d - before - 1 for before, d in zip([-1, *dests], dests)])  # noqa: B905
+        two, senders = put_column([key & self.view.low for key in keys])
+        three, ages = put_column([newest - (key >> self.view.shift) for key in keys])
+        count = len(token) if message.seq else len(token) + 1
+        head = varint(count << 6 | one << 4 | two << 2 | three) + varint(newest)
+        return b"".join((head, gaps, senders, ages))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
         """Read it."""
         if message.seq and not self._carries_all:
             return None, at
-        count, at = read_varint(data, at)
-        if not message.seq:
-            if not count:
-                return None, at
-            count -= 1
+        code, at = read_varint(data, at)
+        if not code and not message.seq:
+            return None, at
+        count = code >> 6 if message.seq else (code >> 6) - 1
+        newest, at = read_count(data, at)
+        gaps, at = get_column(data, at, max(count, 0), code >> 4 & 3)
+        senders, at = get_column(data, at, max(count, 0), code >> 2 & 3)
+        ages, at = get_column(data, at, max(count, 0), code & 3)
         token: Token = {}
-        dest = -1
-        for _ in range(count):
-            gap, at = read_varint(data, at)
-            key, at = self._get_key(data, at)
+        dest, shift = -1, self.view.shift
+        for gap, sender, age in zip(gaps, senders, ages, strict=True):
             dest += gap + 1
-            if dest >= self.view.n or key & self.view.low == dest:
-                msg = "has entries for processes that are not members, or of their own messages"
+            if max(dest, sender) >= self.view.n or sender == dest or age >= newest:
+                msg = "has entries of processes that are not members, or of messages of nobody"
                 raise PeerError(msg)
-            token[dest] = key
+            token[dest] = newest - age << shift | sender
+        if count < 0 or min(ages, default=newest):
+            msg = "has no token, or no entry is the newest"
+            raise PeerError(msg)
         return token, at
 
     def put_own(self, packet: Packet) -> bytes:

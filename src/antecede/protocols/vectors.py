@@ -48,7 +48,7 @@ References
 
 from __future__ import annotations
 
-from operator import ge, le
+from operator import ge, le, sub
 from typing import ClassVar, cast
 
 from antecede.endpoint.fields import Fields
@@ -61,7 +61,7 @@ from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 Vector = tuple[int, ...]
-"""A key for each process."""
+"""The number of a message of each process."""
 Table = dict[int, Vector]
 Control = tuple[Vector, Table]
 """The time of a message, and the latest vector for each destination that is known of."""
@@ -78,12 +78,14 @@ class VectorsWire(Wire):
         """Return t_M and V_M."""
         time, table = cast("Control", message.control)
         shift = self.view.shift
-        base, width, column = put_clocks(time, self.view, message.seq)
+        keys = [number << shift | k for k, number in enumerate(time)]
+        base, width, column = put_clocks(keys, self.view, message.seq)
         whose = sum([1 << dest for dest in table]).to_bytes(self._set_bytes, "little")
         rest: list[int] = []
         for dest in sorted(table):
-            rest += [top - key >> shift for top, key in zip(time, table[dest])]  # noqa: B905 - hot
-        return b"".join((BYTE[width], base, column, whose, put_block(rest) if rest else b""))
+            rest += map(sub, time, table[dest])
+        block = put_block(rest) if rest else b""
+        return b"".join((BYTE[width], base, column, whose, block))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
         """Read t_M and V_M."""
@@ -92,9 +94,9 @@ class VectorsWire(Wire):
             msg = "has a vector in an unknown form"
             raise PeerError(msg)
         clocks, at = get_clocks(data, at + 1, width, self.view, message.seq)
-        time, end = tuple(clocks), at + self._set_bytes
+        time, end = tuple([key >> shift for key in clocks]), at + self._set_bytes
         whose = int.from_bytes(data[at:end], "little")
-        if end > len(data) or whose >> n or time[message.sender] >> shift != message.seq:
+        if end > len(data) or whose >> n or time[message.sender] != message.seq:
             msg = "has vectors for others than members, or not its own time"
             raise PeerError(msg)
         table: Table = {}
@@ -102,7 +104,7 @@ class VectorsWire(Wire):
             rest, end = get_block(data, end, n * whose.bit_count())
             for place, dest in enumerate(self.view.list(whose)):
                 part = rest[place * n : place * n + n]
-                table[dest] = row = tuple([t - (v << shift) for t, v in zip(time, part)])  # noqa: B905 - hot
+                table[dest] = row = tuple(map(sub, time, part))
                 if min(row) < 0 or row[message.sender] == time[message.sender]:
                     msg = "has vectors with times that cannot be"
                     raise PeerError(msg)
@@ -155,31 +157,39 @@ class Vectors(Rules):
     ) -> Own | None:
         """Tick; the message carries T_P and V_P; then V_P has T_P for its destinations."""
         self.reached[self.me] = message.seq << self.view.shift | self.me
-        time = tuple(self.reached)
+        time = self._time()
         message.control = time, self._latest.copy()
         for dest in others:
             self._latest[dest] = time
         return ALIKE
 
+    def _time(self) -> Vector:
+        """Return T_P."""
+        shift = self.shift
+        return tuple([key >> shift for key in self.reached])
+
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
         time = cast("Control", packet.content.control)[0]
-        if time[self.me] >> self.view.shift > self.made and not self.is_stale:
+        if time[self.me] > self.made and not self.is_stale:
             return knows_too_much(self.made)
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
         """Return V_M for this process."""
         wanted = cast("Control", packet.content.control)[1].get(self.me)
-        return NOBODY if wanted is None else list(wanted)
+        if wanted is None:
+            return NOBODY
+        return [number << self.shift | k for k, number in enumerate(wanted)]
 
     def blocker(self, packet: Packet) -> int:
         """Deliver when T_P >= V_M[me]."""
         wanted = cast("Control", packet.content.control)[1].get(self.me)
         if wanted is not None:
-            for key, mine in zip(wanted, self.reached):  # noqa: B905 - hot
-                if key > mine:
-                    return key
+            shift = self.shift
+            for number, mine in zip(wanted, self.reached):  # noqa: B905 - hot
+                if number > mine >> shift:
+                    return number << shift | mine & self.low
         return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
@@ -192,25 +202,24 @@ class Vectors(Rules):
                 latest[dest] = _larger(latest.get(dest), vector)
         for dest in self.view.list(dests & ~(1 << me)):
             latest[dest] = _larger(latest.get(dest), time)
-        reached, places = self.reached, []
-        for place, key in enumerate(time):
-            if key > reached[place]:
-                reached[place] = key
+        reached, shift, places = self.reached, self.shift, []
+        for place, number in enumerate(time):
+            if number > reached[place] >> shift:
+                reached[place] = number << shift | place
                 places.append(place)
         return tuple(places)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message."""
-        return cast("Control", packet.content.control)[0][sender] >> self.view.shift >= seq
+        return cast("Control", packet.content.control)[0][sender] >= seq
 
     def kept(self) -> object:
         """Return T_P and V_P."""
-        return spelt(self.view, tuple(self.reached), self._latest)
+        return spelt(self.view, self._time(), self._latest)
 
     def state(self) -> State:
         """Return V_P, as numbers; the endpoint keeps T_P."""
-        shift = self.view.shift
-        return {"latest": [[dest, [k >> shift for k in row]] for dest, row in self._latest.items()]}
+        return {"latest": [[dest, list(row)] for dest, row in sorted(self._latest.items())]}
 
     def load(self, state: Fields) -> None:
         """Take over V_P."""
@@ -220,8 +229,8 @@ class Vectors(Rules):
                 raise state.wrong("latest", entry, "a destination and a vector")
             one = Fields("latest", {"dest": entry[0], "vector": entry[1]})
             dest, numbers = one.number("dest", 0, n - 1), one.numbers("vector", n)
-            row = tuple([seq << shift | k for k, seq in enumerate(numbers)])
-            if dest in self._latest or dest == self.me or not all(map(le, row, self.reached)):
+            row = tuple(numbers)
+            if dest in self._latest or dest == self.me or not all(map(le, row, self._time())):
                 raise state.wrong("latest", entry, "distinct destinations, and times in the past")
             self._latest[dest] = row
         if self.reached[self.me] >> shift > self.made:
@@ -238,9 +247,9 @@ def _larger(mine: Vector | None, theirs: Vector) -> Vector:
 def spelt(view: View, time: Vector, table: Table) -> object:
     """Return a time and vectors by names, sorted."""
     order = [view.numbers[name] for name in sorted(view.members)]
-    shift, names = view.shift, view.members
-    rows = [(names[d], tuple([row[k] >> shift for k in order])) for d, row in table.items()]
-    return tuple([(names[k], time[k] >> shift) for k in order]), tuple(sorted(rows))
+    names = view.members
+    rows = [(names[d], tuple([row[k] for k in order])) for d, row in table.items()]
+    return tuple([(names[k], time[k]) for k in order]), tuple(sorted(rows))
 
 
 register(Vectors)

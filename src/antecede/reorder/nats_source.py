@@ -89,7 +89,7 @@ class Settings:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Return the settings that Spark's options say."""
-        from antecede.net.nats_names import parse_url
+        from antecede.net.transports.nats_names import parse_url
 
         known = {name.lower(): name for name in (*OPTIONS, *SPARKS)}
         for name in options:
@@ -418,7 +418,7 @@ def read_stream(
         source = source.option("maxMessagesPerTrigger", most)
     rows = source.load()
     if packets:
-        from antecede.net.nats_names import MESSAGE_HEADER, PACKET_HEADER
+        from antecede.net.transports.nats_names import MESSAGE_HEADER, PACKET_HEADER
 
         words = F.split("subject", r"\.")
         return rows.select(

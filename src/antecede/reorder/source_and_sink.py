@@ -66,7 +66,7 @@ def shown(place: str) -> str:
 
 def require_stream(url: str) -> str:
     """Refuse a URL that does not name a stream; return the stream's name."""
-    from antecede.net.nats_names import parse_url
+    from antecede.net.transports.nats_names import parse_url
 
     if importlib.util.find_spec("nats") is None:
         msg = (
@@ -82,7 +82,7 @@ def require_server(url: str) -> None:
 
     A server that is being started again gets a moment to answer.
     """
-    from antecede.net.nats_names import parse_url
+    from antecede.net.transports.nats_names import parse_url
 
     addresses, reason = parse_url(url, ()).addresses, ""
     end = time.monotonic() + ANSWER_SECONDS

@@ -163,8 +163,8 @@ TESTED: tuple[Claim, ...] = (
     Claim(
         "2.9",
         "Processes may join and leave at run time.",
-        "Joins and leaves in random scripts (tests/protocols/test_optimal_remarks.py, "
-        "tests/core/test_membership.py).",
+        "By views: a process that leaves is skipped, and the next view has new endpoints "
+        "(tests/endpoint/test_skip.py, tests/endpoint/test_views.py).",
         Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
     ),
     Claim(
@@ -202,8 +202,8 @@ TESTED: tuple[Claim, ...] = (
     Claim(
         "4.open.2",
         "Open: fault tolerance of both.",
-        "Snapshots and restarts of every endpoint (tests/protocols); lost processes only where a "
-        "protocol can remove them (tests/core/test_membership.py).",
+        "Snapshots and restarts of every endpoint (tests/protocols); a process that is lost is "
+        "skipped (tests/endpoint/test_skip.py).",
         Outcome(
             "A stopped process resumes from its snapshot; a lost process is not covered.",
             PARTLY,
