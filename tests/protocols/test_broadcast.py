@@ -1,11 +1,11 @@
 """broadcast: [BSS91], one group and many that overlap."""
 
 import pytest
+from antecede.core.messages import Need, Packet, Sending
+from antecede.core.registry import endpoint, size
 
 import antecede
 from antecede.check import World
-from antecede.core.messages import Need, Packet, Sending
-from antecede.core.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.broadcast import Broadcast
 from tests.protocols.rig import (

@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from antecede.core.validation import COUNT_MAX
 
 import antecede
 from antecede import PROTOCOLS, MessageId, Packet, PeerError
-from antecede.core.validation import COUNT_MAX
 from tests.protocols.liars import MEMBERS, WITH_CONTROL, Net, lie
 
 HUGE = (COUNT_MAX - 1, COUNT_MAX, COUNT_MAX + 1, 1 << 62, (1 << 63) - 1, (1 << 63) + 127, 1 << 70)

@@ -1,11 +1,11 @@
 """direct: [PRS97] with the readings of its pruning and of its own slot."""
 
 import pytest
-
-from antecede.check import World
 from antecede.core.info import Cast
 from antecede.core.messages import Need, Packet, Sending
 from antecede.core.registry import PROTOCOLS, endpoint, size
+
+from antecede.check import World
 from antecede.errors import UsageError
 from antecede.protocols.direct import OWN_SLOTS, PRUNES, Direct
 from tests.protocols.rig import (

@@ -3,16 +3,16 @@
 from random import Random
 
 import pytest
+from antecede.core.entries import Entry, Log, as_entries
+from antecede.core.logs import CausalLog
+from antecede.core.roster import roster_of
+from antecede.core.stamps import Stamp
 
 import antecede
 from antecede import MessageId, Packet
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
-from antecede.core.entries import Entry, Log, as_entries
-from antecede.core.logs import CausalLog
-from antecede.core.roster import roster_of
-from antecede.core.stamps import Stamp
 from antecede.protocols.optimal import Optimal
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from antecede.core.info import Cast
+
     from antecede.protocols.semantic import Semantic
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 

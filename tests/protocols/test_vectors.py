@@ -1,8 +1,9 @@
 """vectors: [SES89], and what multicast needs beyond it."""
 
-from antecede.check import World
 from antecede.core.messages import Need, Packet
 from antecede.core.registry import size
+
+from antecede.check import World
 from antecede.protocols.vectors import Vectors
 from tests.protocols.rig import (
     assert_refused,

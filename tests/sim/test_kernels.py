@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import antecede
 from antecede import sim
 from antecede.endpoint.info import Options
+from antecede.errors import UsageError
 from antecede.sim import kernels
 from antecede.sim.kernels.loop import State
 from antecede.sim.kernels.registry import KERNELS
