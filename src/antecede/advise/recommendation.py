@@ -1,4 +1,4 @@
-"""Choose a protocol by its costs, with the alternatives worth a mention, and say so in sentences."""
+"""Choose a protocol by its costs, name the alternatives worth a mention, and give the reasons."""
 
 from __future__ import annotations
 

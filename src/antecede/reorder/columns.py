@@ -1,4 +1,4 @@
-"""The columns that a bucket needs, what the user's columns must be like, and how they become numbers.
+"""The columns that a bucket needs: what the user's must be like, and how they become numbers.
 
 Names become hashes; a row that is no message gets the reason why.
 """

@@ -56,7 +56,7 @@ EVERY_QUERY = -1
 _KEY = StructType().add("part", StringType()).add("number", LongType())
 _VALUE = StructType().add("value", BinaryType())
 
-_cache: dict[str, Bucket] = {}
+_buckets_kept: dict[str, Bucket] = {}
 
 
 def pack(
@@ -190,7 +190,7 @@ class Reorder(StatefulProcessor):
         text = self.store.head()
         head = {} if text is None else json.loads(text)
         for token in reversed(head.get("trail", [])):
-            cached = _cache.pop(token, None)
+            cached = _buckets_kept.pop(token, None)
             if cached is not None and cached.policy == self.policy:
                 if cached.catch_up(self.store, head):
                     return cached
@@ -210,9 +210,9 @@ class Reorder(StatefulProcessor):
         bucket.save(self.store, now)
         duplicates, machine.duplicates = machine.duplicates, 0
         self._set_timer(before, machine.deadline())
-        while len(_cache) >= CACHED_MAX:
-            del _cache[next(iter(_cache))]
-        _cache[bucket.trail[-1]] = bucket
+        while len(_buckets_kept) >= CACHED_MAX:
+            del _buckets_kept[next(iter(_buckets_kept))]
+        _buckets_kept[bucket.trail[-1]] = bucket
         count = 0 if result is None else len(result)
         went = 0 if result is None else count - result.column("position").null_count
         for start in range(0, count, ROWS_MAX):
