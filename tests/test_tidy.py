@@ -220,7 +220,7 @@ def test_sources_and_docs_cite_what_a_reader_can_open() -> None:
     """Published papers by their tags, never the names of files that are not in the package."""
     cited = [
         place(path, number)
-        for path, number, line in lines_of("src/*", "docs/*.md", "docs/*.py", "*.md")
+        for path, number, line in lines_of("src/*", "docs/*.md", "tools/*.py", "*.md")
         if UNPUBLISHED.search(line)
     ]
     assert not cited
@@ -238,9 +238,9 @@ def test_no_address_of_a_package_index_is_kept() -> None:
         assert not pattern.search(path.read_text()), path
 
 
-def test_the_generated_pages_are_up_to_date() -> None:
+def test_the_generated_pages_that_are_kept_are_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "docs.generate", "--check"],
+        [sys.executable, "-m", "tools.pages", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,

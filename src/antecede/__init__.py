@@ -39,7 +39,7 @@ from antecede.errors import (
 )
 
 if TYPE_CHECKING:
-    from antecede.eventlog import EventLog
+    from antecede.events import EventLog
     from antecede.wire import Codec
 
 __version__ = "0.2.0"
@@ -80,7 +80,7 @@ __all__ = [
 
 assert set(_protocols.__all__) == set(PROTOCOLS)
 
-_LATER = {"Codec": "antecede.wire", "EventLog": "antecede.eventlog"}
+_LATER = {"Codec": "antecede.wire", "EventLog": "antecede.events"}
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 import antecede
 from antecede import errors
 from antecede.report.protocol_page import protocol_page
-from docs.reference import api_page
+from tools.reference_pages import api_page
 
 
 def code(page: str, heading: str) -> str:

@@ -353,8 +353,8 @@ def test_an_event_log_of_enforced_order_passes_the_audit(make: Make, tmp_path: P
             for message in inbox.offer(name, causes=causes, topic="a" if name == "1" else "b"):
                 with message as transaction:
                     transaction.send("out", name)
-    from antecede.pipeline.audits.files import audit_here
-    from antecede.pipeline.logs.base import Source
+    from antecede.audit.files import audit_here
+    from antecede.events.log import Source
 
     verdicts = []
     for number, inbox in enumerate((early, kept)):

@@ -433,8 +433,8 @@ def test_aiokafka_waits_over_transactions(kafka: Kafka, isolation: str) -> None:
 
 def test_events_pass_the_audit(kafka: Kafka, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    from antecede.pipeline.audits.files import audit_here
-    from antecede.pipeline.logs.base import Source
+    from antecede.audit.files import audit_here
+    from antecede.events.log import Source
 
     kafka.create("log-a", "log-b", partitions=2)
     writer = producer(kafka)

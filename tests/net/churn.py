@@ -19,7 +19,7 @@ import antecede
 from antecede import MessageId, eventlog
 from antecede.check import causal_violations
 from antecede.errors import AntecedeError, NodeClosedError, StoreError, UsageError
-from antecede.eventlog import Rejected
+from antecede.events import Rejected
 from antecede.net import Limits, Node
 from antecede.net.machine import VIEW_STEP
 from antecede.testing import Host, Network, VirtualLoop, run

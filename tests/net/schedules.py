@@ -19,7 +19,7 @@ import antecede
 from antecede import MessageId, eventlog
 from antecede.check import Event, History, causal_violations, undelivered
 from antecede.errors import NodeClosedError
-from antecede.eventlog import Rejected
+from antecede.events import Rejected
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, VirtualLoop, run
 

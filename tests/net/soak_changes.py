@@ -12,8 +12,8 @@ import random
 import time
 from pathlib import Path
 
-from antecede import eventlog
-from antecede.eventlog import Rejected
+from antecede import events as eventlog
+from antecede.events import Rejected
 from antecede.net.machine import VIEW_STEP
 from tests.net.soak import NAMES, PATIENCE, SPARE, Group, check_once, ledgers, run_audit
 

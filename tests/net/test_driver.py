@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import NodeClosedError, StoreError
 from antecede.net import Limits, Node, frames
 from antecede.net.driver import Driver

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import antecede
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import NodeClosedError, StoreError, UsageError
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, run

@@ -95,7 +95,7 @@ def test_the_tests_cover_it_once_the_docs_are_written(package: Path, tmp_path: P
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(package / "antecede", tmp_path / "src" / "antecede", ignore=IGNORED)
     source = tmp_path / "src"
-    run(source, "-m", "docs.generate")
+    run(source, "-m", "tools.pages")
     files = ("protocols/test_properties.py", "protocols/test_records.py")
     tests = [f"tests/{file}" for file in files]
     wanted = "newcomer"

@@ -38,11 +38,11 @@ def demo(
 
     Example: `antecede demo kafka`
     """
+    from antecede.audit.files import audit_here, write_results
+    from antecede.events.log import Source
     from antecede.logs.mock import cluster
     from antecede.logs.shop import TOPICS, Shop
-    from antecede.pipeline.audits.files import audit_here, write_results
-    from antecede.pipeline.logs.base import Source
-    from antecede.pipeline.runs import RunFolder
+    from antecede.runs import RunFolder
 
     options = {"what": what.value, "orders": orders}
     with RunFolder.open(out, "demo", options=options, seed=seed) as folder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from antecede.errors import UsageError
-from antecede.eventlog.content import content_of
+from antecede.events.content import content_of
 from antecede.net.node import Node
 from antecede.net.settings import Limits
 

@@ -26,7 +26,7 @@ from antecede.errors import (
     StoreError,
     UsageError,
 )
-from antecede.eventlog import EventLog
+from antecede.events import EventLog
 from antecede.net import frames, journal
 from antecede.net.group.views import is_quorum, was_removed
 from antecede.net.journal import Logged, Store, sealed

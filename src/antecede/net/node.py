@@ -16,7 +16,7 @@ from antecede.endpoint.messages import MessageId
 from antecede.endpoint.registry import view_of
 from antecede.endpoint.view import View
 from antecede.errors import NodeClosedError, StoreError, UsageError, shown
-from antecede.eventlog import EventLog
+from antecede.events import EventLog
 from antecede.net.driver import LOG, Driver, Waiting, write_events
 from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.group.joining import Lobby
